@@ -1,0 +1,76 @@
+"""Arithmetic on integers and floats: every rounding mode, with or without flushing of subnormal numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.vector import integer
+from tilewright.backends.cpu.vector.convert import round_to_dtype
+from tilewright.backends.cpu.vector.directed import round_directed
+from tilewright.backends.cpu.vector.exact import fused_narrow
+from tilewright.backends.cpu.vector.remainder import float_remainder
+from tilewright.backends.cpu.vector.request import ElementOp
+from tilewright.backends.cpu.vector.value import Val, copysign, fused, magnitude, square_root, where
+from tilewright.ir.enums import RoundingMode
+
+_SMALLEST_NORMAL_F32 = 2.0**-126
+_DIRECTED = (RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+
+_NEAREST: dict[str, Callable[..., Val]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "sqrt": square_root,
+    "fma": fused,
+}
+
+
+def flush(x: Val) -> Val:
+    """float32 with subnormal numbers replaced by zeros of the same sign."""
+    return where(magnitude(x) < _SMALLEST_NORMAL_F32, copysign(x.like(0.0), x), x)
+
+
+def flushed(formula: Callable[..., Val], op: ElementOp, *operands: Val) -> Val:
+    """``formula`` applied to the operands, with operands and result flushed where the op says so."""
+    if not op.flush_to_zero:
+        return formula(*operands)
+    return flush(formula(*map(flush, operands)))
+
+
+def arithmetic(op: ElementOp, *operands: Val) -> Val:
+    """add, sub, mul, div, sqrt and fma."""
+    dtype = op.dtype
+    if not dtype.is_floating:
+        if op.name == "div":
+            return integer.divide(*operands, dtype, op.rounding)
+        return _NEAREST[op.name](*operands)
+    if op.rounding in _DIRECTED:
+        return flushed(lambda *xs: round_directed(op.name, dtype, op.rounding, *xs), op, *operands)
+    if op.name == "fma" and dtype.bitwidth == 16:
+        return fused_narrow(*operands, dtype)
+    result = flushed(_NEAREST[op.name], op, *operands)
+    return round_to_dtype(result, dtype) if dtype.bitwidth == 16 else result
+
+
+def remainder(op: ElementOp, a: Val, b: Val) -> Val:
+    if op.dtype.is_floating:
+        return float_remainder(a, b, op.dtype, op.rounding)
+    return integer.remainder(a, b, op.dtype, op.rounding)
+
+
+def negate(op: ElementOp, x: Val) -> Val:
+    return -x
+
+
+def absolute(op: ElementOp, x: Val) -> Val:
+    return magnitude(x) if op.dtype.is_floating else integer.absolute(x, op.dtype)
+
+
+def multiply_high(op: ElementOp, a: Val, b: Val) -> Val:
+    return integer.multiply_high(a, b)
+
+
+def round_to_integer(op: ElementOp, x: Val) -> Val:
+    """floor and ceil."""
+    return x.at.intrinsic(op.name, x)

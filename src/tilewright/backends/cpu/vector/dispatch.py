@@ -1,0 +1,92 @@
+"""The entry point: one elementwise IR operation to LLVM instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.vector import arith, logic, storage, types
+from tilewright.backends.cpu.vector.convert import cast
+from tilewright.backends.cpu.vector.features import HostFeatures
+from tilewright.backends.cpu.vector.functions import MATH_OPS
+from tilewright.backends.cpu.vector.request import ElementOp
+from tilewright.backends.cpu.vector.types import Number
+from tilewright.backends.cpu.vector.value import Val, VectorBuilder
+from tilewright.ir.dtypes import DType
+from tilewright.ir.types import ElementType
+
+
+def _cast(op: ElementOp, x: Val) -> Val:
+    assert isinstance(op.result, DType)
+    return cast(x, op.dtype, op.result, op.rounding)
+
+
+_EMIT: dict[str, Callable[..., Val]] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "sqrt", "fma"), arith.arithmetic),
+    "rem": arith.remainder,
+    "neg": arith.negate,
+    "abs": arith.absolute,
+    "mulhi": arith.multiply_high,
+    **dict.fromkeys(("floor", "ceil"), arith.round_to_integer),
+    **dict.fromkeys(("min", "max"), logic.extremum),
+    **dict.fromkeys(("and", "or", "xor"), logic.bitwise),
+    "not": logic.complement,
+    **dict.fromkeys(("shl", "shr"), logic.shift),
+    "cmp": logic.compare,
+    "select": logic.select,
+    "isnan": logic.is_nan,
+    "isinf": logic.is_inf,
+    "cast": _cast,
+    "bitcast": logic.bitcast,
+    **MATH_OPS,
+}
+ELEMENTWISE_OPS = frozenset(_EMIT)
+
+
+class VectorEmitter:
+    """Emits element arithmetic at the position of ``builder``.
+
+    Values are LLVM values of ``register_type(dtype, lanes)``: vectors of ``lanes`` elements, or scalars when
+    ``lanes`` is None. Code that is too large to repeat becomes internal functions of the builder's module. The
+    current block of ``builder`` never changes, so emission is safe in the middle of a loop body.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int | None, features: HostFeatures) -> None:
+        self._at = VectorBuilder(builder, lanes, features)
+        self.lanes = lanes
+
+    def emit(
+        self,
+        name: str,
+        dtype: ElementType,
+        operands: Sequence[ir.Value],
+        attrs: Mapping[str, Any],
+        result_dtype: ElementType,
+    ) -> ir.Value:
+        """The result of the elementwise op ``name`` on ``operands`` of ``dtype``, as a register of ``result_dtype``.
+
+        For ``select`` the first operand is the bool condition and ``dtype`` that of the other two. ``attrs`` are the
+        attributes of the IR op; a missing one has the default of the IR. KeyError when there is no such op.
+        """
+        op = ElementOp(name, dtype, result_dtype, attrs)
+        return _EMIT[name](op, *map(self._at.wrap, operands)).value
+
+    def to_register(self, dtype: ElementType, stored: ir.Value) -> ir.Value:
+        """The register form of ``stored``, a value of ``storage_type(dtype, lanes)``."""
+        return storage.to_register(dtype, self._at.wrap(stored)).value
+
+    def to_storage(self, dtype: ElementType, register: ir.Value) -> ir.Value:
+        """The memory form of ``register``, a value of ``register_type(dtype, lanes)``."""
+        return storage.to_storage(dtype, self._at.wrap(register)).value
+
+    def register_type(self, dtype: ElementType) -> ir.Type:
+        return types.register_type(dtype, self.lanes)
+
+    def storage_type(self, dtype: ElementType) -> ir.Type:
+        return types.storage_type(dtype, self.lanes)
+
+    def constant(self, dtype: ElementType, value: Number) -> ir.Constant:
+        """``value`` in every lane: integers wrap, floats are rounded to nearest, ties to even."""
+        return types.constant(dtype, value, self.lanes)

@@ -1,0 +1,27 @@
+"""What the element arithmetic may assume of the processor that runs the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True)
+class HostFeatures:
+    """Instructions that change which formula is emitted. LLVM picks encodings; everything works with none set."""
+
+    fma: bool = False  # fused multiply-add of float32 and float64
+    half: bool = False  # conversion between float16 and float32
+
+    @staticmethod
+    def of(triple: str, features: llvm.FeatureMap) -> HostFeatures:
+        """The features of a processor, given LLVM's target triple and its map of feature flags."""
+        if triple.startswith(("aarch64", "arm64")):
+            return HostFeatures(fma=True, half=True)
+        return HostFeatures(fma=bool(features.get("fma")), half=bool(features.get("f16c")))
+
+    @staticmethod
+    def detect() -> HostFeatures:
+        """The features of the machine that this process runs on."""
+        return HostFeatures.of(llvm.get_process_triple(), llvm.get_host_cpu_features())

@@ -1,0 +1,61 @@
+"""Which function serves each mathematical op and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.vector import exponential, logarithm, power, trigonometry
+from tilewright.backends.cpu.vector.arith import flushed
+from tilewright.backends.cpu.vector.convert import round_to_dtype
+from tilewright.backends.cpu.vector.request import ElementOp
+from tilewright.backends.cpu.vector.types import F32, F64
+from tilewright.backends.cpu.vector.value import Val
+
+Formula = Callable[..., Val]
+
+# Formulas for float32 and float64 registers.
+_NATIVE: dict[str, Formula] = {
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "log": logarithm.log,
+    "log2": logarithm.log2,
+    "sin": trigonometry.sin,
+    "cos": trigonometry.cos,
+    "tanh": exponential.tanh,
+    "pow": power.power,
+    "rsqrt": power.reciprocal_root,
+}
+# Formulas for float64 registers only: float32 goes through them.
+_DOUBLE: dict[str, Formula] = {
+    "tan": trigonometry.tan,
+    "sinh": exponential.sinh,
+    "cosh": exponential.cosh,
+    "atan2": trigonometry.atan2,
+}
+# Short enough in float32 to be repeated at each use.
+_INLINE_F32 = frozenset({"exp", "exp2", "log", "log2", "tanh"})
+
+
+def _through_double(formula: Formula) -> Formula:
+    def narrow(*operands: Val) -> Val:
+        if operands[0].scalar == F64:
+            return formula(*operands)
+        return formula(*(x.to_f64() for x in operands)).to_f32()
+
+    return narrow
+
+
+_FORMULAS = {**_NATIVE, **{name: _through_double(formula) for name, formula in _DOUBLE.items()}}
+
+
+def evaluate(op: ElementOp, *operands: Val) -> Val:
+    """float16 and bfloat16 are computed in float32 and rounded."""
+    formula = _FORMULAS[op.name]
+    if op.name == "rsqrt" or (op.name in _INLINE_F32 and operands[0].scalar == F32):
+        result = flushed(formula, op, *operands)
+    else:
+        result = flushed(lambda *xs: xs[0].at.outlined(f"math.{op.name}", formula, *xs), op, *operands)
+    return round_to_dtype(result, op.dtype) if op.dtype.bitwidth == 16 else result
+
+
+MATH_OPS: dict[str, Formula] = dict.fromkeys(_FORMULAS, evaluate)

@@ -1,0 +1,74 @@
+"""Bitwise operations, comparisons, selection, minimum and maximum, tests and reinterpretation."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+
+from tilewright.backends.cpu.vector import integer
+from tilewright.backends.cpu.vector.arith import flushed
+from tilewright.backends.cpu.vector.request import ElementOp
+from tilewright.backends.cpu.vector.storage import to_register, to_storage
+from tilewright.backends.cpu.vector.types import storage_type
+from tilewright.backends.cpu.vector.value import Val, magnitude, where
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.types import PointerType
+
+_BITWISE: dict[str, Callable[[Val, Val], Val]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+_PREDICATES = {
+    CmpPredicate.EQ: "==",
+    CmpPredicate.NE: "!=",
+    CmpPredicate.LT: "<",
+    CmpPredicate.LE: "<=",
+    CmpPredicate.GT: ">",
+    CmpPredicate.GE: ">=",
+}
+
+
+def bitwise(op: ElementOp, a: Val, b: Val) -> Val:
+    return _BITWISE[op.name](a, b)
+
+
+def complement(op: ElementOp, x: Val) -> Val:
+    return ~x
+
+
+def shift(op: ElementOp, a: Val, b: Val) -> Val:
+    return integer.shift_left(a, b) if op.name == "shl" else integer.shift_right(a, b, op.dtype)
+
+
+def compare(op: ElementOp, a: Val, b: Val) -> Val:
+    """Numbers by value, pointers by address. With a NaN only NE is true."""
+    signed = not isinstance(op.element, PointerType) and op.element.is_signed
+    return a.compare(b, _PREDICATES[op.attrs["predicate"]], signed)
+
+
+def select(op: ElementOp, condition: Val, x: Val, y: Val) -> Val:
+    return where(condition, x, y)
+
+
+def extremum(op: ElementOp, a: Val, b: Val) -> Val:
+    """min and max. For floats -0 < +0, and a NaN operand is dropped, or wins when ``propagate_nan``."""
+    dtype = op.dtype
+    if not dtype.is_floating:
+        prefix = "s" if dtype.is_signed else "u"
+        return a.at.intrinsic(prefix + op.name, a, b)
+    name = {"min": "minimum", "max": "maximum"}[op.name]
+    if not op.attrs.get("propagate_nan", False):
+        name += "num"
+    return flushed(lambda x, y: x.at.intrinsic(name, x, y), op, a, b)
+
+
+def is_nan(op: ElementOp, x: Val) -> Val:
+    return x.is_nan()
+
+
+def is_inf(op: ElementOp, x: Val) -> Val:
+    return magnitude(x).eq(math.inf)
+
+
+def bitcast(op: ElementOp, x: Val) -> Val:
+    """The bits of the memory representation, read as another dtype of the same width."""
+    stored = to_storage(op.element, x)
+    return to_register(op.result, stored.bitcast(storage_type(op.result)))

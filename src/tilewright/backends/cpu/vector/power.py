@@ -1,0 +1,46 @@
+"""pow and rsqrt."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.backends.cpu.vector.exact import two_product
+from tilewright.backends.cpu.vector.exponential import clamp, exp, exp_of_sum
+from tilewright.backends.cpu.vector.logarithm import double_log, log_of_positive
+from tilewright.backends.cpu.vector.types import F32
+from tilewright.backends.cpu.vector.value import Val, magnitude, square_root, where
+
+_EXPONENT_LIMIT = 2.0**70  # a larger exponent gives 0, 1 or infinity, just as this one does
+_RESULT_LIMIT = 800.0  # beyond the logarithms of all float64 numbers
+
+
+def power(x: Val, y: Val) -> Val:
+    """x**y with the special cases of C's pow."""
+    exponent = clamp(y, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
+    if x.scalar == F32:
+        logarithm = log_of_positive(magnitude(x).to_f64())
+        return _with_special_cases(x, y, exp(exponent.to_f64() * logarithm).to_f32())
+    high, low = double_log(magnitude(x))
+    product, rest = two_product(high, exponent)
+    bounded = clamp(product, -_RESULT_LIMIT, _RESULT_LIMIT)
+    rest = where(bounded.eq(product), rest + low * exponent, 0.0)
+    return _with_special_cases(x, y, exp_of_sum(bounded, rest))
+
+
+def _with_special_cases(x: Val, y: Val, regular: Val) -> Val:
+    """x**y given |x|**y, which is right for finite x other than 0."""
+    size = magnitude(x)
+    grows = y > 0
+    result = where(size.eq(0.0), where(grows, x.like(0.0), math.inf), regular)
+    result = where(size.eq(math.inf), where(grows, x.like(math.inf), 0.0), result)
+    floor = y.at.intrinsic("floor", y)
+    half = y * 0.5
+    odd = floor.eq(y) & half.ne(half.at.intrinsic("floor", half))
+    result = where((x.bits() < 0) & odd, -result, result)
+    undefined = (x < 0) & (size < math.inf) & floor.ne(y)
+    result = where(undefined | x.is_nan() | y.is_nan(), math.nan, result)
+    return where(x.eq(1.0) | y.eq(0.0), 1.0, result)
+
+
+def reciprocal_root(x: Val) -> Val:
+    return 1.0 / square_root(x)

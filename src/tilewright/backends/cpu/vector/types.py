@@ -1,0 +1,93 @@
+"""How elements are held in memory and in registers.
+
+======================  ====================  =================================================
+dtype                   in memory (storage)   in a register
+======================  ====================  =================================================
+bool                    i8, 0 or 1            i1
+integers                iN                    iN (signedness lives in the dtype)
+float32, float64        float, double         the same
+float16, bfloat16       i16, the bits         float, a value of the narrow format
+tfloat32                float                 float, a value of the narrow format
+float8_*, float4        i8, the bits          float, a value of the narrow format
+pointers                i64                   i64
+======================  ====================  =================================================
+
+Keeping narrow floats as float32 values makes a chain of float16 operations cost one rounding each, with
+conversions at loads and stores only. A vector has ``lanes`` elements of these types; ``lanes=None`` is a scalar.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+
+from tilewright.backends.cpu.vector.formats import nearest
+from tilewright.ir.dtypes import DType
+from tilewright.ir.types import ElementType, PointerType
+
+Number = int | float
+
+I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+
+
+def with_lanes(scalar: ir.Type, lanes: int | None) -> ir.Type:
+    return scalar if lanes is None else ir.VectorType(scalar, lanes)
+
+
+def scalar_of(type_: ir.Type) -> ir.Type:
+    return type_.element if isinstance(type_, ir.VectorType) else type_
+
+
+def register_type(dtype: ElementType, lanes: int | None = None) -> ir.Type:
+    """The LLVM type of a value of ``dtype`` in a register."""
+    if isinstance(dtype, PointerType):
+        scalar: ir.Type = I64
+    elif dtype.is_bool:
+        scalar = I1
+    elif dtype.is_integer:
+        scalar = ir.IntType(dtype.bitwidth)
+    else:
+        scalar = F64 if dtype.short == "f64" else F32
+    return with_lanes(scalar, lanes)
+
+
+def storage_type(dtype: ElementType, lanes: int | None = None) -> ir.Type:
+    """The LLVM type of a value of ``dtype`` in memory."""
+    if isinstance(dtype, PointerType):
+        scalar: ir.Type = I64
+    elif dtype.is_floating and dtype.bytes >= 4:
+        scalar = F64 if dtype.bytes == 8 else F32
+    else:
+        scalar = ir.IntType(8 * dtype.bytes)
+    return with_lanes(scalar, lanes)
+
+
+class Splat(ir.Constant):  # type: ignore[misc]
+    """A constant whose lanes are all ``value``, printed in LLVM's short form for that."""
+
+    def __init__(self, type_: ir.Type, value: Number) -> None:
+        scalar = scalar_of(type_)
+        if isinstance(scalar, ir.IntType):
+            text = str(int(value) & ((1 << scalar.width) - 1))
+        elif scalar == F32:
+            with np.errstate(over="ignore"):
+                text = scalar.format_constant(float(np.float32(value)))
+        else:
+            text = scalar.format_constant(float(value))
+        # ir.Constant would spell out every lane of a vector.
+        self.type = type_
+        self.constant = f"splat ({scalar} {text})" if isinstance(type_, ir.VectorType) else text
+        self.value = value
+
+    def _get_reference(self) -> str:
+        return self.constant
+
+
+def constant(dtype: ElementType, value: Number, lanes: int | None = None) -> ir.Constant:
+    """``value`` as a register of ``dtype``: integers wrap, floats are rounded to nearest, ties to even."""
+    if isinstance(dtype, DType) and dtype.is_bool:
+        value = bool(value)
+    elif isinstance(dtype, DType) and dtype.is_floating:
+        value = nearest(dtype, float(value))
+    return Splat(register_type(dtype, lanes), value)

@@ -1,0 +1,361 @@
+"""A small expression language over LLVM values, so that numeric code reads like the formula it emits.
+
+``Val`` wraps one LLVM value (a vector or a scalar) and overloads the operators; a Python number on either side
+becomes a constant of the same type. Integer ``Val`` are signed unless a method name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.vector.features import HostFeatures
+from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
+
+
+class VectorBuilder:
+    """Emits instructions on values of ``lanes`` elements (``None``: scalars) at the position of ``builder``."""
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int | None, features: HostFeatures) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.features = features
+
+    def type(self, scalar: ir.Type) -> ir.Type:
+        """``scalar``, spread over the lanes."""
+        return with_lanes(scalar, self.lanes)
+
+    def wrap(self, value: ir.Value) -> Val:
+        return Val(self, value)
+
+    def const(self, scalar: ir.Type, value: Number) -> Val:
+        return Val(self, Splat(self.type(scalar), value))
+
+    def scalars(self) -> VectorBuilder:
+        """The same insertion point, for single elements."""
+        return VectorBuilder(self.builder, None, self.features)
+
+    def intrinsic(self, name: str, *args: Val, result: ir.Type | None = None, flags: Sequence[bool] = ()) -> Val:
+        """Call ``llvm.<name>``, overloaded on the first argument (and on the result when its type is given).
+
+        ``flags`` are trailing immediate i1 arguments.
+        """
+        first = args[0].value.type
+        overloads = (first,) if result is None else (result, first)
+        full_name = ".".join(["llvm", name, *map(_mangle, overloads)])
+        types = [a.value.type for a in args] + [I1] * len(flags)
+        function = self.builder.module.globals.get(full_name)
+        if function is None:
+            function = ir.Function(self.builder.module, ir.FunctionType(result or first, types), full_name)
+        immediates = [ir.Constant(I1, int(flag)) for flag in flags]
+        return Val(self, self.builder.call(function, [*(a.value for a in args), *immediates]))
+
+    def outlined(
+        self, name: str, body: Callable[..., Val], *args: Val, result: ir.Type | None = None, cold: bool = False
+    ) -> Val:
+        """Call ``body(*args)`` as a function of its own, emitted once per module.
+
+        For code that is too large to paste at each use, or that needs control flow. ``name`` must determine
+        ``body`` up to the types of the arguments; ``result`` is the scalar result type, by default that of the
+        first argument. A ``cold`` function is never inlined.
+        """
+        module = self.builder.module
+        types = [a.value.type for a in args]
+        full_name = ".".join(["tw", name, *map(_mangle, types)])
+        function = module.globals.get(full_name)
+        if function is None:
+            result_type = types[0] if result is None else self.type(result)
+            function = ir.Function(module, ir.FunctionType(result_type, types), full_name)
+            function.linkage = "internal"
+            function.attributes.add("nounwind")
+            function.attributes.add("readnone")
+            if cold:
+                function.attributes.add("noinline")
+                function.attributes.add("cold")
+            inner = VectorBuilder(ir.IRBuilder(function.append_basic_block("entry")), self.lanes, self.features)
+            returned = body(*(Val(inner, a) for a in function.args))
+            inner.builder.ret(returned.value)
+        return Val(self, self.builder.call(function, [a.value for a in args]))
+
+    def any(self, mask: Val) -> ir.Value:
+        """i1: does ``mask`` hold in some lane?"""
+        return mask.value if self.lanes is None else self.intrinsic("vector.reduce.or", mask, result=I1).value
+
+    def unless_any(self, mask: Val, common: Val, rare: Callable[[], Val]) -> Val:
+        """``common``, or ``rare()`` when ``mask`` holds in some lane. Splits the block: for outlined bodies."""
+        builder = self.builder
+        start = builder.block
+        with builder.if_then(self.any(mask), likely=False):
+            uncommon = rare()
+            end = builder.block
+        phi = builder.phi(common.value.type)
+        phi.add_incoming(common.value, start)
+        phi.add_incoming(uncommon.value, end)
+        return Val(self, phi)
+
+    def repeat_while_any(self, state: Val, unfinished: Callable[[Val], Val], step: Callable[[Val], Val]) -> Val:
+        """Replace ``state`` by ``step(state)`` while some lane is unfinished. Splits the block: for outlined bodies."""
+        builder = self.builder
+        before = builder.block
+        test, loop, after = (builder.append_basic_block(name) for name in ("test", "step", "done"))
+        builder.branch(test)
+        builder.position_at_end(test)
+        phi = builder.phi(state.value.type)
+        builder.cbranch(self.any(unfinished(Val(self, phi))), loop, after)
+        builder.position_at_end(loop)
+        following = step(Val(self, phi))
+        phi.add_incoming(state.value, before)
+        phi.add_incoming(following.value, builder.block)
+        builder.branch(test)
+        builder.position_at_end(after)
+        return Val(self, phi)
+
+    def lane_by_lane(self, function: Callable[..., Val], *args: Val) -> Val:
+        """Apply a scalar ``function`` to each lane in a loop. Splits the block: for outlined bodies."""
+        if self.lanes is None:
+            return function(*args)
+        builder, scalars = self.builder, self.scalars()
+        before, loop = builder.block, builder.append_basic_block("lanes")
+        after = builder.append_basic_block("lanes.end")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        lane, done = builder.phi(I32), builder.phi(args[0].value.type)
+        result = function(*(Val(scalars, builder.extract_element(a.value, lane)) for a in args))
+        filled, following = builder.insert_element(done, result.value, lane), builder.add(lane, ir.Constant(I32, 1))
+        lane.add_incoming(ir.Constant(I32, 0), before)
+        lane.add_incoming(following, builder.block)
+        done.add_incoming(args[0].value, before)
+        done.add_incoming(filled, builder.block)
+        builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(I32, self.lanes)), loop, after)
+        builder.position_at_end(after)
+        return Val(self, filled)
+
+
+class Val:
+    """One LLVM value with operators."""
+
+    __slots__ = ("at", "value")
+
+    def __init__(self, at: VectorBuilder, value: ir.Value) -> None:
+        self.at = at
+        self.value = value
+
+    @property
+    def scalar(self) -> ir.Type:
+        """The type of one lane."""
+        return scalar_of(self.value.type)
+
+    @property
+    def is_float(self) -> bool:
+        return not isinstance(self.scalar, ir.IntType)
+
+    @property
+    def width(self) -> int:
+        """Bits of one lane."""
+        scalar = self.scalar
+        return scalar.width if isinstance(scalar, ir.IntType) else (64 if scalar == F64 else 32)
+
+    def like(self, value: Operand) -> Val:
+        """``value`` as a ``Val`` of this type."""
+        return value if isinstance(value, Val) else self.at.const(self.scalar, value)
+
+    def _binary(self, other: Operand, integer: str, floating: str | None = None, swap: bool = False) -> Val:
+        a, b = self.value, self.like(other).value
+        if swap:
+            a, b = b, a
+        name = floating if self.is_float else integer
+        if name is None:
+            raise TypeError(f"{integer} of a floating-point value")
+        return Val(self.at, getattr(self.at.builder, name)(a, b))
+
+    def __add__(self, other: Operand) -> Val:
+        return self._binary(other, "add", "fadd")
+
+    def __sub__(self, other: Operand) -> Val:
+        return self._binary(other, "sub", "fsub")
+
+    def __mul__(self, other: Operand) -> Val:
+        return self._binary(other, "mul", "fmul")
+
+    def __truediv__(self, other: Operand) -> Val:
+        return self._binary(other, "sdiv", "fdiv")
+
+    def __radd__(self, other: Number) -> Val:
+        return self._binary(other, "add", "fadd", swap=True)
+
+    def __rsub__(self, other: Number) -> Val:
+        return self._binary(other, "sub", "fsub", swap=True)
+
+    def __rmul__(self, other: Number) -> Val:
+        return self._binary(other, "mul", "fmul", swap=True)
+
+    def __rtruediv__(self, other: Number) -> Val:
+        return self._binary(other, "sdiv", "fdiv", swap=True)
+
+    def __neg__(self) -> Val:
+        return Val(self.at, self.at.builder.fneg(self.value)) if self.is_float else 0 - self
+
+    def __and__(self, other: Operand) -> Val:
+        return self._binary(other, "and_")
+
+    def __or__(self, other: Operand) -> Val:
+        return self._binary(other, "or_")
+
+    def __xor__(self, other: Operand) -> Val:
+        return self._binary(other, "xor")
+
+    def __invert__(self) -> Val:
+        return self._binary(-1, "xor")
+
+    def __lshift__(self, other: Operand) -> Val:
+        return self._binary(other, "shl")
+
+    def __rshift__(self, other: Operand) -> Val:
+        """Arithmetic shift."""
+        return self._binary(other, "ashr")
+
+    def lshr(self, other: Operand) -> Val:
+        return self._binary(other, "lshr")
+
+    def compare(self, other: Operand, op: str, signed: bool = True) -> Val:
+        """By a C comparison operator; with a NaN only ``!=`` holds."""
+        builder, b = self.at.builder, self.like(other).value
+        if self.is_float:
+            emit = builder.fcmp_unordered if op == "!=" else builder.fcmp_ordered
+        else:
+            emit = builder.icmp_signed if signed else builder.icmp_unsigned
+        return Val(self.at, emit(op, self.value, b))
+
+    def __lt__(self, other: Operand) -> Val:
+        return self.compare(other, "<")
+
+    def __le__(self, other: Operand) -> Val:
+        return self.compare(other, "<=")
+
+    def __gt__(self, other: Operand) -> Val:
+        return self.compare(other, ">")
+
+    def __ge__(self, other: Operand) -> Val:
+        return self.compare(other, ">=")
+
+    def eq(self, other: Operand) -> Val:
+        return self.compare(other, "==")
+
+    def ne(self, other: Operand) -> Val:
+        """Not equal; true for NaN."""
+        return self.compare(other, "!=")
+
+    def ult(self, other: Operand) -> Val:
+        return self.compare(other, "<", signed=False)
+
+    def is_nan(self) -> Val:
+        return Val(self.at, self.at.builder.fcmp_unordered("uno", self.value, self.value))
+
+    def _convert(self, instruction: str, scalar: ir.Type) -> Val:
+        if scalar == self.scalar:
+            return self
+        return Val(self.at, getattr(self.at.builder, instruction)(self.value, self.at.type(scalar)))
+
+    def bits(self) -> Val:
+        """A float's bit pattern as an integer."""
+        return self._convert("bitcast", I64 if self.width == 64 else I32)
+
+    def as_float(self) -> Val:
+        """The float with this 32- or 64-bit pattern."""
+        return self._convert("bitcast", F64 if self.width == 64 else F32)
+
+    def bitcast(self, scalar: ir.Type) -> Val:
+        return self._convert("bitcast", scalar)
+
+    def sext(self, scalar: ir.Type) -> Val:
+        return self._convert("sext", scalar)
+
+    def zext(self, scalar: ir.Type) -> Val:
+        return self._convert("zext", scalar)
+
+    def trunc(self, scalar: ir.Type) -> Val:
+        """The low bits of an integer."""
+        return self._convert("trunc", scalar)
+
+    def to_f32(self) -> Val:
+        """float64 to float32, ties to even."""
+        return self._convert("fptrunc", F32)
+
+    def to_f64(self) -> Val:
+        return self._convert("fpext", F64)
+
+    def to_float(self, scalar: ir.Type) -> Val:
+        """A signed integer rounded to a float."""
+        return self._convert("sitofp", scalar)
+
+    def unsigned_to_float(self, scalar: ir.Type) -> Val:
+        return self._convert("uitofp", scalar)
+
+    def to_int(self, scalar: ir.Type) -> Val:
+        """A float truncated to a signed integer that must be able to hold it."""
+        return self._convert("fptosi", scalar)
+
+
+Operand = Val | int | float
+
+
+def _mangle(type_: ir.Type) -> str:
+    """The spelling of a type in the name of an overloaded intrinsic."""
+    if isinstance(type_, ir.VectorType):
+        return f"v{type_.count}{_mangle(type_.element)}"
+    if isinstance(type_, ir.IntType):
+        return f"i{type_.width}"
+    return str(type_.intrinsic_name)
+
+
+def where(mask: Val, a: Operand, b: Operand) -> Val:
+    """``a`` in the lanes where ``mask`` holds, else ``b``. At least one of the two is a ``Val``."""
+    model = a if isinstance(a, Val) else b
+    assert isinstance(model, Val)
+    return Val(mask.at, mask.at.builder.select(mask.value, model.like(a).value, model.like(b).value))
+
+
+def magnitude(x: Val) -> Val:
+    """|x| of a float."""
+    return x.at.intrinsic("fabs", x)
+
+
+def copysign(x: Val, sign: Operand) -> Val:
+    """|x| with the sign of ``sign``."""
+    return x.at.intrinsic("copysign", x, x.like(sign))
+
+
+def square_root(x: Val) -> Val:
+    """Correctly rounded."""
+    return x.at.intrinsic("sqrt", x)
+
+
+def fused(a: Val, b: Operand, c: Operand) -> Val:
+    """a*b + c rounded once, whatever it costs."""
+    return a.at.intrinsic("fma", a, a.like(b), a.like(c))
+
+
+def mul_add(a: Val, b: Operand, c: Operand) -> Val:
+    """a*b + c, rounded once if the processor can, else twice: for formulas that allow either."""
+    return fused(a, b, c) if a.at.features.fma else a * b + c
+
+
+def polynomial(x: Val, coefficients: Sequence[float]) -> Val:
+    """sum of coefficients[i] * x**i, by Horner's rule."""
+    total: Operand = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = mul_add(x, total, coefficient)
+    return x.like(total)
+
+
+def smaller(a: Val, b: Operand) -> Val:
+    """min(a, b) in one instruction where there is one: b when either is NaN."""
+    b = a.like(b)
+    return where(a < b, a, b)
+
+
+def larger(a: Val, b: Operand) -> Val:
+    """max(a, b) in one instruction where there is one: b when either is NaN."""
+    b = a.like(b)
+    return where(a > b, a, b)
