@@ -97,6 +97,7 @@ def _divide(mode: RoundingMode, a: Val, b: Val) -> Val:
     product, rest = two_product(scale(result, eb - ea), mb)
     error = (ma - product) - rest
     error = where(b < 0, -error, error)
+    error = where(magnitude(result).eq(math.inf), -result, error)
     return where(_finite(a, b) & b.ne(0.0), _move(result, error, mode), result)
 
 

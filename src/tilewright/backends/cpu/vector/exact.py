@@ -69,12 +69,13 @@ def fused_narrow(a: Val, b: Val, c: Val, dtype: DType, mode: RoundingMode = Roun
 
 
 def split_exponent(x: Val) -> tuple[Val, Val]:
-    """float64 ``x`` as (m, e) with x = m * 2**e and 1 <= |m| < 2; a zero stays, with a very small e."""
-    subnormal = magnitude(x) < 2.0**-1022
+    """float64 ``x`` as (m, e) with x = m * 2**e and 1 <= |m| < 2; a zero stays, with an e below all others."""
+    size = magnitude(x)
+    subnormal, zero = size < 2.0**-1022, size.eq(0.0)
     bits = where(subnormal, x * 2.0**54, x).bits()
     exponent = ((bits >> 52) & 0x7FF) - where(subnormal, bits.like(1023 + 54), 1023)
     mantissa = ((bits & -0x7FF0000000000001) | (1023 << 52)).as_float()
-    return where(x.eq(0.0), x, mantissa), exponent
+    return where(zero, x, mantissa), where(zero, -10000, exponent)
 
 
 def scale(x: Val, exponent: Val) -> Val:

@@ -15,14 +15,13 @@ from tilewright.backends.cpu.vector.value import Val, copysign, magnitude, mul_a
 
 @dataclass(frozen=True)
 class _Tables:
-    """Constants of one format; the polynomials are (e**r - 1 - r) / r**2, the same for expm1, and (2**r - 1) / r."""
+    """Constants of one format; the polynomials are (e**r - 1 - r) / r**2 and (2**r - 1) / r."""
 
     mantissa: int
     magic: float  # adding it rounds to an integer, found in the low bits
     ln2_high: float
     ln2_low: float
     exp: tuple[float, ...]
-    expm1: tuple[float, ...]
     exp2: tuple[float, ...]
     exp_range: tuple[float, float]  # beyond it exp is 0 or infinite
     exp2_range: tuple[float, float]
@@ -36,7 +35,6 @@ _F32 = _Tables(
     ln2_high=float.fromhex("0x1.62ep-1"),
     ln2_low=float.fromhex("0x1.0bfbe8p-15"),
     exp=(0.49999994, 0.1666652, 0.0416684, 0.008368851, 0.0013814333),
-    expm1=(0.5, 0.16666667, 0.041666325, 0.008333219, 0.0013943426, 0.0001996275),
     exp2=(0.6931472, 0.24022648, 0.05550332, 0.00961844, 0.0013399132, 0.00015353152),
     exp_range=(-105.0, 89.0),
     exp2_range=(-152.0, 129.0),
@@ -60,19 +58,6 @@ _F64 = _Tables(
         2.511227256716586e-08,
         2.0826877846696534e-09,
     ),
-    expm1=(
-        0.5,
-        0.16666666666666677,
-        0.041666666666666505,
-        0.008333333333321513,
-        0.0013888888888963465,
-        0.0001984126988647785,
-        2.4801587171108137e-05,
-        2.7557243803676594e-06,
-        2.755740324514825e-07,
-        2.510919528691133e-08,
-        2.087533319367178e-09,
-    ),
     exp2=(
         0.6931471805599453,
         0.24022650695910072,
@@ -91,6 +76,20 @@ _F64 = _Tables(
     exp2_range=(-1077.0, 1025.0),
     tanh_limit=23.0,
 )
+# (e**r - 1 - r) / r**2 again, for the relative error of e**r - 1, float64
+_EXPM1 = (
+    0.5,
+    0.16666666666666677,
+    0.041666666666666505,
+    0.008333333333321513,
+    0.0013888888888963465,
+    0.0001984126988647785,
+    2.4801587171108137e-05,
+    2.7557243803676594e-06,
+    2.755740324514825e-07,
+    2.510919528691133e-08,
+    2.087533319367178e-09,
+)
 # sinh(x) / x - 1, divided by x**2, in x**2, for |x| <= 1 in float64
 _SINH = (
     0.16666666666666669,
@@ -101,6 +100,9 @@ _SINH = (
     1.6057256186497353e-10,
     7.758861042008396e-13,
 )
+# tanh(x) / x - 1, divided by x**2, in x**2, for |x| < _TANH_SMALL in float32
+_TANH_SMALL = 0.625
+_TANH_F32 = (-0.3333328, 0.13331428, -0.053738512, 0.020634979, -0.005700212)
 
 
 def _tables(x: Val) -> _Tables:
@@ -168,13 +170,18 @@ def exp_of_sum(high: Val, low: Val) -> Val:
 
 
 def tanh(x: Val) -> Val:
-    """tanh(x) = m / (m + 2) with m = e**(2|x|) - 1, which keeps its relative accuracy near zero."""
     t = _tables(x)
     size = magnitude(x)
     y = where(size > t.tanh_limit, t.tanh_limit, size)
     r, exponent = _reduce(y + y, t)
-    m = mul_add(r * r, polynomial(r, t.expm1), r)
     power = _power_of_two(exponent, t)
+    if x.scalar == F32:
+        e = power * (mul_add(r * r, polynomial(r, t.exp), r) + 1.0)
+        square = size * size
+        small = mul_add(size * square, polynomial(square, _TANH_F32), size)
+        return copysign(where(size < _TANH_SMALL, small, 1.0 - 2.0 / (e + 1.0)), x)
+    # m / (m + 2) with m = e**(2|x|) - 1 keeps its relative accuracy near zero.
+    m = mul_add(r * r, polynomial(r, _EXPM1), r)
     m = mul_add(power, m, power - 1.0)
     return copysign(m / (m + 2.0), x)
 

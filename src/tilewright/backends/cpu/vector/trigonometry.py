@@ -229,8 +229,8 @@ def atan2(y: Val, x: Val) -> Val:
     low, high = where(both_infinite, 1.0, low), where(both_infinite, 1.0, high)
     factor = where(high > 2.0**700, high.like(2.0**-100), where(low < 2.0**-900, low.like(2.0**200), 1.0))
     t, t_low, reduced = _ratio(low * factor, high * factor)
-    nonzero = high > 0
-    t, t_low = where(nonzero, t, 0.0), where(nonzero, t_low, 0.0)
+    t = where(high > 0, t, 0.0)
+    t_low = where((high > 0) & (high < math.inf), t_low, 0.0)
     z = t * t
     t_low = mul_add(t * z, polynomial(z, _ATAN), t_low)
     # The angle is eighths * pi/4 + or - atan(t).
