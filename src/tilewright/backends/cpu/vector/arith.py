@@ -10,7 +10,7 @@ from tilewright.backends.cpu.vector.directed import round_directed
 from tilewright.backends.cpu.vector.exact import fused_narrow
 from tilewright.backends.cpu.vector.remainder import float_remainder
 from tilewright.backends.cpu.vector.request import ElementOp
-from tilewright.backends.cpu.vector.value import Val, copysign, fused, magnitude, square_root, where
+from tilewright.backends.cpu.vector.value import Val, fused, magnitude, square_root, where, with_sign
 from tilewright.ir.enums import RoundingMode
 
 _SMALLEST_NORMAL_F32 = 2.0**-126
@@ -28,7 +28,7 @@ _NEAREST: dict[str, Callable[..., Val]] = {
 
 def flush(x: Val) -> Val:
     """float32 with subnormal numbers replaced by zeros of the same sign."""
-    return where(magnitude(x) < _SMALLEST_NORMAL_F32, copysign(x.like(0.0), x), x)
+    return where(magnitude(x) < _SMALLEST_NORMAL_F32, with_sign(x.like(0.0), x), x)
 
 
 def flushed(formula: Callable[..., Val], op: ElementOp, *operands: Val) -> Val:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
-
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, F64, register_type
-from tilewright.backends.cpu.vector.value import Val, copysign, larger, magnitude, smaller, where
+from tilewright.backends.cpu.vector.value import Val, larger, magnitude, smaller, where, with_sign
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 
@@ -118,9 +117,9 @@ def round_to_format(x: Val, target: FloatFormat, mode: RoundingMode) -> Val:
     if mode is not RN:
         t = _correct(t, a, power * math.ldexp(1.0, -target.mantissa), x < 0, mode)
     t = where(t > target.largest, _beyond(x, size, target, mode), t)
-    t = copysign(t, x)
+    t = with_sign(t, x)
     if target.overflow is Overflow.SATURATE:  # there is no NaN
-        return where(x.is_nan(), copysign(x.like(0.0), -x), t)
+        return where(x.is_nan(), with_sign(x.like(0.0), -x), t)
     invalid = x.is_nan() if target.signed else x.is_nan() | (x < 0)
     return where(invalid, x if target.signed else math.nan, t if target.signed else magnitude(t))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.vector.types import F32, I32, I64
-from tilewright.backends.cpu.vector.value import Val, copysign, magnitude, mul_add, polynomial, where
+from tilewright.backends.cpu.vector.value import Val, magnitude, mul_add, polynomial, where, with_sign
 
 
 @dataclass(frozen=True)
@@ -179,11 +179,11 @@ def tanh(x: Val) -> Val:
         e = power * (mul_add(r * r, polynomial(r, t.exp), r) + 1.0)
         square = size * size
         small = mul_add(size * square, polynomial(square, _TANH_F32), size)
-        return copysign(where(size < _TANH_SMALL, small, 1.0 - 2.0 / (e + 1.0)), x)
+        return with_sign(where(size < _TANH_SMALL, small, 1.0 - 2.0 / (e + 1.0)), x)
     # m / (m + 2) with m = e**(2|x|) - 1 keeps its relative accuracy near zero.
     m = mul_add(r * r, polynomial(r, _EXPM1), r)
     m = mul_add(power, m, power - 1.0)
-    return copysign(m / (m + 2.0), x)
+    return with_sign(m / (m + 2.0), x)
 
 
 def cosh(x: Val) -> Val:
@@ -197,4 +197,4 @@ def sinh(x: Val) -> Val:
     half = exp(size, halvings=1)
     square = x * x
     small = mul_add(x * square, polynomial(square, _SINH), x)
-    return where(size < 1.0, small, copysign(half - 0.25 / half, x))
+    return where(size < 1.0, small, with_sign(half - 0.25 / half, x))

@@ -7,7 +7,7 @@ import math
 from tilewright.backends.cpu.vector.convert import round_to_dtype
 from tilewright.backends.cpu.vector.exact import scale, split_exponent
 from tilewright.backends.cpu.vector.types import F64
-from tilewright.backends.cpu.vector.value import Val, copysign, fused, larger, magnitude, where
+from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, where, with_sign
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 
@@ -25,9 +25,9 @@ def float_remainder(x: Val, y: Val, dtype: DType, mode: RoundingMode) -> Val:
     if mode is RoundingMode.RZ:
         return rest
     toward = y if mode is RoundingMode.RM else -y
-    other_side = (rest * copysign(rest.like(1.0), toward)) < 0
+    other_side = (rest * with_sign(rest.like(1.0), toward)) < 0
     moved = where(other_side, rest + toward, rest)
-    result = where(rest.eq(0.0), copysign(rest, toward), moved)
+    result = where(rest.eq(0.0), with_sign(rest.like(0.0), toward), moved)
     return round_to_dtype(result, dtype) if dtype.bitwidth == 16 else result
 
 
@@ -52,4 +52,4 @@ def _truncated(x: Val, y: Val) -> Val:
         return where(unfinished(rest), less, rest)
 
     rest = at.repeat_while_any(magnitude(x), unfinished, subtract)
-    return where(valid & ~y.is_nan(), copysign(rest, x), math.nan)
+    return where(valid & ~y.is_nan(), with_sign(rest, x), math.nan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
-
 from tilewright.backends.cpu.vector.convert import half
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, I32, storage_type
@@ -24,7 +23,7 @@ def to_register(dtype: ElementType, stored: Val) -> Val:
     if short == "bf16":
         return (bits << 16).as_float()
     if short == "f8e8m0fnu":
-        special = where(bits.eq(0), 1 << 22, 0x7FC00000)
+        special = where(bits.eq(0), bits.like(1 << 22), 0x7FC00000)
         return where((bits.eq(0)) | bits.eq(255), special, bits << 23).as_float()
     return _decode(bits, stored.width, format_of(dtype))
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
-
 from tilewright.backends.cpu.vector.exact import fast_two_sum, scale, two_product, two_sum
 from tilewright.backends.cpu.vector.exponential import nearest_integer
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
-from tilewright.backends.cpu.vector.value import Val, copysign, fused, larger, magnitude, mul_add, polynomial, where
+from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, mul_add, polynomial, where, with_sign
 
 _TWO_OVER_PI = 2 / math.pi
 # pi/2 in parts: three of 24 bits; three of 33 bits and the rest, whose products with 20-bit integers are exact.
@@ -241,7 +240,7 @@ def atan2(y: Val, x: Val) -> Val:
     flip = steep ^ left
     angle, rest = two_sum(eighths * _EIGHTH_HIGH, where(flip, -t, t))
     angle = angle + (rest + mul_add(eighths, _EIGHTH_LOW, where(flip, -t_low, t_low)))
-    return copysign(where(x.is_nan() | y.is_nan(), math.nan, angle), y)
+    return with_sign(where(x.is_nan() | y.is_nan(), math.nan, angle), y)
 
 
 def _ratio(low: Val, high: Val) -> tuple[Val, Val, Val]:

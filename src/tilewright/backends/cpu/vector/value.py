@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
-
 from tilewright.backends.cpu.vector.features import HostFeatures
 from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
@@ -321,9 +320,13 @@ def magnitude(x: Val) -> Val:
     return x.at.intrinsic("fabs", x)
 
 
-def copysign(x: Val, sign: Operand) -> Val:
-    """|x| with the sign of ``sign``."""
-    return x.at.intrinsic("copysign", x, x.like(sign))
+def with_sign(size: Val, sign: Val) -> Val:
+    """A ``size`` without sign bit, given the sign of ``sign``.
+
+    Not llvm.copysign: LLVM moves a later conversion to half past it, onto the float64 that the sign comes from, for
+    which x86 has no instruction.
+    """
+    return (size.bits() ^ (sign.bits() & (-1 << (size.width - 1)))).as_float()
 
 
 def square_root(x: Val) -> Val:
