@@ -1,0 +1,91 @@
+"""What a back end is, what it gives to the runtime, and which back ends exist."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilewright.ir.core import Function
+from tilewright.ir.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The memory behind one base-pointer parameter of a launch.
+
+    ``address`` is what the parameter holds: the address of element 0, which is not the lowest one when a stride
+    is negative. ``low`` and ``high`` delimit the bytes that the array covers. ``name`` is the kernel argument.
+    """
+
+    name: str
+    address: int
+    low: int
+    high: int
+    dtype: DType
+    writable: bool
+
+
+@dataclass(frozen=True)
+class LaunchArguments:
+    """The flattened arguments of one launch.
+
+    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar.
+    ``buffers`` lists the memory that the pointers among them refer to; back ends that run native code ignore it.
+    """
+
+    values: Sequence[int | float | bool]
+    buffers: Sequence[Buffer]
+
+
+class Executable(Protocol):
+    """A compiled kernel, safe to launch from several threads at once."""
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Run every block of ``grid`` and return when all have ended. Raises TileError when an ``assert`` fails."""
+
+    def stages(self) -> Mapping[str, str]:
+        """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""
+
+
+class Backend(Protocol):
+    """An engine that compiles kernels."""
+
+    name: str
+    device: str  # the device type of the arrays it runs on: "cpu" or "cuda"
+
+    def unavailable(self) -> str | None:
+        """Why this engine cannot be used here and what to install, or None when it can."""
+
+    def target(self) -> str:
+        """Identifies the machine code: part of every cache key."""
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> Executable:
+        """Compile ``function``, which is not modified."""
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        """The executable as bytes for the disk cache, or None when it is not worth storing."""
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> Executable:
+        """The executable that ``serialize`` wrote."""
+
+
+# name -> module that defines ``BACKEND``. Modules load on first use.
+_MODULES = {
+    "reference": "tilewright.backends.reference",
+    "cpu": "tilewright.backends.cpu",
+}
+
+
+def backend_names() -> tuple[str, ...]:
+    """Every engine that exists, usable here or not."""
+    return tuple(_MODULES)
+
+
+def get_backend(name: str) -> Backend:
+    """The engine called ``name``. ValueError when there is none."""
+    if name not in _MODULES:
+        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(_MODULES)}")
+    backend: Backend = importlib.import_module(_MODULES[name]).BACKEND
+    return backend

@@ -1,0 +1,1 @@
+"""Front ends: source code to ``ir.Function``."""

@@ -1,0 +1,104 @@
+"""What a kernel is specialised on: one descriptor per argument, and how each becomes function parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from tilewright.ir.core import Param
+from tilewright.ir.dtypes import DType, int32, int64
+from tilewright.ir.types import PointerType, TileType
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array argument.
+
+    ``shape`` and ``strides`` (in elements) hold the extents that the machine code relies on, None where it reads
+    them at run time. ``constant_shape`` and ``constant_strides`` name the axes whose extents are constants for the
+    kernel's own code too, because an ``ArrayAnnotation`` says so. The ``*_divisible`` facts are 16 or 1: bytes for
+    the base address, elements for extents and strides.
+    """
+
+    dtype: DType
+    shape: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+    index_dtype: DType = int32
+    constant_shape: tuple[int, ...] = ()
+    constant_strides: tuple[int, ...] = ()
+    base_divisible: int = 1
+    shape_divisible: tuple[int, ...] = ()
+    strides_divisible: tuple[int, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A number that the kernel reads at run time."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class ConstantSpec:
+    """A value embedded in the code. ``type_name`` keeps ``1``, ``1.0`` and ``True`` apart when specs are compared."""
+
+    value: object
+    type_name: str
+
+    @staticmethod
+    def of(value: object) -> ConstantSpec:
+        return ConstantSpec(value, repr(value) if isinstance(value, float) else type(value).__name__)
+
+
+@dataclass(frozen=True)
+class TupleSpec:
+    """A tuple of arguments."""
+
+    items: tuple[ArgumentSpec, ...]
+
+
+@dataclass(frozen=True)
+class ListSpec:
+    """A list of arrays with one descriptor; ``length`` is read at run time.
+
+    In memory it is a table of int64 rows: address, extents, strides (see ``list_row``).
+    """
+
+    element: ArraySpec
+
+
+ArgumentSpec = Union[ArraySpec, ScalarSpec, ConstantSpec, TupleSpec, ListSpec]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The descriptors of all arguments, in order: the key of a specialisation."""
+
+    arguments: tuple[ArgumentSpec, ...]
+
+
+def parameters(name: str, spec: ArgumentSpec) -> Iterator[tuple[Param, TileType]]:
+    """The function parameters that the argument ``name`` becomes, in order.
+
+    Arrays: base pointer, then every extent and every stride that is None in the spec. Lists: table pointer, length.
+    """
+    if isinstance(spec, ArraySpec):
+        yield Param(name, "base"), TileType(PointerType(spec.dtype))
+        index = TileType(spec.index_dtype)
+        for role, extents in (("shape", spec.shape), ("stride", spec.strides)):
+            for axis, extent in enumerate(extents):
+                if extent is None:
+                    yield Param(name, role, axis), index
+    elif isinstance(spec, ScalarSpec):
+        yield Param(name, "scalar"), TileType(spec.dtype)
+    elif isinstance(spec, TupleSpec):
+        for i, item in enumerate(spec.items):
+            yield from parameters(f"{name}[{i}]", item)
+    elif isinstance(spec, ListSpec):
+        yield Param(name, "table"), TileType(PointerType(int64))
+        yield Param(name, "length"), TileType(int32)

@@ -1,0 +1,230 @@
+"""How an op is declared.
+
+A declaration names the operands, attributes and regions of an op, its memory effect, and a type rule.
+Construction, verification, printing, parsing, hashing and cloning all derive from it::
+
+    @define("add", elementwise=True)
+    class Add(Op):
+        '''What it means, in one paragraph.'''
+
+        lhs: Value = operand()
+        rhs: Value = operand()
+        rounding: RoundingMode = attribute(RoundingMode, default=RoundingMode.RN)
+
+        def infer(self) -> tuple[Type, ...]:
+            return (same_type(self.lhs, self.rhs),)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.location import Loc
+from tilewright.ir.types import Type
+
+
+class IRError(Exception):
+    """An op that breaks its declaration. The front ends check first; this reports a defect of the compiler."""
+
+
+class Effect(enum.Flag):
+    """What an op does besides producing its results."""
+
+    NONE = 0
+    READ = enum.auto()
+    WRITE = enum.auto()
+    OUTPUT = enum.auto()  # prints or stops the kernel
+
+
+class Arity(enum.Enum):
+    ONE = "one"
+    OPTIONAL = "optional"
+    MANY = "many"
+
+
+@dataclass(frozen=True)
+class OperandField:
+    name: str
+    arity: Arity
+
+
+REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class AttributeField:
+    name: str
+    types: tuple[type, ...]
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True)
+class RegionField:
+    name: str
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """The declaration of an op class, and the table that everything generic works from."""
+
+    name: str
+    doc: str
+    operands: tuple[OperandField, ...]
+    attributes: tuple[AttributeField, ...]
+    regions: tuple[RegionField, ...]
+    effect: Effect
+    elementwise: bool
+    terminator: bool
+
+
+OPS: dict[str, type[Op]] = {}
+
+
+@dataclass(frozen=True)
+class _Field:
+    make: Callable[[str], OperandField | AttributeField | RegionField]
+
+
+def operand() -> Any:
+    """Exactly one operand."""
+    return _Field(lambda name: OperandField(name, Arity.ONE))
+
+
+def optional_operand() -> Any:
+    """An operand that may be absent (None)."""
+    return _Field(lambda name: OperandField(name, Arity.OPTIONAL))
+
+
+def operands() -> Any:
+    """Any number of operands."""
+    return _Field(lambda name: OperandField(name, Arity.MANY))
+
+
+def attribute(*types: type, default: Any = REQUIRED) -> Any:
+    """A compile-time attribute whose value is an instance of one of ``types``."""
+    return _Field(lambda name: AttributeField(name, types, default))
+
+
+def region() -> Any:
+    """A nested block."""
+    return _Field(RegionField)
+
+
+_OpT = TypeVar("_OpT", bound="type[Op]")
+
+
+def define(
+    name: str, *, effect: Effect = Effect.NONE, elementwise: bool = False, terminator: bool = False
+) -> Callable[[_OpT], _OpT]:
+    """Class decorator: registers the op ``name`` and turns its fields into properties."""
+
+    def decorate(cls: _OpT) -> _OpT:
+        fields = [(key, f.make(key)) for key, f in vars(cls).items() if isinstance(f, _Field)]
+        ops = tuple(f for _, f in fields if isinstance(f, OperandField))
+        attributes = tuple(f for _, f in fields if isinstance(f, AttributeField))
+        regions = tuple(f for _, f in fields if isinstance(f, RegionField))
+        for i, operand_field in enumerate(ops):
+            setattr(cls, operand_field.name, _operand_property(operand_field, i, ops))
+        for attribute_field in attributes:
+            setattr(cls, attribute_field.name, _attribute_property(attribute_field.name))
+        for i, region_field in enumerate(regions):
+            setattr(cls, region_field.name, _region_property(i))
+        if not cls.__doc__:
+            raise TypeError(f"op {name} needs a docstring that says what it means")
+        if name in OPS:
+            raise TypeError(f"op {name} is declared twice")
+        cls.spec = OpSpec(name, cls.__doc__, ops, attributes, regions, effect, elementwise, terminator)
+        OPS[name] = cls
+        return cls
+
+    return decorate
+
+
+def _operand_property(field: OperandField, i: int, ops: tuple[OperandField, ...]) -> property:
+    fixed_before = all(f.arity is Arity.ONE for f in ops[:i])
+
+    if field.arity is Arity.ONE and fixed_before:
+        return property(lambda self: self.operands[i])
+    if field.arity is Arity.ONE:
+        return property(lambda self: self.operands[sum(self.segments[:i])])
+    if field.arity is Arity.OPTIONAL:
+        return property(lambda self: self.operands[sum(self.segments[:i])] if self.segments[i] else None)
+
+    def many(self: Op) -> list[Value]:
+        start = sum(self.segments[:i])
+        return self.operands[start : start + self.segments[i]]
+
+    return property(many)
+
+
+def _attribute_property(name: str) -> property:
+    return property(lambda self: self.attributes[name])
+
+
+def _region_property(i: int) -> property:
+    return property(lambda self: self.regions[i])
+
+
+def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any], loc: Loc) -> Op:
+    """Build an op: one entry of ``operand_groups`` per operand field, attributes and regions in ``keywords``.
+
+    Absent optional operands are None, variadic ones sequences. Raises IRError when the declaration is violated.
+    """
+    spec = cls.spec
+    if len(operand_groups) != len(spec.operands):
+        raise IRError(f"{spec.name}: {len(operand_groups)} operand groups, expected {len(spec.operands)}")
+    flat: list[Value] = []
+    segments: list[int] = []
+    for f, group in zip(spec.operands, operand_groups):
+        if f.arity is Arity.ONE:
+            flat.append(group)
+            segments.append(1)
+        elif f.arity is Arity.OPTIONAL:
+            if group is not None:
+                flat.append(group)
+            segments.append(int(group is not None))
+        else:
+            flat.extend(group)
+            segments.append(len(group))
+    attributes: dict[str, Any] = {}
+    for a in spec.attributes:
+        if a.name in keywords:
+            value = keywords.pop(a.name)
+        elif a.default is REQUIRED:
+            raise IRError(f"{spec.name}: attribute {a.name} is missing")
+        else:
+            value = a.default
+        attributes[a.name] = value
+    regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions]
+    if keywords:
+        raise IRError(f"{spec.name}: unknown {', '.join(keywords)}")
+    op = cls(flat, tuple(segments), attributes, regions, (), loc)
+    check_fields(op)
+    op.results = [Value(t, op, i) for i, t in enumerate(infer(op))]
+    return op
+
+
+def check_fields(op: Op) -> None:
+    """Raise IRError unless every operand and attribute has a type that the declaration allows."""
+    for v in op.operands:
+        if not isinstance(v, Value):
+            raise IRError(f"{op.name}: operand {v!r} is not an IR value")
+    for a in op.spec.attributes:
+        value = op.attributes[a.name]
+        if a.types and not isinstance(value, a.types) or (isinstance(value, bool) and a.types == (int,)):
+            raise IRError(f"{op.name}: attribute {a.name} = {value!r} is not {' or '.join(t.__name__ for t in a.types)}")
+
+
+def infer(op: Op) -> tuple[Type, ...]:
+    """The result types that the type rule of ``op`` gives; IRError when its operands break the rule."""
+    rule = getattr(op, "infer", None)
+    return cast("tuple[Type, ...]", rule()) if rule is not None else ()
+
+
+def operand_groups(op: Op) -> list[Any]:
+    """The operands of ``op`` as ``create`` takes them, one entry per declared field."""
+    return [getattr(op, f.name) for f in op.spec.operands]

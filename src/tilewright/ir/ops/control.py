@@ -1,0 +1,88 @@
+"""Structured control flow.
+
+Every region is one block that ends in a terminator. ``if`` branches end in ``yield``, or leave an enclosing loop
+with ``break`` or ``continue``. The body of ``for`` ends in ``continue``; a ``loop`` body in ``continue`` or ``break``.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.opdef import attribute, define, operand, operands, region
+from tilewright.ir.ops.rules import region_args, require, scalar_integer, types_of
+from tilewright.ir.types import BOOL, Type
+
+
+@define("for")
+class For(Op):
+    """Runs ``body`` for i = lower, lower + step, ... while i < upper; step is positive.
+
+    The body takes i and the carried values, and continues with their next values. Results: the last ones.
+    """
+
+    lower: Value = operand()
+    upper: Value = operand()
+    step: Value = operand()
+    inits: list[Value] = operands()
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        scalar_integer(self, self.lower, self.upper, self.step)
+        require(self.lower.type == self.upper.type == self.step.type, self, "bounds of different types")
+        carried = types_of(self.inits)
+        region_args(self, self.body, (self.lower.type, *carried))
+        return carried
+
+
+@define("loop")
+class Loop(Op):
+    """Repeats ``body`` until a ``break``, whose operands are the results. The body takes the carried values."""
+
+    inits: list[Value] = operands()
+    types: tuple[Type, ...] = attribute(tuple)
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        region_args(self, self.body, types_of(self.inits))
+        return self.types
+
+
+@define("if")
+class If(Op):
+    """Runs one of two branches. A branch that yields gives the results; one that leaves a loop gives none."""
+
+    condition: Value = operand()
+    types: tuple[Type, ...] = attribute(tuple)
+    then: Block = region()
+    orelse: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.condition.type == BOOL, self, f"condition {self.condition.type} is not a bool scalar")
+        region_args(self, self.then, ())
+        region_args(self, self.orelse, ())
+        return self.types
+
+
+@define("yield", terminator=True)
+class Yield(Op):
+    """Ends an ``if`` branch or a combiner with its values."""
+
+    values: list[Value] = operands()
+
+
+@define("continue", terminator=True)
+class Continue(Op):
+    """Starts the next iteration of the innermost loop with these carried values."""
+
+    values: list[Value] = operands()
+
+
+@define("break", terminator=True)
+class Break(Op):
+    """Ends the innermost ``loop`` with these results."""
+
+    values: list[Value] = operands()
+
+
+@define("return", terminator=True)
+class Return(Op):
+    """Ends the kernel; only at the end of a function body."""

@@ -1,0 +1,146 @@
+"""Reductions, scans and matrix products. C++ reference 2.6 and 2.10; fact sheet 1.14 and 1.15."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.opdef import attribute, define, operand, operands, region
+from tilewright.ir.ops.rules import region_args, require, tile
+from tilewright.ir.types import TileType, Type
+
+
+def _combiner(op: Op, values: list[Value], axis: int, identities: tuple[object, ...], body: Block) -> list[TileType]:
+    require(values, op, "needs at least one tile")
+    types = [tile(op, v) for v in values]
+    require(all(t.shape == types[0].shape for t in types), op, f"tiles of different shapes: {types}")
+    require(0 <= axis < types[0].rank, op, f"axis {axis} of {types[0]}")
+    require(len(identities) == len(types), op, "needs one identity per tile")
+    scalars = tuple(t.with_shape(()) for t in types)
+    region_args(op, body, scalars + scalars)
+    yielded = tuple(v.type for v in body.terminator.operands)
+    require(yielded == scalars, op, f"combiner yields {list(yielded)}, expected {list(scalars)}")
+    return types
+
+
+@define("reduce")
+class Reduce(Op):
+    """Folds ``values`` along ``axis``, which disappears, with the combiner in ``body``.
+
+    The combiner takes the left scalars, then the right ones, and yields the combined scalars. With ``commutative``
+    the elements are folded into P partials (P = min(n, 64) when all later axes have length 1, else min(n, 4));
+    partial l takes elements l, l + P, l + 2 P, ... in order, and the partials are folded by halving: p[i] with
+    p[i + h] for h = P/2, ..., 1. Without it the fold runs strictly left to right. The identities are not folded in.
+    """
+
+    values: list[Value] = operands()
+    axis: int = attribute(int)
+    identities: tuple[bool | int | float, ...] = attribute(tuple)
+    commutative: bool = attribute(bool, default=False)
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        types = _combiner(self, self.values, self.axis, self.identities, self.body)
+        return tuple(t.with_shape(t.shape[: self.axis] + t.shape[self.axis + 1 :]) for t in types)
+
+
+def reduction_partials(shape: tuple[int, ...], axis: int) -> int:
+    """The number P of partial results of a commutative ``reduce`` over ``axis`` of a tile of ``shape``."""
+    innermost = all(n == 1 for n in shape[axis + 1 :])
+    return min(shape[axis], 64 if innermost else 4)
+
+
+@define("scan")
+class Scan(Op):
+    """Inclusive scan of ``values`` along ``axis``, strictly in order, from the end when ``reverse``."""
+
+    values: list[Value] = operands()
+    axis: int = attribute(int)
+    identities: tuple[bool | int | float, ...] = attribute(tuple)
+    reverse: bool = attribute(bool, default=False)
+    body: Block = region()
+
+    def infer(self) -> tuple[Type, ...]:
+        return tuple(_combiner(self, self.values, self.axis, self.identities, self.body))
+
+
+# operand dtype -> accumulator dtypes (fact sheet 1.15)
+MMA_ACCUMULATORS: dict[str, tuple[str, ...]] = {
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "f32": ("f32",),
+    "f64": ("f64",),
+    "tf32": ("f32",),
+    "f8e4m3fn": ("f16", "f32"),
+    "f8e5m2": ("f16", "f32"),
+    "i8": ("i32",),
+    "u8": ("i32",),
+}
+
+
+def mma_accepts(x: DType, y: DType, acc: DType) -> bool:
+    """Whether ``mma`` multiplies ``x`` by ``y`` elements into an accumulator of ``acc``."""
+    mixed_bytes = {x.short, y.short} <= {"i8", "u8"}
+    return (x is y or mixed_bytes) and acc.short in MMA_ACCUMULATORS.get(x.short, ())
+
+
+def _mma_shapes(op: Op, x: TileType, y: TileType, acc: TileType) -> None:
+    require(x.rank == y.rank == acc.rank >= 2, op, f"ranks of {x}, {y} and {acc}")
+    m, k = x.shape[-2:]
+    k2, n = y.shape[-2:]
+    batch = x.shape[:-2]
+    require(k == k2 and y.shape[:-2] == batch and acc.shape == (*batch, m, n), op, f"shapes of {x}, {y} and {acc}")
+
+
+@define("mma")
+class Mma(Op):
+    """x @ y + acc, batched over the leading dimensions; the order of summation is unspecified.
+
+    Products and sums are formed in float32 (float64 for float64, int32 wrapping for integers); a float16
+    accumulator is rounded once, at the end. ``fast_acc`` allows lower intermediate precision for fp8.
+    """
+
+    x: Value = operand()
+    y: Value = operand()
+    acc: Value = operand()
+    fast_acc: bool = attribute(bool, default=False)
+
+    def infer(self) -> tuple[Type, ...]:
+        x, y, acc = tile(self, self.x), tile(self, self.y), tile(self, self.acc)
+        require(mma_accepts(x.element, y.element, acc.element), self, f"dtypes of {x}, {y} and {acc}")
+        _mma_shapes(self, x, y, acc)
+        return (acc,)
+
+
+# operand dtype, scale dtype -> how many elements of K share one scale (fact sheet 1.15)
+MMA_SCALED_BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
+    ("f8e4m3fn", "f8e8m0fnu"): (32,),
+    ("f8e5m2", "f8e8m0fnu"): (32,),
+    ("f4e2m1fn", "f8e8m0fnu"): (16, 32),
+    ("f4e2m1fn", "f8e4m3fn"): (16,),
+    ("f4e2m1fn", "f8e5m3fnu"): (16, 32),
+}
+
+
+@define("mma_scaled")
+class MmaScaled(Op):
+    """(x * x_scale) @ (y * y_scale) + acc, where one scale serves a run of elements along K."""
+
+    x: Value = operand()
+    x_scale: Value = operand()
+    y: Value = operand()
+    y_scale: Value = operand()
+    acc: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        x, xs = tile(self, self.x), tile(self, self.x_scale)
+        y, ys = tile(self, self.y), tile(self, self.y_scale)
+        acc = tile(self, self.acc)
+        blocks = MMA_SCALED_BLOCKS.get((x.element.short, xs.element.short), ())
+        require(x.dtype == y.dtype and xs.dtype == ys.dtype and blocks, self, f"dtypes of {x}, {xs}, {y} and {ys}")
+        require(acc.element.short == "f32", self, f"accumulator {acc} is not float32")
+        _mma_shapes(self, x, y, acc)
+        block, rest = divmod(x.shape[-1], xs.shape[-1])
+        require(rest == 0 and block in blocks, self, f"{x} needs one scale per {' or '.join(map(str, blocks))} elements")
+        require(xs.shape == (*x.shape[:-1], x.shape[-1] // block), self, f"scale {xs} does not fit {x}")
+        require(ys.shape == (*y.shape[:-2], y.shape[-2] // block, y.shape[-1]), self, f"scale {ys} does not fit {y}")
+        return (acc,)

@@ -1,0 +1,338 @@
+"""Views and memory ops. Within a block they take effect in program order. C++ reference 2.11, 2.12; fact sheet 5.
+
+``latency`` and ``allow_tma`` are performance hints: None, a value, or a ``ByTarget``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.opdef import Effect, attribute, define, operand, operands, optional_operand
+from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile, tile_shape
+from tilewright.ir.types import I32, PartitionViewType, TensorViewType, Type
+
+WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
+READ_WRITE = Effect.READ | Effect.WRITE
+
+
+@define("make_tensor_view")
+class MakeTensorView(Op):
+    """A strided array at ``base``; ``shape`` and ``strides`` hold the extents that ``type`` leaves open, in order."""
+
+    base: Value = operand()
+    shape: list[Value] = operands()
+    strides: list[Value] = operands()
+    type: TensorViewType = attribute(TensorViewType)
+
+    def infer(self) -> tuple[Type, ...]:
+        base = pointers(self, self.base)
+        require(base.rank == 0 and pointee(self, base) is self.type.dtype, self, f"base {base} of {self.type}")
+        require(len(self.type.shape) == len(self.type.strides), self, f"{self.type} has unequal ranks")
+        require(self.type.shape.count(None) == len(self.shape), self, f"{len(self.shape)} extents for {self.type}")
+        require(self.type.strides.count(None) == len(self.strides), self, f"{len(self.strides)} strides for {self.type}")
+        scalar_integer(self, *self.shape, *self.strides)
+        return (self.type,)
+
+
+@define("make_partition_view")
+class MakePartitionView(Op):
+    """A tensor view cut into tiles as ``type`` says."""
+
+    view: Value = operand()
+    type: PartitionViewType = attribute(PartitionViewType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = self.type
+        require(self.view.type == t.view, self, f"view {self.view.type} of {t}")
+        tile_shape(self, t.tile_shape)
+        rank = t.view.rank
+        require(len(t.tile_shape) == len(t.order) == len(t.steps) == rank, self, f"ranks in {t}")
+        require(sorted(t.order) == list(range(rank)), self, f"order {t.order} is no permutation")
+        require(all(s > 0 for s in t.steps), self, f"steps {t.steps} are not positive")
+        return (t,)
+
+
+def _partition(op: Op, view: Value, indices: list[Value]) -> PartitionViewType:
+    require(isinstance(view.type, PartitionViewType), op, f"{view.type} is not a partition view")
+    t: PartitionViewType = view.type  # type: ignore[assignment]
+    require(len(indices) == len(t.tile_shape), op, f"{len(indices)} indices for {t}")
+    scalar_integer(op, *indices)
+    return t
+
+
+@define("load_view", effect=Effect.READ)
+class LoadView(Op):
+    """The tile at tile index ``indices``. Elements outside the array take the padding of the view.
+
+    ``in_bounds[k]`` promises that the tile does not leave the array along tile axis k.
+    """
+
+    view: Value = operand()
+    indices: list[Value] = operands()
+    in_bounds: tuple[bool, ...] = attribute(tuple)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+    latency: Any = attribute(default=None)
+    allow_tma: Any = attribute(default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = _partition(self, self.view, self.indices)
+        require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
+        return (t.tile,)
+
+
+@define("store_view", effect=Effect.WRITE)
+class StoreView(Op):
+    """Stores ``value`` at tile index ``indices``; elements outside the array are dropped."""
+
+    view: Value = operand()
+    value: Value = operand()
+    indices: list[Value] = operands()
+    in_bounds: tuple[bool, ...] = attribute(tuple)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+    latency: Any = attribute(default=None)
+    allow_tma: Any = attribute(default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = _partition(self, self.view, self.indices)
+        require(self.value.type == t.tile, self, f"value {self.value.type}, expected {t.tile}")
+        require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
+        return ()
+
+
+@define("load", effect=Effect.READ)
+class Load(Op):
+    """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding`` (zero when absent)."""
+
+    ptrs: Value = operand()
+    mask: Value | None = optional_operand()
+    padding: Value | None = optional_operand()
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+    latency: Any = attribute(default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        result = p.with_dtype(pointee(self, p))
+        bool_like(self, self.mask, p.shape)
+        if self.padding is not None:
+            require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
+        return (result,)
+
+
+@define("store", effect=Effect.WRITE)
+class Store(Op):
+    """Stores ``value`` through ``ptrs`` where ``mask`` is true."""
+
+    ptrs: Value = operand()
+    value: Value = operand()
+    mask: Value | None = optional_operand()
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+    latency: Any = attribute(default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        want = p.with_dtype(pointee(self, p))
+        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
+        bool_like(self, self.mask, p.shape)
+        return ()
+
+
+# atomic kind -> IR spellings of the dtypes it takes (fact sheet 1.10)
+_WORDS = ("i32", "i64", "u32", "u64")
+ATOMIC_DTYPES: dict[AtomicKind, tuple[str, ...]] = {
+    AtomicKind.XCHG: (*_WORDS, "f32", "f64"),
+    AtomicKind.ADD: (*_WORDS, "f16", "bf16", "f32", "f64"),
+    AtomicKind.MAX: _WORDS,
+    AtomicKind.MIN: _WORDS,
+    AtomicKind.AND: _WORDS,
+    AtomicKind.OR: _WORDS,
+    AtomicKind.XOR: _WORDS,
+}
+CAS_DTYPES = ATOMIC_DTYPES[AtomicKind.XCHG]
+
+
+@define("atomic_rmw", effect=READ_WRITE)
+class AtomicRmw(Op):
+    """For each element, in unspecified order: old = *ptr; *ptr = kind(old, value). Returns the old values.
+
+    Masked-off elements are left alone and return 0.
+    """
+
+    ptrs: Value = operand()
+    value: Value = operand()
+    mask: Value | None = optional_operand()
+    kind: AtomicKind = attribute(AtomicKind)
+    memory_order: MemoryOrder = attribute(MemoryOrder)
+    memory_scope: MemoryScope = attribute(MemoryScope)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        dtype = pointee(self, p)
+        require(self.value.type == p.with_dtype(dtype), self, f"value {self.value.type} for {p}")
+        require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
+        require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
+        bool_like(self, self.mask, p.shape)
+        return (self.value.type,)
+
+
+@define("atomic_cas", effect=READ_WRITE)
+class AtomicCas(Op):
+    """For each element: old = *ptr; if old has the bits of expected, *ptr = desired. Returns the old values.
+
+    Masked-off elements are left alone and return ``expected``.
+    """
+
+    ptrs: Value = operand()
+    expected: Value = operand()
+    desired: Value = operand()
+    mask: Value | None = optional_operand()
+    memory_order: MemoryOrder = attribute(MemoryOrder)
+    memory_scope: MemoryScope = attribute(MemoryScope)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        dtype = pointee(self, p)
+        want = p.with_dtype(dtype)
+        require(self.expected.type == self.desired.type == want, self, f"operands for {p}")
+        require(dtype.short in CAS_DTYPES, self, f"compare-and-swap is not available for {dtype}")
+        require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
+        bool_like(self, self.mask, p.shape)
+        return (want,)
+
+
+@define("atomic_view", effect=READ_WRITE)
+class AtomicView(Op):
+    """Combines ``value`` into the tile at ``indices``, each element atomically; elements outside are dropped."""
+
+    view: Value = operand()
+    value: Value = operand()
+    indices: list[Value] = operands()
+    kind: AtomicKind = attribute(AtomicKind)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=MemoryOrder.RELAXED)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=MemoryScope.DEVICE)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = _partition(self, self.view, self.indices)
+        require(self.value.type == t.tile, self, f"value {self.value.type}, expected {t.tile}")
+        dtype = t.view.dtype
+        require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
+        return ()
+
+
+def padding_value(mode: PaddingMode, dtype: DType) -> bool | int | float:
+    """The Python number that ``mode`` stands for; integers, which have no infinities, saturate, and NaN is 0."""
+    if dtype.is_floating:
+        return {
+            PaddingMode.NEG_ZERO: -0.0,
+            PaddingMode.NAN: float("nan"),
+            PaddingMode.POS_INF: float("inf"),
+            PaddingMode.NEG_INF: float("-inf"),
+        }.get(mode, 0.0)
+    return {PaddingMode.POS_INF: dtype.max, PaddingMode.NEG_INF: dtype.min}.get(mode, 0)
+
+
+@define("bid")
+class Bid(Op):
+    """The index of this block along grid axis ``axis``, as int32."""
+
+    axis: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.axis in (0, 1, 2), self, f"axis {self.axis}")
+        return (I32,)
+
+
+@define("num_blocks")
+class NumBlocks(Op):
+    """The number of blocks along grid axis ``axis``, as int32."""
+
+    axis: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.axis in (0, 1, 2), self, f"axis {self.axis}")
+        return (I32,)
+
+
+@define("assume_divisible")
+class AssumeDivisible(Op):
+    """x, promised to be a multiple of ``divisor`` (bytes for pointers).
+
+    With ``every`` and ``along``, only every ``every``-th element along axis ``along`` is promised so.
+    """
+
+    x: Value = operand()
+    divisor: int = attribute(int)
+    every: int | None = attribute(int, type(None), default=None)
+    along: int | None = attribute(int, type(None), default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(t.is_pointer or t.element.is_integer, self, f"{t} is neither integer nor pointer")
+        require(self.divisor >= 1, self, f"divisor {self.divisor}")
+        return (t,)
+
+
+@define("assume_bounded")
+class AssumeBounded(Op):
+    """x, promised to lie between ``lower`` and ``upper``, inclusive; None leaves a side open."""
+
+    x: Value = operand()
+    lower: int | None = attribute(int, type(None), default=None)
+    upper: int | None = attribute(int, type(None), default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(not t.is_pointer and t.element.is_integer, self, f"{t} is not an integer tile")
+        return (t,)
+
+
+@define("assume_blocked")
+class AssumeBlocked(Op):
+    """x, promised to be constant within each block of ``shape``."""
+
+    x: Value = operand()
+    shape: tuple[int, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(len(self.shape) == t.rank and all(n >= 1 for n in self.shape), self, f"blocks {self.shape} of {t}")
+        return (t,)
+
+
+@define("print", effect=Effect.OUTPUT)
+class Print(Op):
+    """Prints ``parts``, literal strings and one ``None`` per operand, formatted by ``formats`` (printf conversions).
+
+    An empty format stands for the default of the dtype. A tile prints as nested brackets. One call prints
+    its text as a whole.
+    """
+
+    values: list[Value] = operands()
+    parts: tuple[str | None, ...] = attribute(tuple)
+    formats: tuple[str, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        for v in self.values:
+            tile(self, v)
+        holes = sum(p is None for p in self.parts)
+        require(holes == len(self.values) == len(self.formats), self, f"{holes} holes for {len(self.values)} values")
+        return ()
+
+
+@define("assert", effect=Effect.OUTPUT)
+class Assert(Op):
+    """Stops the kernel with ``message`` unless every element of the condition is true."""
+
+    condition: Value = operand()
+    message: str = attribute(str)
+
+    def infer(self) -> tuple[Type, ...]:
+        bool_like(self, self.condition, tile(self, self.condition).shape)
+        return ()
+

@@ -1,0 +1,74 @@
+"""Type rules shared by op declarations."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.dtypes import DType, bool_
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.opdef import IRError
+from tilewright.ir.types import PointerType, TileType, Type, check_tile_shape
+
+IEEE_MODES = (RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+INTEGER_DIV_MODES = (RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+
+
+def require(condition: object, op: Op, message: str) -> None:
+    if not condition:
+        raise IRError(f"{op.name}: {message}")
+
+
+def same_tiles(op: Op, *values: Value) -> TileType:
+    """The common type of ``values``, which must be tiles of one dtype and shape."""
+    first = values[0].type
+    require(isinstance(first, TileType), op, f"operand type {first} is not a tile")
+    for v in values[1:]:
+        require(v.type == first, op, f"operand types differ: {first} and {v.type}")
+    return first  # type: ignore[return-value]
+
+
+def numeric(op: Op, *values: Value) -> DType:
+    """The common dtype of ``values``, which must be numeric tiles of one type."""
+    t = same_tiles(op, *values)
+    require(not t.is_pointer, op, f"{t} holds pointers")
+    return t.element
+
+
+def tile(op: Op, value: Value) -> TileType:
+    require(isinstance(value.type, TileType), op, f"operand type {value.type} is not a tile")
+    return value.type  # type: ignore[return-value]
+
+
+def scalar_integer(op: Op, *values: Value) -> None:
+    for v in values:
+        t = tile(op, v)
+        require(t.rank == 0 and not t.is_pointer and t.element.is_integer, op, f"{t} is not an integer scalar")
+
+
+def pointers(op: Op, value: Value) -> TileType:
+    t = tile(op, value)
+    require(t.is_pointer, op, f"{t} does not hold pointers")
+    return t
+
+
+def bool_like(op: Op, mask: Value | None, shape: tuple[int, ...]) -> None:
+    if mask is not None:
+        require(mask.type == TileType(bool_, shape), op, f"mask type {mask.type}, expected {TileType(bool_, shape)}")
+
+
+def tile_shape(op: Op, shape: tuple[int, ...]) -> None:
+    problem = check_tile_shape(shape)
+    require(problem is None, op, problem or "")
+
+
+def pointee(op: Op, t: TileType) -> DType:
+    require(isinstance(t.dtype, PointerType) and t.dtype.pointee is not None, op, f"{t} holds untyped pointers")
+    return t.pointee
+
+
+def region_args(op: Op, block: Block, types: tuple[Type, ...]) -> None:
+    found = tuple(a.type for a in block.args)
+    require(found == types, op, f"region arguments {list(found)}, expected {list(types)}")
+
+
+def types_of(values: list[Value]) -> tuple[Type, ...]:
+    return tuple(v.type for v in values)

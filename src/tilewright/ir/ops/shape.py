@@ -1,0 +1,230 @@
+"""Ops that create tiles and rearrange their elements. C++ reference 2.7 to 2.9; fact sheet 1.11 and 1.12."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType, uint8
+from tilewright.ir.opdef import attribute, define, operand, operands
+from tilewright.ir.ops.rules import require, scalar_integer, tile, tile_shape
+from tilewright.ir.types import PointerType, TileType, Type
+
+
+@define("constant")
+class Constant(Op):
+    """A tile whose elements all equal ``value``: a Python bool, int or float that the dtype can hold.
+
+    A pointer constant has the integer value of the address; only 0, the null pointer, is meaningful.
+    """
+
+    value: bool | int | float = attribute(bool, int, float)
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        dtype = self.type.dtype
+        tile_shape(self, self.type.shape)
+        if isinstance(dtype, DType) and not dtype.is_floating:
+            require(isinstance(self.value, int), self, f"{self.value!r} is not a {dtype}")
+            require(dtype.min <= self.value <= dtype.max, self, f"{self.value!r} is out of range for {dtype}")
+        return (self.type,)
+
+
+@define("iota")
+class Iota(Op):
+    """The integers 0, 1, 2, ... in row-major order."""
+
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        tile_shape(self, self.type.shape)
+        require(not self.type.is_pointer and self.type.element.is_integer, self, f"{self.type} is not an integer tile")
+        return (self.type,)
+
+
+@define("undefined")
+class Undefined(Op):
+    """A value that no correct program depends on: default-constructed tiles, and joins of paths that never use it."""
+
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.type,)
+
+
+@define("reshape")
+class Reshape(Op):
+    """The same elements in row-major order, as a tile of ``shape``."""
+
+    x: Value = operand()
+    shape: tuple[int, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        tile_shape(self, self.shape)
+        require(t.size == math.prod(self.shape), self, f"{t} does not have the elements of shape {self.shape}")
+        return (t.with_shape(self.shape),)
+
+
+@define("broadcast")
+class Broadcast(Op):
+    """x repeated along its dimensions of length 1 to ``shape``, which has the same rank."""
+
+    x: Value = operand()
+    shape: tuple[int, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        tile_shape(self, self.shape)
+        require(t.rank == len(self.shape), self, f"{t} and shape {self.shape} differ in rank")
+        for have, want in zip(t.shape, self.shape):
+            require(have in (1, want), self, f"{t} does not broadcast to shape {self.shape}")
+        return (t.with_shape(self.shape),)
+
+
+@define("permute")
+class Permute(Op):
+    """Axis ``k`` of the result is axis ``axes[k]`` of x."""
+
+    x: Value = operand()
+    axes: tuple[int, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(sorted(self.axes) == list(range(t.rank)), self, f"axes {self.axes} are no permutation for {t}")
+        return (t.with_shape(tuple(t.shape[a] for a in self.axes)),)
+
+
+@define("cat")
+class Cat(Op):
+    """lhs followed by rhs along ``axis``."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    axis: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        a, b = tile(self, self.lhs), tile(self, self.rhs)
+        require(0 <= self.axis < a.rank and a.rank == b.rank and a.dtype == b.dtype, self, f"cannot join {a} and {b}")
+        shape = list(a.shape)
+        shape[self.axis] += b.shape[self.axis]
+        rest = [(m, n) for i, (m, n) in enumerate(zip(a.shape, b.shape)) if i != self.axis]
+        require(all(m == n for m, n in rest), self, f"cannot join {a} and {b} along axis {self.axis}")
+        tile_shape(self, tuple(shape))
+        return (a.with_shape(tuple(shape)),)
+
+
+def _subtile(op: Op, whole: TileType, part: tuple[int, ...], indices: list[Value]) -> None:
+    require(whole.rank == len(part) == len(indices), op, f"{whole}, shape {part}, {len(indices)} indices")
+    require(all(n % m == 0 for n, m in zip(whole.shape, part)), op, f"{whole} is not a grid of {part} tiles")
+    scalar_integer(op, *indices)
+
+
+@define("extract")
+class Extract(Op):
+    """The subtile of ``shape`` at grid index ``indices`` of x; an index outside the grid wraps around."""
+
+    x: Value = operand()
+    indices: list[Value] = operands()
+    shape: tuple[int, ...] = attribute(tuple)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        _subtile(self, t, self.shape, self.indices)
+        return (t.with_shape(self.shape),)
+
+
+@define("insert")
+class Insert(Op):
+    """x with the subtile at grid index ``indices`` replaced by ``value``; an index outside the grid wraps around."""
+
+    x: Value = operand()
+    value: Value = operand()
+    indices: list[Value] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        t, v = tile(self, self.x), tile(self, self.value)
+        require(t.dtype == v.dtype, self, f"cannot insert {v} into {t}")
+        _subtile(self, t, v.shape, self.indices)
+        return (t,)
+
+
+@define("pack")
+class Pack(Op):
+    """The bytes of x in row-major, little-endian order, as a rank-1 uint8 tile."""
+
+    x: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        bits = t.size * t.element.bitwidth
+        require(bits % 8 == 0 and not t.element.is_bool, self, f"{t} does not fill whole bytes")
+        return (TileType(uint8, (bits // 8,)),)
+
+
+@define("unpack")
+class Unpack(Op):
+    """The inverse of ``pack``: a rank-1 tile of ``dtype`` made from a rank-1 uint8 tile."""
+
+    x: Value = operand()
+    dtype: DType = attribute(DType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(t.dtype == uint8 and t.rank == 1 and not self.dtype.is_bool, self, f"cannot unpack {t}")
+        require(t.size * 8 % self.dtype.bitwidth == 0, self, f"{t} does not divide into {self.dtype} elements")
+        return (TileType(self.dtype, (t.size * 8 // self.dtype.bitwidth,)),)
+
+
+@define("ptr_offset", elementwise=True)
+class PtrOffset(Op):
+    """The pointer ``offset`` elements (bytes for untyped pointers) after ``ptr``."""
+
+    ptr: Value = operand()
+    offset: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        p, o = tile(self, self.ptr), tile(self, self.offset)
+        require(p.is_pointer and not o.is_pointer and o.element.is_integer, self, f"cannot offset {p} by {o}")
+        require(p.shape == o.shape, self, f"shapes of {p} and {o} differ")
+        return (p,)
+
+
+@define("ptr_diff", elementwise=True)
+class PtrDiff(Op):
+    """lhs - rhs in elements, as ``dtype``."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    dtype: DType = attribute(DType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.lhs)
+        require(t.is_pointer and self.rhs.type == t and self.dtype.is_integer, self, f"cannot subtract {self.rhs.type} from {t}")
+        return (t.with_dtype(self.dtype),)
+
+
+@define("ptr_to_int", elementwise=True)
+class PtrToInt(Op):
+    """The address as a 64-bit integer ``dtype``."""
+
+    x: Value = operand()
+    dtype: DType = attribute(DType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(t.is_pointer and self.dtype.is_integer and self.dtype.bitwidth == 64, self, f"cannot convert {t}")
+        return (t.with_dtype(self.dtype),)
+
+
+@define("int_to_ptr", elementwise=True)
+class IntToPtr(Op):
+    """The pointer of ``dtype`` with the given 64-bit address."""
+
+    x: Value = operand()
+    dtype: PointerType = attribute(PointerType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = tile(self, self.x)
+        require(not t.is_pointer and t.element.is_integer and t.element.bitwidth == 64, self, f"cannot convert {t}")
+        return (t.with_dtype(self.dtype),)

@@ -1,0 +1,142 @@
+"""Types of IR values: tiles, pointer tiles, tensor views and partition views."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Union
+
+from tilewright.ir.dtypes import DType, bool_, int32
+from tilewright.ir.enums import PaddingMode
+
+MAX_TILE_ELEMENTS = 1 << 24
+
+
+@dataclass(frozen=True)
+class PointerType:
+    """The address of an element of ``pointee`` type; ``None`` is an untyped (``void``) pointer."""
+
+    pointee: DType | None
+
+    @property
+    def short(self) -> str:
+        return f"ptr<{self.pointee.short if self.pointee else 'void'}>"
+
+    def __repr__(self) -> str:
+        return self.short
+
+
+ElementType = Union[DType, PointerType]
+
+
+@dataclass(frozen=True)
+class TileType:
+    """An immutable array of ``dtype`` elements whose static ``shape`` has powers of two; rank 0 is a scalar."""
+
+    dtype: ElementType
+    shape: tuple[int, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def is_pointer(self) -> bool:
+        return isinstance(self.dtype, PointerType)
+
+    @property
+    def element(self) -> DType:
+        """The dtype of a numeric tile; TypeError for a pointer tile."""
+        if isinstance(self.dtype, PointerType):
+            raise TypeError(f"{self} holds pointers")
+        return self.dtype
+
+    @property
+    def pointee(self) -> DType:
+        """What a pointer tile points to; TypeError for numeric tiles and for ``void`` pointers."""
+        if not isinstance(self.dtype, PointerType) or self.dtype.pointee is None:
+            raise TypeError(f"{self} does not hold typed pointers")
+        return self.dtype.pointee
+
+    def with_dtype(self, dtype: ElementType) -> TileType:
+        return TileType(dtype, self.shape)
+
+    def with_shape(self, shape: tuple[int, ...]) -> TileType:
+        return TileType(self.dtype, shape)
+
+    def __repr__(self) -> str:
+        dims = f"[{','.join(map(str, self.shape))}]" if self.shape else ""
+        return f"{self.dtype.short}{dims}"
+
+
+def _dims(extents: tuple[int | None, ...]) -> str:
+    return ",".join("?" if e is None else str(e) for e in extents)
+
+
+@dataclass(frozen=True)
+class TensorViewType:
+    """A strided array in memory. ``None`` marks an extent or stride that is known only at run time.
+
+    Strides count elements. ``index_dtype`` is the integer type of the dynamic extents and strides.
+    """
+
+    dtype: DType
+    shape: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+    index_dtype: DType = int32
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"view<{self.dtype.short},[{_dims(self.shape)}],[{_dims(self.strides)}],{self.index_dtype.short}>"
+
+
+@dataclass(frozen=True)
+class PartitionViewType:
+    """A tensor view cut into tiles.
+
+    Axis ``k`` of the tile walks axis ``order[k]`` of the array. The tile with index ``i`` starts at element
+    ``i[k] * steps[k]`` along that axis; ``steps == tile_shape`` gives adjacent tiles.
+    """
+
+    view: TensorViewType
+    tile_shape: tuple[int, ...]
+    order: tuple[int, ...]
+    padding: PaddingMode = PaddingMode.UNDETERMINED
+    steps: tuple[int, ...] = ()
+
+    @property
+    def tile(self) -> TileType:
+        return TileType(self.view.dtype, self.tile_shape)
+
+    def __repr__(self) -> str:
+        return (
+            f"partition<{self.view!r},[{_dims(self.tile_shape)}],[{_dims(self.order)}],"
+            f"{self.padding.value},[{_dims(self.steps)}]>"
+        )
+
+
+Type = Union[TileType, TensorViewType, PartitionViewType]
+
+BOOL = TileType(bool_)
+I32 = TileType(int32)
+
+
+def is_power_of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def check_tile_shape(shape: tuple[int, ...]) -> str | None:
+    """Why ``shape`` is no tile shape, or None when it is one."""
+    for axis, n in enumerate(shape):
+        if not is_power_of_two(n):
+            return f"dimension {axis} of the tile shape {shape} is {n}, which is not a positive power of two"
+    if math.prod(shape) > MAX_TILE_ELEMENTS:
+        return f"a tile of shape {shape} has {math.prod(shape)} elements, more than the limit of {MAX_TILE_ELEMENTS}"
+    return None
