@@ -20,13 +20,15 @@ LANES = (16, None)
 
 
 @functools.cache
-def _machine() -> llvm.TargetMachine:
+def target_machine(portable: bool) -> llvm.TargetMachine:
+    """Code generation for this machine, or for the oldest one of its architecture."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
-    )
+    if portable:
+        return target.create_target_machine(opt=2, jit=True)
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
 
 
 def build_module(
@@ -83,7 +85,7 @@ class ElementFunction:
         text = str(build_module(name, dtypes, result, attrs, lanes, features))
         parsed = llvm.parse_assembly(text)
         parsed.verify()
-        machine = _machine()
+        machine = target_machine(features == PORTABLE)
         passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
         passes.getModulePassManager().run(parsed, passes)
         self._engine = llvm.create_mcjit_compiler(parsed, machine)
