@@ -43,12 +43,13 @@ def arithmetic(op: ElementOp, *operands: Val) -> Val:
     dtype = op.dtype
     if not dtype.is_floating:
         if op.name == "div":
-            return integer.divide(*operands, dtype, op.rounding)
+            dividend, divisor = operands
+            return integer.divide(dividend, divisor, dtype, op.rounding)
         return _NEAREST[op.name](*operands)
     if op.rounding in _DIRECTED:
         return flushed(lambda *xs: round_directed(op.name, dtype, op.rounding, *xs), op, *operands)
-    if op.name == "fma" and dtype.bitwidth == 16:
-        return fused_narrow(*operands, dtype)
+    if op.name == "fma" and (dtype.bitwidth == 16 or (dtype.bitwidth == 32 and not operands[0].at.features.fma)):
+        return flushed(lambda *xs: fused_narrow(dtype, RoundingMode.RN, *xs), op, *operands)
     result = flushed(_NEAREST[op.name], op, *operands)
     return round_to_dtype(result, dtype) if dtype.bitwidth == 16 else result
 

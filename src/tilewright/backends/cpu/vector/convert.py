@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, F64, register_type
 from tilewright.backends.cpu.vector.value import Val, larger, magnitude, smaller, where, with_sign

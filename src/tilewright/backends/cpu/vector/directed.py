@@ -8,6 +8,7 @@ error is computed on operands scaled to [1, 2), so that nothing underflows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tilewright.backends.cpu.vector.convert import round_to_dtype
 from tilewright.backends.cpu.vector.exact import (
@@ -39,7 +40,7 @@ def round_directed(name: str, dtype: DType, mode: RoundingMode, *operands: Val) 
 
 def _narrow(name: str, dtype: DType, mode: RoundingMode, *operands: Val) -> Val:
     if name == "fma":
-        return fused_narrow(*operands, dtype, mode)
+        return fused_narrow(dtype, mode, *operands)
     xs = [x.to_f64() for x in operands]
     if name == "add":
         exact = odd_sum(*xs)
@@ -127,4 +128,4 @@ def _fused(mode: RoundingMode, a: Val, b: Val, c: Val) -> Val:
     return where(moved.eq(0.0) & error.eq(0.0), sign, moved.bits()).as_float()
 
 
-_DOUBLE = {"add": _add, "mul": _multiply, "div": _divide, "sqrt": _root, "fma": _fused}
+_DOUBLE: dict[str, Callable[..., Val]] = {"add": _add, "mul": _multiply, "div": _divide, "sqrt": _root, "fma": _fused}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector import arith, logic, storage, types
 from tilewright.backends.cpu.vector.convert import cast
 from tilewright.backends.cpu.vector.features import HostFeatures

@@ -42,9 +42,9 @@ def _split(x: Val) -> Pair:
 
 
 def odd_sum(a: Val, b: Val) -> Val:
-    """a + b in float64, rounded to odd: when inexact, the neighbour with an odd last bit.
+    """a + b rounded to odd: when inexact, the neighbour with an odd last bit.
 
-    Rounding that once more to at most 51 bits, in any mode, gives the rounding of the exact sum.
+    Rounding that once more to at least two bits less, in any mode, gives the rounding of the exact sum.
     """
     s, error = two_sum(a, b)
     bits = s.bits()
@@ -59,9 +59,11 @@ def zero_sum_sign(s: Val, a: Val, b: Val) -> Val:
     return where(s.eq(0.0), (a.bits() | b.bits()) & (-1 << (s.width - 1)), s.bits()).as_float()
 
 
-def fused_narrow(a: Val, b: Val, c: Val, dtype: DType, mode: RoundingMode = RoundingMode.RN) -> Val:
-    """a*b + c with one rounding, for float32 and narrower: the product is exact in float64."""
-    product, addend = a.to_f64() * b.to_f64(), c.to_f64()
+def fused_narrow(dtype: DType, mode: RoundingMode, a: Val, b: Val, c: Val) -> Val:
+    """a*b + c with one rounding, for float32 and narrower: the product is exact in a wider type."""
+    if dtype.short != "f16":  # whose products float32 holds
+        a, b, c = a.to_f64(), b.to_f64(), c.to_f64()
+    product, addend = a * b, c
     total = odd_sum(product, addend)
     if mode is RoundingMode.RM:
         total = zero_sum_sign(total, product, addend)

@@ -128,8 +128,10 @@ def _power_of_two(exponent: Val, t: _Tables) -> Val:
 
 
 def _scale(x: Val, exponent: Val, t: _Tables) -> Val:
-    """x * 2**exponent in two steps, so that results down to the subnormal numbers come out with one rounding."""
-    half = exponent >> 1
+    """x * 2**exponent, rounded once where the result is subnormal, and infinite where it is too large."""
+    if x.at.features.scale:
+        return x.at.intrinsic("ldexp", x, exponent.trunc(I32), overloads=2)
+    half = exponent >> 1  # the first of two products stays in the normal range
     return x * _power_of_two(half, t) * _power_of_two(exponent - half, t)
 
 

@@ -13,13 +13,16 @@ class HostFeatures:
 
     fma: bool = False  # fused multiply-add of float32 and float64
     half: bool = False  # conversion between float16 and float32
+    scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
 
     @staticmethod
     def of(triple: str, features: llvm.FeatureMap) -> HostFeatures:
         """The features of a processor, given LLVM's target triple and its map of feature flags."""
         if triple.startswith(("aarch64", "arm64")):
             return HostFeatures(fma=True, half=True)
-        return HostFeatures(fma=bool(features.get("fma")), half=bool(features.get("f16c")))
+        return HostFeatures(
+            fma=bool(features.get("fma")), half=bool(features.get("f16c")), scale=bool(features.get("avx512vl"))
+        )
 
     @staticmethod
     def detect() -> HostFeatures:

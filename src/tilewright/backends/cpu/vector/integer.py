@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.types import F32, F64, I32, Splat
 from tilewright.backends.cpu.vector.value import Val, where
 from tilewright.ir.dtypes import DType
@@ -42,7 +43,9 @@ def _quotient(a: Val, b: Val, dtype: DType) -> Val:
         return _hardware_quotient(a, b, dtype)  # LLVM turns this into a multiplication
     special = b.eq(0) | b.eq(-1) if dtype.is_signed else b.eq(0)
     safe = where(special, 1, b)
-    if a.at.lanes is None or a.width == 64:
+    if a.at.lanes is None:
+        quotient = _hardware_quotient(a, safe, dtype)
+    elif a.width == 64:  # one division per lane: long
         quotient = a.at.outlined(f"quotient.{dtype.short}", lambda x, y: _hardware_quotient(x, y, dtype), a, safe)
     else:
         quotient = _float_quotient(a, safe, dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.convert import half
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, I32, storage_type
@@ -14,8 +15,12 @@ from tilewright.ir.types import ElementType, PointerType
 
 def to_register(dtype: ElementType, stored: Val) -> Val:
     """The register form of a value as loaded from memory."""
-    if isinstance(dtype, PointerType) or not dtype.is_floating or dtype.bytes >= 4:
-        return stored.ne(0) if dtype.is_bool else stored
+    if isinstance(dtype, PointerType):
+        return stored
+    if dtype.is_bool:
+        return stored.ne(0)
+    if not dtype.is_floating or dtype.bytes >= 4:
+        return stored
     at, short = stored.at, dtype.short
     if short == "f16" and at.features.half:
         return Val(at, at.builder.fpext(stored.bitcast(ir.HalfType()).value, at.type(F32)))

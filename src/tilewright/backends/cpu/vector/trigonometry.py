@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.exact import fast_two_sum, scale, two_product, two_sum
 from tilewright.backends.cpu.vector.exponential import nearest_integer
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
@@ -93,18 +94,20 @@ _TWO_OVER_PI_WORDS = (
 
 
 def sin(x: Val) -> Val:
-    return x.at.outlined("sin", lambda a: _circular("sin", a), x)
+    return _circular("sin", x)
 
 
 def cos(x: Val) -> Val:
-    return x.at.outlined("cos", lambda a: _circular("cos", a), x)
+    return _circular("cos", x)
 
 
 def tan(x: Val) -> Val:
-    return x.at.outlined("tan", lambda a: _circular("tan", a), x)
+    """float64 only."""
+    return _circular("tan", x)
 
 
 def _circular(name: str, x: Val) -> Val:
+    """Splits the block: for outlined bodies."""
     at, size = x.at, magnitude(x)
     if x.scalar == F32:
         common = _evaluate_f32(name, *_reduce_f32(x))

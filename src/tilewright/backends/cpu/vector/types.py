@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.formats import nearest
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType, PointerType

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
+
 from tilewright.backends.cpu.vector.features import HostFeatures
 from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
@@ -35,18 +36,21 @@ class VectorBuilder:
         """The same insertion point, for single elements."""
         return VectorBuilder(self.builder, None, self.features)
 
-    def intrinsic(self, name: str, *args: Val, result: ir.Type | None = None, flags: Sequence[bool] = ()) -> Val:
-        """Call ``llvm.<name>``, overloaded on the first argument (and on the result when its type is given).
+    def intrinsic(
+        self, name: str, *args: Val, result: ir.Type | None = None, flags: Sequence[bool] = (), overloads: int = 1
+    ) -> Val:
+        """Call ``llvm.<name>``, whose name carries the types of the first ``overloads`` arguments.
 
+        ``result`` is the result type where it differs from the first argument, and then part of the name too.
         ``flags`` are trailing immediate i1 arguments.
         """
-        first = args[0].value.type
-        overloads = (first,) if result is None else (result, first)
-        full_name = ".".join(["llvm", name, *map(_mangle, overloads)])
-        types = [a.value.type for a in args] + [I1] * len(flags)
+        types = [a.value.type for a in args]
+        named = ([] if result is None else [result]) + types[:overloads]
+        full_name = ".".join(["llvm", name, *map(_mangle, named)])
         function = self.builder.module.globals.get(full_name)
         if function is None:
-            function = ir.Function(self.builder.module, ir.FunctionType(result or first, types), full_name)
+            signature = ir.FunctionType(named[0], types + [I1] * len(flags))
+            function = ir.Function(self.builder.module, signature, full_name)
         immediates = [ir.Constant(I1, int(flag)) for flag in flags]
         return Val(self, self.builder.call(function, [*(a.value for a in args), *immediates]))
 
