@@ -97,9 +97,7 @@ def test_narrow_cast_as_ml_dtypes(source: DType, target: DType, lanes: int | Non
 
 
 @FEATURES
-@pytest.mark.parametrize(
-    "target", [*SIXTEEN, dtypes.tfloat32, dtypes.float32, dtypes.float8_e5m2, dtypes.float8_e4m3fn]
-)
+@pytest.mark.parametrize("target", [*dtypes.FLOATS, dtypes.tfloat32, dtypes.float8_e5m2, dtypes.float8_e4m3fn])
 @pytest.mark.parametrize("source", [*SIXTEEN, dtypes.float32, dtypes.float64, dtypes.tfloat32], ids=str)
 def test_nearest(source: DType, target: DType, features: HostFeatures) -> None:
     """One rounding, also where two formats lie between source and target."""

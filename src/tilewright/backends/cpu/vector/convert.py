@@ -17,12 +17,16 @@ RN, RZ, RM, RP, RA = (getattr(RoundingMode, name) for name in ("RN", "RZ", "RM",
 
 def cast(x: Val, source: DType, target: DType, mode: RoundingMode = RN) -> Val:
     """``x`` of dtype ``source`` converted to ``target``; ``mode`` counts between floating-point types only."""
+    if source is target:
+        return x
     if target.is_bool:
         return x.ne(0)
     if not source.is_floating:
         return int_to_float(x, source, target) if target.is_floating else resize(x, source, target)
+    if target.short == "f64":
+        return x.to_f64()
     if target.is_floating:
-        return x if _contains(target, source) and source is not target else round_to_dtype(x, target, mode)
+        return x if _contains(target, source) else round_to_dtype(x, target, mode)
     name = "fptosi.sat" if target.is_signed else "fptoui.sat"
     return x.at.intrinsic(name, x, result=x.at.type(register_type(target)))
 
@@ -72,10 +76,8 @@ def _contains(target: DType, source: DType) -> bool:
 
 
 def round_to_dtype(x: Val, target: DType, mode: RoundingMode = RN) -> Val:
-    """A float32 or float64 value rounded to ``target``, in the register representation of ``target``."""
+    """A float32 or float64 value rounded to ``target``, in the register representation of ``target``, a float32."""
     short = target.short
-    if short == "f64":
-        return x.to_f64()
     if short == "f32" and (x.scalar == F32 or mode is RN):
         return x.to_f32()
     if short == "f8e8m0fnu":
