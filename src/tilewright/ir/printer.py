@@ -69,11 +69,16 @@ class _Printer:
         self.locations = locations
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
+        self.unnamed = 0
 
     def name(self, value: Value) -> str:
         found = self.names.get(value)
         if found is None:
-            base = value.name if value.name.isidentifier() else str(len(self.names))
+            if value.name.isidentifier():
+                base = value.name
+            else:
+                base = str(self.unnamed)
+                self.unnamed += 1
             found, n = base, 0
             while found in self.taken:
                 n += 1

@@ -1,0 +1,365 @@
+"""Reads the text form of Tile IR that ``ir.printer`` writes. Comments start with ``#`` and end with the line."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from typing import Any
+
+from tilewright.ir import enums
+from tilewright.ir import ops as _ops  # declares every op
+from tilewright.ir.core import Block, Function, Op, Param, Value
+from tilewright.ir.dtypes import dtype_from_short
+from tilewright.ir.enums import PaddingMode
+from tilewright.ir.hints import ByTarget
+from tilewright.ir.location import UNKNOWN, Loc
+from tilewright.ir.opdef import OPS, Arity, IRError, create
+from tilewright.ir.types import ElementType, PartitionViewType, PointerType, TensorViewType, TileType, Type
+
+__all__ = ["IRParseError", "parse_function"]
+
+assert _ops
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|\#[^\n]*)
+      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<number>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+|inf\b))
+      | (?P<value>%\w+)
+      | (?P<word>[A-Za-z_]\w*)
+      | (?P<punct>[(){}\[\],:=<>!?^@.])""",
+    re.VERBOSE,
+)
+
+_ENUMS: dict[str, type[enum.Enum]] = {
+    name: cls for name, cls in vars(enums).items() if isinstance(cls, type) and issubclass(cls, enum.Enum)
+}
+_KEYWORDS: dict[str, Any] = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
+
+
+class IRParseError(Exception):
+    """Text that is not Tile IR; the message starts with ``line:column``."""
+
+
+def parse_function(text: str) -> Function:
+    """The function that ``text`` describes. Raises IRParseError with the place of the mistake."""
+    parser = _Parser(text)
+    function = parser.function()
+    parser.expect_end()
+    return function
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, str, int]] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise self.error(f"unexpected character {text[position]!r}", position)
+            if match.lastgroup != "space":
+                self.tokens.append((str(match.lastgroup), match.group(), position))
+            position = match.end()
+        self.tokens.append(("end", "end of text", len(text)))
+        self.next = 0
+        self.values: dict[str, Value] = {}
+
+    # -- tokens
+
+    def error(self, message: str, position: int | None = None) -> IRParseError:
+        if position is None:
+            position = self.tokens[self.next][2]
+        line = self.text.count("\n", 0, position) + 1
+        column = position - self.text.rfind("\n", 0, position)
+        return IRParseError(f"{line}:{column}: {message}")
+
+    def peek(self) -> str:
+        return self.tokens[self.next][1]
+
+    def last(self) -> int:
+        """Where the token that was read last starts."""
+        return self.tokens[self.next - 1][2]
+
+    def take(self, kind: str) -> str:
+        found, text, _ = self.tokens[self.next]
+        if found != kind:
+            raise self.error(f"expected a {kind}, found {text!r}")
+        self.next += 1
+        return text
+
+    def accept(self, text: str) -> bool:
+        if self.peek() != text:
+            return False
+        self.next += 1
+        return True
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise self.error(f"expected {text!r}, found {self.peek()!r}")
+
+    def expect_end(self) -> None:
+        if self.tokens[self.next][0] != "end":
+            raise self.error(f"unexpected {self.peek()!r} after the function")
+
+    def integer(self) -> int:
+        text = self.take("number")
+        try:
+            return int(text)
+        except ValueError:
+            raise self.error(f"expected an integer, found {text!r}") from None
+
+    def string(self) -> str:
+        value: str = json.loads(self.take("string"))
+        return value
+
+    # -- types
+
+    def element_type(self) -> ElementType:
+        word = self.take("word")
+        if word == "ptr":
+            self.expect("<")
+            inner = self.take("word")
+            self.expect(">")
+            return PointerType(None if inner == "void" else self.dtype(inner))
+        return self.dtype(word)
+
+    def dtype(self, short: str) -> Any:
+        try:
+            return dtype_from_short(short)
+        except KeyError:
+            raise self.error(f"unknown dtype {short!r}", self.last()) from None
+
+    def extents(self) -> tuple[int | None, ...]:
+        self.expect("[")
+        found: list[int | None] = []
+        while not self.accept("]"):
+            found.append(None if self.accept("?") else self.integer())
+            if self.peek() != "]":
+                self.expect(",")
+        return tuple(found)
+
+    def static_extents(self) -> tuple[int, ...]:
+        extents = self.extents()
+        if None in extents:
+            raise self.error("expected static extents")
+        return extents  # type: ignore[return-value]
+
+    def type(self) -> Type:
+        if self.accept("view"):
+            return self.tensor_view()
+        if self.accept("partition"):
+            self.expect("<")
+            self.expect("view")
+            view = self.tensor_view()
+            self.expect(",")
+            shape = self.static_extents()
+            self.expect(",")
+            order = self.static_extents()
+            self.expect(",")
+            padding = PaddingMode(self.take("word"))
+            self.expect(",")
+            steps = self.static_extents()
+            self.expect(">")
+            return PartitionViewType(view, shape, order, padding, steps)
+        dtype = self.element_type()
+        return TileType(dtype, self.static_extents() if self.peek() == "[" else ())
+
+    def tensor_view(self) -> TensorViewType:
+        self.expect("<")
+        dtype = self.dtype(self.take("word"))
+        self.expect(",")
+        shape = self.extents()
+        self.expect(",")
+        strides = self.extents()
+        self.expect(",")
+        index = self.dtype(self.take("word"))
+        self.expect(">")
+        return TensorViewType(dtype, shape, strides, index)
+
+    # -- attributes and locations
+
+    def attribute_value(self) -> Any:
+        kind, text, _ = self.tokens[self.next]
+        if kind == "string":
+            return self.string()
+        if kind == "number":
+            self.next += 1
+            return float(text) if any(c in text for c in ".eEn") else int(text)
+        if self.accept("!"):
+            return self.type()
+        if self.accept("("):
+            items = []
+            while not self.accept(")"):
+                items.append(self.attribute_value())
+                if self.peek() != ")":
+                    self.expect(",")
+            return tuple(items)
+        if text in _KEYWORDS:
+            self.next += 1
+            return _KEYWORDS[text]
+        if self.accept("by_target"):
+            self.expect("(")
+            return ByTarget(**self.entries(")"))
+        if text in _ENUMS:
+            self.next += 1
+            self.expect(".")
+            member = self.take("word")
+            try:
+                return _ENUMS[text][member]
+            except KeyError:
+                raise self.error(f"{text} has no member {member}") from None
+        return self.element_type()
+
+    def entries(self, end: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not self.accept(end):
+            key = self.take("word")
+            self.expect("=")
+            found[key] = self.attribute_value()
+            if self.peek() != end:
+                self.expect(",")
+        return found
+
+    def location(self) -> Loc:
+        if not self.accept("loc"):
+            return UNKNOWN
+        self.expect("(")
+        loc = self.loc_chain()
+        self.expect(")")
+        return loc
+
+    def loc_chain(self) -> Loc:
+        file = self.string()
+        self.expect(":")
+        line = self.integer()
+        self.expect(":")
+        column = self.integer()
+        end: tuple[int | None, int | None] = (None, None)
+        if self.peek().startswith("-"):  # the tokenizer reads "-3:9" as the number -3
+            end_line = -self.integer()
+            self.expect(":")
+            end = (end_line, self.integer())
+        function = self.string()
+        caller = self.loc_chain() if self.accept("at") else None
+        return Loc(file, line, column, *end, function, caller)
+
+    # -- functions and ops
+
+    def define(self, value: Value, name: str, position: int | None = None) -> None:
+        if name in self.values:
+            raise self.error(f"{name} is defined twice", position)
+        self.values[name] = value
+        if not name[1:].isdigit():
+            value.name = name[1:]
+
+    def function(self) -> Function:
+        self.expect("func")
+        self.expect("@")
+        name = self.take("word")
+        self.expect("(")
+        body = Block()
+        params = []
+        while not self.accept(")"):
+            value_name = self.take("value")
+            self.expect(":")
+            self.define(body.add_arg(self.type()), value_name)
+            self.expect("=")
+            argument = self.string()
+            self.expect(".")
+            role = self.take("word")
+            axis = None
+            if self.peek() == ".":
+                self.next += 1
+                axis = self.integer()
+            params.append(Param(argument, role, axis))
+            if self.peek() != ")":
+                self.expect(",")
+        hints: dict[str, Any] = {}
+        if self.accept("hints"):
+            self.expect("{")
+            hints = self.entries("}")
+        loc = self.location()
+        self.expect("{")
+        self.block_body(body)
+        return Function(name, body, params, loc, hints)
+
+    def block_body(self, block: Block) -> None:
+        while not self.accept("}"):
+            block.ops.append(self.op())
+
+    def operand(self) -> Value:
+        name = self.take("value")
+        if name not in self.values:
+            raise self.error(f"{name} is not defined", self.last())
+        return self.values[name]
+
+    def op(self) -> Op:
+        names = []
+        while self.tokens[self.next][0] == "value":
+            names.append(self.take("value"))
+            if not self.accept(","):
+                break
+        if names:
+            self.expect("=")
+        start = self.tokens[self.next][2]
+        op_name = self.take("word")
+        if op_name not in OPS:
+            raise self.error(f"unknown op {op_name!r}", start)
+        cls = OPS[op_name]
+        groups = self.operand_groups(cls)
+        keywords = self.entries("}") if self.peek() == "{" and cls.spec.attributes and self.accept("{") else {}
+        declared = []
+        if self.accept(":"):
+            declared.append(self.type())
+            while self.accept(","):
+                declared.append(self.type())
+        loc = self.location()
+        for r in cls.spec.regions:
+            self.expect("{")
+            keywords[r.name] = self.region()
+        try:
+            op = create(cls, groups, keywords, loc)
+        except IRError as e:
+            raise self.error(str(e), start) from None
+        if [r.type for r in op.results] != declared:
+            raise self.error(f"{op_name} yields {[str(r.type) for r in op.results]}, not {list(map(str, declared))}", start)
+        if len(names) != len(op.results):
+            raise self.error(f"{op_name} has {len(op.results)} results, not {len(names)}", start)
+        for name, result in zip(names, op.results):
+            self.define(result, name, start)
+        return op
+
+    def region(self) -> Block:
+        block = Block()
+        if self.accept("^"):
+            self.expect("(")
+            while not self.accept(")"):
+                name = self.take("value")
+                self.expect(":")
+                self.define(block.add_arg(self.type()), name)
+                if self.peek() != ")":
+                    self.expect(",")
+        self.block_body(block)
+        return block
+
+    def operand_groups(self, cls: type[Op]) -> list[Any]:
+        groups: list[Any] = []
+        self.expect("(")
+        for i, f in enumerate(cls.spec.operands):
+            if i:
+                self.expect(",")
+            if f.arity is Arity.MANY:
+                self.expect("[")
+                many: list[Value] = []
+                while not self.accept("]"):
+                    many.append(self.operand())
+                    if self.peek() != "]":
+                        self.expect(",")
+                groups.append(many)
+            elif f.arity is Arity.OPTIONAL and self.accept("_"):
+                groups.append(None)
+            else:
+                groups.append(self.operand())
+        self.expect(")")
+        return groups

@@ -1,0 +1,73 @@
+"""Checks that a function is well-formed IR: declarations hold, values dominate their uses, terminators fit."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.opdef import IRError, check_fields, infer
+from tilewright.ir.types import Type
+
+# The terminators that may end the region of each op; the "if" of a loop body may also leave the loop.
+_ENDINGS = {"for": ("continue",), "loop": ("continue", "break"), "if": ("yield",), "reduce": ("yield",), "scan": ("yield",)}
+
+
+def verify(function: Function) -> None:
+    """Raise IRError, naming the op and its location, unless ``function`` is well-formed."""
+    if len(function.params) != len(function.body.args):
+        raise IRError(f"{function.name}: {len(function.params)} parameters for {len(function.body.args)} arguments")
+    _Verifier().block(function.body, ("return",), [])
+
+
+class _Verifier:
+    def __init__(self) -> None:
+        self.visible: set[Value] = set()
+
+    def block(self, block: Block, endings: tuple[str, ...], loops: list[Op]) -> None:
+        if not block.ops:
+            raise IRError("a block has no terminator")
+        added = list(block.args)
+        self.visible.update(added)
+        for i, op in enumerate(block.ops):
+            last = i == len(block.ops) - 1
+            if op.spec.terminator != last:
+                raise _at(op, "stands after the end of its block" if op.spec.terminator else "ends a block")
+            if last and op.name not in endings:
+                raise _at(op, f"cannot end this region; expected {' or '.join(endings)}")
+            self.op(op, endings, loops)
+            added.extend(op.results)
+            self.visible.update(op.results)
+        self.visible.difference_update(added)
+
+    def op(self, op: Op, endings: tuple[str, ...], loops: list[Op]) -> None:
+        for v in op.operands:
+            if v not in self.visible:
+                raise _at(op, f"uses {v!r}, which is not defined here")
+        try:
+            check_fields(op)
+            types = infer(op)
+        except IRError as e:
+            raise _at(op, str(e)) from None
+        found = tuple(r.type for r in op.results)
+        if found != types:
+            raise _at(op, f"has result types {list(found)}, expected {list(types)}")
+        self.terminator(op, loops)
+        inner = _ENDINGS.get(op.name, ())
+        if op.name == "if":
+            inner += tuple(e for e in endings if e in ("continue", "break"))
+        nested = [*loops, op] if op.regions else loops
+        for region in op.regions:
+            self.block(region, inner, nested)
+
+    def terminator(self, op: Op, enclosing: list[Op]) -> None:
+        expected: tuple[Type, ...] | None = None
+        if op.name == "yield" and enclosing and enclosing[-1].name == "if":
+            expected = enclosing[-1].attributes["types"]
+        elif op.name in ("continue", "break"):
+            loop = next(o for o in reversed(enclosing) if o.name in ("for", "loop"))
+            inits = tuple(v.type for v in getattr(loop, "inits", ()))
+            expected = inits if op.name == "continue" else loop.attributes["types"]
+        if expected is not None and tuple(v.type for v in op.operands) != expected:
+            raise _at(op, f"passes {[str(v.type) for v in op.operands]}, expected {[str(t) for t in expected]}")
+
+
+def _at(op: Op, message: str) -> IRError:
+    return IRError(f"{op.loc}: {op.name} {message}")

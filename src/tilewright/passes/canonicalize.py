@@ -1,0 +1,261 @@
+"""Constant folding and local simplification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
+from tilewright.ir.rewrite import clone_op
+from tilewright.ir.semantics import constant_array, evaluate
+from tilewright.ir.types import TileType
+from tilewright.passes.base import Rewriter
+
+
+@dataclass(frozen=True)
+class Canonicalize:
+    """Folds ops on constants, removes ops that change nothing, and inlines branches that are always taken."""
+
+    name: ClassVar[str] = "canonicalize"
+
+    def run(self, function: Function) -> Function:
+        return _Canonicalizer().function(function)
+
+
+class _Canonicalizer(Rewriter):
+    def insert(self, op: Op, builder: Builder) -> None:
+        if op.name == "if":
+            condition = constant_of(self.values.get(op.operands[0], op.operands[0]))
+            if condition is not None:
+                self.inline(op, 0 if condition else 1, builder)
+                return
+        if op.name == "for" and self.never_runs(op):
+            builder.loc = op.loc
+            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.operands[3:]))
+            return
+        super().insert(op, builder)
+
+    def inline(self, op: Op, branch: int, builder: Builder) -> None:
+        """Put the ops of one branch in place of the ``if``."""
+        *ops, end = op.regions[branch].ops
+        for nested in ops:
+            self.insert(nested, builder)
+            if builder.block.ops and builder.block.ops[-1].spec.terminator:
+                return
+        if end.name == "yield":
+            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, end.operands))
+        else:
+            builder.block.ops.append(clone_op(end, self.values))
+
+    def never_runs(self, op: Op) -> bool:
+        lower, upper = (constant_of(self.values.get(v, v)) for v in op.operands[:2])
+        return lower is not None and upper is not None and lower >= upper
+
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        if op.regions or len(op.results) != 1:
+            return None
+        folded = fold_constants(op, builder)
+        if folded is None:
+            rule = _RULES.get(op.name)
+            folded = rule(op, builder) if rule is not None else None
+        return None if folded is None else [folded]
+
+
+def constant_of(value: Value) -> Any:
+    """The number that every element of ``value`` equals, or None when it is not a constant."""
+    op = value.op
+    return op.attributes["value"] if op is not None and op.name == "constant" else None
+
+
+def fold_constants(op: Op, builder: Builder) -> Value | None:
+    """The constant that an elementwise op on constants gives."""
+    if not op.spec.elementwise or not isinstance(op.result.type, TileType):
+        return None
+    dtype = op.result.type.dtype
+    if not isinstance(dtype, DType) or dtype.short in _UNFOLDED or not op.operands:
+        return None
+    arrays = []
+    for v in op.operands:
+        number, operand_dtype = constant_of(v), v.tile.dtype
+        if number is None or not isinstance(operand_dtype, DType) or operand_dtype.short in _UNFOLDED:
+            return None
+        arrays.append(constant_array(number, operand_dtype, ()))
+    # ``select`` takes its dtype from the values, not from the condition.
+    number = evaluate(op.name, op.operands[-1].tile.element, op.attributes, arrays)[()]
+    if dtype.is_floating:
+        return builder.constant(float(number), dtype, op.result.type.shape)
+    return builder.constant(bool(number) if dtype.is_bool else int(number), dtype, op.result.type.shape)
+
+
+# Constants of this format are kept as raw bits, which are not numbers.
+_UNFOLDED = ("f8e5m3fnu",)
+
+
+def _is(value: Value, number: float) -> bool:
+    """Whether ``value`` is the constant ``number``, with its sign of zero."""
+    found = constant_of(value)
+    return found is not None and found == number and repr(float(found)) == repr(float(number))
+
+
+def _integer(op: Op) -> bool:
+    return not op.operands[0].tile.element.is_floating
+
+
+def _changes_subnormals(op: Op) -> bool:
+    return bool(op.attributes.get("flush_to_zero"))
+
+
+def _add(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if _changes_subnormals(op):
+        return None
+    # x + -0.0 is x for every x in rounding to nearest; x + 0.0 is not, for x = -0.0.
+    zero = 0 if _integer(op) else -0.0
+    if not _integer(op) and op.attributes["rounding"] is not RoundingMode.RN:
+        return None
+    return lhs if _is(rhs, zero) else rhs if _is(lhs, zero) else None
+
+
+def _sub(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if _integer(op):
+        if lhs is rhs:
+            return builder.constant(0, op.result.tile.element, op.result.tile.shape)
+        return lhs if _is(rhs, 0) else None
+    exact = op.attributes["rounding"] is RoundingMode.RN and not _changes_subnormals(op)
+    return lhs if exact and _is(rhs, 0.0) else None
+
+
+def _mul(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if _changes_subnormals(op):
+        return None
+    if _integer(op) and (_is(lhs, 0) or _is(rhs, 0)):
+        return lhs if _is(lhs, 0) else rhs
+    return lhs if _is(rhs, 1) else rhs if _is(lhs, 1) else None
+
+
+def _div(op: Op, builder: Builder) -> Value | None:
+    return op.operands[0] if _is(op.operands[1], 1) and not _changes_subnormals(op) else None
+
+
+def _shift(op: Op, builder: Builder) -> Value | None:
+    return op.operands[0] if _is(op.operands[1], 0) else None
+
+
+def _and(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if lhs is rhs:
+        return lhs
+    for x, y in ((lhs, rhs), (rhs, lhs)):
+        if _is(y, 0):
+            return y
+        if op.result.tile.element.is_bool and _is(y, 1):
+            return x
+    return None
+
+
+def _or(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if lhs is rhs:
+        return lhs
+    for x, y in ((lhs, rhs), (rhs, lhs)):
+        if _is(y, 0):
+            return x
+        if op.result.tile.element.is_bool and _is(y, 1):
+            return y
+    return None
+
+
+def _select(op: Op, builder: Builder) -> Value | None:
+    condition, x, y = op.operands
+    known = constant_of(condition)
+    if known is not None:
+        return x if known else y
+    return x if x is y else None
+
+
+def _cmp(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    if lhs is not rhs or lhs.tile.is_pointer or lhs.tile.element.is_floating:
+        return None
+    equal = op.attributes["predicate"] in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
+    return builder.constant(equal, op.result.tile.dtype, op.result.tile.shape)
+
+
+def _same_type(op: Op, builder: Builder) -> Value | None:
+    return op.operands[0] if op.result.type == op.operands[0].type else None
+
+
+def _refill(op: Op, builder: Builder) -> Value | None:
+    """A constant in the result's shape, when the operand is a constant."""
+    number = constant_of(op.operands[0])
+    return None if number is None else builder.constant(number, op.result.tile.dtype, op.result.tile.shape)
+
+
+def _inner(op: Op) -> Op | None:
+    """The op of the same kind that produces the operand."""
+    inner = op.operands[0].op
+    return inner if inner is not None and inner.name == op.name else None
+
+
+def _reshape(op: Op, builder: Builder) -> Value | None:
+    simple = _same_type(op, builder) or _refill(op, builder)
+    if simple is None and (inner := _inner(op)) is not None:
+        return builder.emit(Reshape, inner.operands[0], shape=op.attributes["shape"])
+    return simple
+
+
+def _broadcast(op: Op, builder: Builder) -> Value | None:
+    simple = _same_type(op, builder) or _refill(op, builder)
+    if simple is None and (inner := _inner(op)) is not None:
+        return builder.emit(Broadcast, inner.operands[0], shape=op.attributes["shape"])
+    return simple
+
+
+def _permute(op: Op, builder: Builder) -> Value | None:
+    axes = op.attributes["axes"]
+    if axes == tuple(range(len(axes))):
+        return op.operands[0]
+    simple = _refill(op, builder)
+    if simple is None and (inner := _inner(op)) is not None:
+        return builder.emit(Permute, inner.operands[0], axes=tuple(inner.attributes["axes"][a] for a in axes))
+    return simple
+
+
+def _not(op: Op, builder: Builder) -> Value | None:
+    inner = _inner(op)
+    return None if inner is None else inner.operands[0]
+
+
+def _assume_divisible(op: Op, builder: Builder) -> Value | None:
+    known = constant_of(op.operands[0])
+    return op.operands[0] if op.attributes["divisor"] == 1 or known is not None else None
+
+
+_RULES: dict[str, Callable[[Op, Builder], Value | None]] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "div": _div,
+    "shl": _shift,
+    "shr": _shift,
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "select": _select,
+    "cmp": _cmp,
+    "cast": _same_type,
+    "bitcast": _same_type,
+    "reshape": _reshape,
+    "broadcast": _broadcast,
+    "permute": _permute,
+    "extract": _same_type,
+    "ptr_offset": _shift,
+    "assume_divisible": _assume_divisible,
+}

@@ -1,0 +1,98 @@
+"""Which kernel arguments a function reads and writes through pointers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.opdef import Effect
+from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
+
+
+@dataclass(frozen=True)
+class ArgumentEffects:
+    """Names of the kernel arguments whose memory is read, and of those whose memory is written."""
+
+    read: frozenset[str]
+    written: frozenset[str]
+
+
+def argument_effects(function: Function) -> ArgumentEffects:
+    """The effects of ``function`` on its arguments.
+
+    Addresses are followed through every op that passes them on; one loaded from the table of a list argument
+    belongs to that argument. An address of unknown origin counts as every argument's.
+    """
+    roots = _roots(function)
+    read: set[str] = set()
+    written: set[str] = set()
+    every = {p.argument for p, a in zip(function.params, function.body.args) if _addresses(a)}
+    for op in function.walk():
+        if op.regions or not op.spec.effect & (Effect.READ | Effect.WRITE):
+            continue
+        touched = roots.get(op.operands[0]) or every
+        if op.spec.effect & Effect.READ:
+            read |= touched
+        if op.spec.effect & Effect.WRITE:
+            written |= touched
+    return ArgumentEffects(frozenset(read), frozenset(written))
+
+
+def _addresses(value: Value) -> bool:
+    t = value.type
+    return isinstance(t, (TensorViewType, PartitionViewType)) or t.is_pointer
+
+
+def _carries(value: Value) -> bool:
+    """Whether ``value`` can hold an address: views, pointers, and the 64-bit integers of a list's table."""
+    t = value.type
+    return not isinstance(t, TileType) or t.is_pointer or t.element.bitwidth == 64
+
+
+def _roots(function: Function) -> dict[Value, set[str]]:
+    """For each value that may hold an address, the arguments it may come from."""
+    roots: dict[Value, set[str]] = {}
+    for p, a in zip(function.params, function.body.args):
+        if _addresses(a):
+            roots[a] = {p.argument}
+    changed = True
+    while changed:
+        changed = _propagate(function.body, None, None, roots)
+    return roots
+
+
+def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Value, set[str]]) -> bool:
+    changed = False
+
+    def flow(source: Value, target: Value) -> None:
+        nonlocal changed
+        found = roots.get(source)
+        if found and _carries(target) and not found <= roots.get(target, set()):
+            roots[target] = roots.get(target, set()) | found
+            changed = True
+
+    for op in block.ops:
+        if op.name in ("for", "loop"):
+            offset = 1 if op.name == "for" else 0
+            inits = op.operands[3:] if op.name == "for" else op.operands
+            for i, init in enumerate(inits):
+                flow(init, op.regions[0].args[i + offset])
+                if op.name == "for":
+                    flow(op.regions[0].args[i + offset], op.results[i])
+        elif op.name == "yield" and parent is not None and parent.name == "if":
+            for v, r in zip(op.operands, parent.results):
+                flow(v, r)
+        elif op.name == "break" and loop is not None:
+            for v, r in zip(op.operands, loop.results):
+                flow(v, r)
+        elif op.name == "continue" and loop is not None:
+            offset = 1 if loop.name == "for" else 0
+            for i, v in enumerate(op.operands):
+                flow(v, loop.regions[0].args[i + offset])
+        elif op.name != "if":
+            for v in op.operands:
+                for r in op.results:
+                    flow(v, r)
+        for region in op.regions:
+            changed |= _propagate(region, op, op if op.name in ("for", "loop") else loop, roots)
+    return changed

@@ -1,0 +1,159 @@
+"""Ranges and divisors of integer scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import RoundingMode
+
+Range = tuple[int, int]  # inclusive
+
+
+class IntegerFacts:
+    """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
+
+    def __init__(self, function: Function) -> None:
+        self.loops: dict[Block, Op] = {op.regions[0]: op for op in function.walk() if op.name == "for"}
+        self.params = dict(zip(function.body.args, function.params))
+        self._ranges: dict[Value, Range] = {}
+        self._divisors: dict[Value, int] = {}
+
+    def range(self, value: Value) -> Range:
+        """Bounds that ``value`` cannot leave; those of its dtype when nothing better is known."""
+        if value not in self._ranges:
+            dtype = value.tile.element
+            full = (dtype.min, dtype.max)
+            self._ranges[value] = full  # a loop-carried value that depends on itself stays unknown
+            self._ranges[value] = _fit(self._range(value), dtype)
+        return self._ranges[value]
+
+    def divisor(self, value: Value) -> int:
+        """A power of two that divides ``value``: wrap-around keeps those, and tile extents are powers of two."""
+        if value not in self._divisors:
+            self._divisors[value] = 1
+            self._divisors[value] = self._divisor(value)
+        return self._divisors[value]
+
+    def induction(self, value: Value) -> Op | None:
+        """The ``for`` whose induction variable ``value`` is."""
+        loop = self.loops.get(value.owner) if isinstance(value.owner, Block) else None
+        return loop if loop is not None and value.index == 0 else None
+
+    def _range(self, value: Value) -> Range:
+        dtype = value.tile.element
+        op = value.op
+        if op is None:
+            loop = self.induction(value)
+            if loop is not None:
+                lower, upper = self.range(loop.operands[0])[0], self.range(loop.operands[1])[1]
+                return (lower, max(upper - 1, lower))
+            role = self.params[value].role if value in self.params else ""
+            return (0, dtype.max) if role in ("shape", "length") else (dtype.min, dtype.max)
+        rule = _RANGE_RULES.get(op.name)
+        return rule(self, op) if rule is not None else (dtype.min, dtype.max)
+
+    def _divisor(self, value: Value) -> int:
+        op = value.op
+        if op is None:
+            loop = self.induction(value)
+            return min(self.divisor(loop.operands[0]), self.divisor(loop.operands[2])) if loop is not None else 1
+        rule = _DIVISOR_RULES.get(op.name)
+        found = rule(self, op) if rule is not None else 1
+        return found & -found
+
+
+def _fit(found: Range, dtype: DType) -> Range:
+    """``found``, or everything when the computation may have wrapped around."""
+    low, high = found
+    return found if dtype.min <= low and high <= dtype.max else (dtype.min, dtype.max)
+
+
+def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerFacts, Op], Range]:
+    def rule(facts: IntegerFacts, op: Op) -> Range:
+        values = [f(a, b) for a in facts.range(op.operands[0]) for b in facts.range(op.operands[1])]
+        return (min(values), max(values))
+
+    return rule
+
+
+def _div_range(facts: IntegerFacts, op: Op) -> Range:
+    low, high = facts.range(op.operands[1])
+    if low <= 0:
+        dtype = op.result.tile.element
+        return (dtype.min, dtype.max)
+    divide = _DIVISIONS[op.attributes["rounding"]]
+    values = [divide(a, b) for a in facts.range(op.operands[0]) for b in (low, high)]
+    return (min(values), max(values))
+
+
+def _rem_range(facts: IntegerFacts, op: Op) -> Range:
+    low, high = facts.range(op.operands[1])
+    floor = op.attributes["rounding"] is RoundingMode.RM or facts.range(op.operands[0])[0] >= 0
+    dtype = op.result.tile.element
+    return (0, high - 1) if low > 0 and floor else (dtype.min, dtype.max)
+
+
+def _truncate(a: int, b: int) -> int:
+    return abs(a) // b * (1 if a >= 0 else -1)
+
+
+_DIVISIONS: dict[RoundingMode, Callable[[int, int], int]] = {
+    RoundingMode.RZ: _truncate,
+    RoundingMode.RM: lambda a, b: a // b,
+    RoundingMode.RP: lambda a, b: -(-a // b),
+}
+
+
+def _power_of_two(n: int) -> int:
+    return n & -n
+
+
+def _constant_range(facts: IntegerFacts, op: Op) -> Range:
+    return (int(op.attributes["value"]), int(op.attributes["value"]))
+
+
+def _cast_range(facts: IntegerFacts, op: Op) -> Range:
+    source, dtype = op.operands[0].tile.element, op.result.tile.element
+    return (dtype.min, dtype.max) if source.is_floating else facts.range(op.operands[0])
+
+
+def _bounded_range(facts: IntegerFacts, op: Op) -> Range:
+    low, high = facts.range(op.operands[0])
+    lower, upper = op.attributes["lower"], op.attributes["upper"]
+    return (low if lower is None else max(low, lower), high if upper is None else min(high, upper))
+
+
+_RANGE_RULES: dict[str, Callable[[IntegerFacts, Op], Range]] = {
+    "constant": _constant_range,
+    "bid": lambda facts, op: (0, (1 << 24) - 2),
+    "num_blocks": lambda facts, op: (1, (1 << 24) - 1),
+    "add": _corners(lambda a, b: a + b),
+    "sub": lambda facts, op: (
+        facts.range(op.operands[0])[0] - facts.range(op.operands[1])[1],
+        facts.range(op.operands[0])[1] - facts.range(op.operands[1])[0],
+    ),
+    "mul": _corners(lambda a, b: a * b),
+    "min": _corners(min),
+    "max": _corners(max),
+    "div": _div_range,
+    "rem": _rem_range,
+    "cast": _cast_range,
+    "assume_divisible": lambda facts, op: facts.range(op.operands[0]),
+    "assume_bounded": _bounded_range,
+}
+
+_DIVISOR_RULES: dict[str, Callable[[IntegerFacts, Op], int]] = {
+    "constant": lambda facts, op: abs(int(op.attributes["value"])) or 1 << 30,  # zero: by everything
+    "add": lambda facts, op: min(map(facts.divisor, op.operands)),
+    "sub": lambda facts, op: min(map(facts.divisor, op.operands)),
+    "mul": lambda facts, op: facts.divisor(op.operands[0]) * facts.divisor(op.operands[1]),
+    "cast": lambda facts, op: 1 if op.operands[0].tile.element.is_floating else facts.divisor(op.operands[0]),
+    "assume_bounded": lambda facts, op: facts.divisor(op.operands[0]),
+    "assume_divisible": lambda facts, op: (
+        max(facts.divisor(op.operands[0]), _power_of_two(op.attributes["divisor"]))
+        if op.attributes["every"] is None
+        else facts.divisor(op.operands[0])
+    ),
+}

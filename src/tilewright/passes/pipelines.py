@@ -1,0 +1,42 @@
+"""Which passes each kind of back end runs, and why in this order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from tilewright.ir.core import Function
+from tilewright.ir.verifier import verify
+from tilewright.passes.base import Pass
+from tilewright.passes.bounds import InBounds
+from tilewright.passes.canonicalize import Canonicalize
+from tilewright.passes.cse import CommonSubexpressions
+from tilewright.passes.dce import DeadCodeElimination
+from tilewright.passes.licm import LoopInvariantCodeMotion
+
+# For back ends that generate code.
+OPTIMIZE: tuple[Pass, ...] = (
+    Canonicalize(),  # first: front ends emit many constants and trivial conversions
+    CommonSubexpressions(),  # after folding, equal index arithmetic and views have equal operands
+    LoopInvariantCodeMotion(),  # after CSE, so that one copy moves
+    CommonSubexpressions(),  # what came out of two loops may be equal
+    InBounds(),  # needs the folded indices and the merged views
+    DeadCodeElimination(),  # last: the others leave unused ops behind
+)
+
+
+def run_passes(function: Function, passes: Sequence[Pass]) -> Function:
+    """``function`` after ``passes``. With ``TILEWRIGHT_VERIFY=1`` the verifier runs after each."""
+    check = os.environ.get("TILEWRIGHT_VERIFY") == "1"
+    if check:
+        verify(function)
+    for p in passes:
+        function = p.run(function)
+        if check:
+            verify(function)
+    return function
+
+
+def optimize(function: Function) -> Function:
+    """``function`` after the passes of ``OPTIMIZE``."""
+    return run_passes(function, OPTIMIZE)
