@@ -9,9 +9,10 @@ from llvmlite import ir
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, F64, register_type
 from tilewright.backends.cpu.vector.value import Val, larger, magnitude, smaller, where, with_sign
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 
+_FLOAT32 = format_of(float32)
 RN, RZ, RM, RP, RA = (getattr(RoundingMode, name) for name in ("RN", "RZ", "RM", "RP", "RA"))
 
 
@@ -81,7 +82,7 @@ def round_to_dtype(x: Val, target: DType, mode: RoundingMode = RN) -> Val:
     if short == "f32" and (x.scalar == F32 or mode is RN):
         return x.to_f32()
     if short == "f8e8m0fnu":
-        return _round_to_power_of_two(x.to_f32(), mode)
+        return _round_to_power_of_two(x, mode)
     if x.scalar == F32 and mode is RN:
         if short == "f16" and x.at.features.half:
             return Val(x.at, x.at.builder.fpext(half(x).value, x.at.type(F32)))
@@ -139,19 +140,27 @@ def _correct(t: Val, a: Val, spacing: Val, negative: Val, mode: RoundingMode) ->
 
 
 def _beyond(x: Val, size: Val, target: FloatFormat, mode: RoundingMode) -> Val:
-    """The magnitude that stands for one above the largest finite number."""
+    """What a magnitude above the largest finite number becomes."""
     if target.overflow is Overflow.SATURATE:
         return x.like(target.largest)
     limit = math.inf if target.overflow is Overflow.INFINITY else math.nan
     if mode in (RN, RA):
         return x.like(limit)
-    outward = {RZ: math.inf, RM: -math.inf, RP: math.inf}[mode]
-    infinite = size.eq(math.inf) if mode is RZ else size.eq(math.inf) | ((x < 0) if outward < 0 else (x > 0))
+    infinite = size.eq(math.inf)
+    if mode is not RZ:
+        infinite = infinite | (x < 0 if mode is RM else x > 0)
     return where(infinite, limit, x.like(target.largest))
 
 
 def _round_to_power_of_two(x: Val, mode: RoundingMode) -> Val:
-    """float32 rounded to float8_e8m0fnu; what is not positive and finite has no counterpart and gives NaN."""
+    """``x`` rounded to float8_e8m0fnu; what is not positive and finite has no counterpart and gives NaN.
+
+    Nearest is what ml_dtypes calls so: by way of float32, a tie going up, and up from anything above 2**-127.
+    """
+    if x.scalar == F64 and mode is not RN:
+        least = 2.0**-127
+        x = round_to_format(where((x > 0) & (x < least), least, x), _FLOAT32, mode)
+    x = x.to_f32()
     bits = x.bits()
     tiny = 1 << 22  # the bits of 2**-127, the least power
     bias = {RN: 1 << 22, RZ: 0, RP: (1 << 23) - 1}[mode]

@@ -1,4 +1,20 @@
-"""Which function serves each mathematical op and dtype."""
+"""Which formula serves each mathematical op and dtype.
+
+Largest errors seen, in ulp, on millions of float32 and 10**5 float64 values; in brackets without fused
+multiply-add. float16 and bfloat16 are float32 results rounded, so they are within 0.51 ulp or so.
+
+=======  ============  ============      =======  ============  ============
+op       float32       float64           op       float32       float64
+=======  ============  ============      =======  ============  ============
+exp      1.01          0.94              tan      0.50          1.85
+exp2     0.95 (1.21)   0.85 (1.06)       sinh     0.50          1.55
+log      0.90          0.82              cosh     0.50          1.31
+log2     1.47 (1.92)   0.51              tanh     1.33          2.25
+sin      1.53          0.74              pow      0.50          0.90
+cos      1.53          0.74              atan2    0.50          0.81
+rsqrt    1.49          1.42
+=======  ============  ============      =======  ============  ============
+"""
 
 from __future__ import annotations
 
@@ -32,8 +48,9 @@ _DOUBLE: dict[str, Formula] = {
     "cosh": exponential.cosh,
     "atan2": trigonometry.atan2,
 }
-# Short enough in float32 to be repeated at each use.
-_INLINE_F32 = frozenset({"exp", "exp2", "log", "log2", "tanh"})
+# Short enough to be repeated at each use: in float32, and in both formats.
+_SHORT_F32 = frozenset({"exp", "exp2", "log", "log2", "tanh"})
+_SHORT = frozenset({"rsqrt"})
 
 
 def _through_double(formula: Formula) -> Formula:
@@ -51,7 +68,7 @@ _FORMULAS = {**_NATIVE, **{name: _through_double(formula) for name, formula in _
 def evaluate(op: ElementOp, *operands: Val) -> Val:
     """float16 and bfloat16 are computed in float32 and rounded."""
     formula = _FORMULAS[op.name]
-    if op.name == "rsqrt" or (op.name in _INLINE_F32 and operands[0].scalar == F32):
+    if op.name in _SHORT or (op.name in _SHORT_F32 and operands[0].scalar == F32):
         result = flushed(formula, op, *operands)
     else:
         result = flushed(lambda *xs: xs[0].at.outlined(f"math.{op.name}", formula, *xs), op, *operands)

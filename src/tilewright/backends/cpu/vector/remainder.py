@@ -25,7 +25,7 @@ def float_remainder(x: Val, y: Val, dtype: DType, mode: RoundingMode) -> Val:
     if mode is RoundingMode.RZ:
         return rest
     toward = y if mode is RoundingMode.RM else -y
-    other_side = (rest * with_sign(rest.like(1.0), toward)) < 0
+    other_side = rest.ne(0.0) & ((rest.bits() ^ toward.bits()) < 0)
     moved = where(other_side, rest + toward, rest)
     result = where(rest.eq(0.0), with_sign(rest.like(0.0), toward), moved)
     return round_to_dtype(result, dtype) if dtype.bitwidth == 16 else result
@@ -43,7 +43,7 @@ def _truncated(x: Val, y: Val) -> Val:
         return valid & (rest >= divisor)
 
     def subtract(rest: Val) -> Val:
-        # The largest multiple divisor * 2**k below rest / 2**_STEP: its quotient is exact, and so is the difference.
+        # The quotient by divisor * 2**k has few enough bits to be exact, or too large by 1, and so has the rest.
         _, top = split_exponent(rest)
         multiple = scale(fraction, larger(top - _STEP, exponent))
         quotient = at.intrinsic("trunc", rest / multiple)

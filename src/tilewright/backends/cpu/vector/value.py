@@ -54,22 +54,19 @@ class VectorBuilder:
         immediates = [ir.Constant(I1, int(flag)) for flag in flags]
         return Val(self, self.builder.call(function, [*(a.value for a in args), *immediates]))
 
-    def outlined(
-        self, name: str, body: Callable[..., Val], *args: Val, result: ir.Type | None = None, cold: bool = False
-    ) -> Val:
+    def outlined(self, name: str, body: Callable[..., Val], *args: Val, cold: bool = False) -> Val:
         """Call ``body(*args)`` as a function of its own, emitted once per module.
 
         For code that is too large to paste at each use, or that needs control flow. ``name`` must determine
-        ``body`` up to the types of the arguments; ``result`` is the scalar result type, by default that of the
-        first argument. A ``cold`` function is never inlined.
+        ``body`` up to the types of the arguments; the result has the type of the first one. A ``cold`` function is
+        never inlined.
         """
         module = self.builder.module
         types = [a.value.type for a in args]
         full_name = ".".join(["tw", name, *map(_mangle, types)])
         function = module.globals.get(full_name)
         if function is None:
-            result_type = types[0] if result is None else self.type(result)
-            function = ir.Function(module, ir.FunctionType(result_type, types), full_name)
+            function = ir.Function(module, ir.FunctionType(types[0], types), full_name)
             function.linkage = "internal"
             function.attributes.add("nounwind")
             function.attributes.add("readnone")
@@ -304,7 +301,7 @@ Operand = Val | int | float
 
 
 def _mangle(type_: ir.Type) -> str:
-    """The spelling of a type in the name of an overloaded intrinsic."""
+    """The spelling of a type in the name of an overloaded function."""
     if isinstance(type_, ir.VectorType):
         return f"v{type_.count}{_mangle(type_.element)}"
     if isinstance(type_, ir.IntType):
