@@ -32,7 +32,10 @@ def edges(dtype: DType) -> list[float]:
 
 @functools.cache
 def samples(dtype: DType) -> list[np.ndarray]:
-    """Three arrays: all triples of edge values, random bits, products near both ends of the range, cancelling sums."""
+    """Three arrays: all triples of edge values, random bits, products near both ends of the range, cancelling sums.
+
+    Each array holds every value of a 16-bit dtype.
+    """
     rng = np.random.default_rng(7)
     precision, low = dtype.mantissa_bits + 1, 2 - (1 << (dtype.exponent_bits - 1))
     unsigned = f"u{dtype.bytes}"
@@ -44,7 +47,11 @@ def samples(dtype: DType) -> list[np.ndarray]:
     triples = np.array(list(itertools.product(edges(dtype), repeat=3))).astype(dtype.storage)
     columns: list[list[np.ndarray]] = [[triples[:, i]] for i in range(3)]
     for column in columns:
-        column.append(rng.integers(0, 1 << dtype.bitwidth, SIZE, dtype=unsigned).view(dtype.storage))
+        if dtype.bitwidth == 16:
+            bits = rng.permutation(1 << 16).astype(unsigned)
+        else:
+            bits = rng.integers(0, 1 << dtype.bitwidth, 4 * SIZE, dtype=unsigned)
+        column.append(bits.view(dtype.storage))
         column += [integers_at(exponent, 6) for exponent in (0, low // 2, -low // 2)]
         column.append(integers_at(0, 60))
     a, b = integers_at(0, 4), integers_at(0, 4)

@@ -1,4 +1,10 @@
-"""Element arithmetic of the CPU back end: elementwise operations as LLVM instructions on vectors or scalars."""
+"""Element arithmetic of the CPU back end: elementwise operations as LLVM instructions on vectors or scalars.
+
+``types`` says how values are held, ``dispatch`` maps op names to formulas. The formulas are written over ``value``,
+a small expression language: ``arith``, ``integer``, ``logic`` and ``convert`` for what is exact (with ``directed``
+rounding, ``remainder`` and the transformations of ``exact``), ``functions`` and the modules it names for the rest.
+Nothing here knows loops or memory.
+"""
 
 from tilewright.backends.cpu.vector.dispatch import ELEMENTWISE_OPS, VectorEmitter
 from tilewright.backends.cpu.vector.features import HostFeatures
