@@ -111,8 +111,13 @@ def test_double_rounding_is_avoided() -> None:
     """Values just above a tie that float32 would round to the tie."""
     value = np.array([1 + 2.0**-8 + 2.0**-40])
     assert element_function("cast", dtypes.float64, result=dtypes.bfloat16)(value)[0] == 1 + 2.0**-7
-    number = np.array([(1 << 60) + (1 << 52) + 1], np.int64)
-    assert element_function("cast", dtypes.int64, result=dtypes.bfloat16)(number)[0] == 2.0**60 + 2.0**53
+    for top in (53, 54, 60, 62):
+        half = 1 << (top - 8)
+        number = np.array([(1 << top) + half + 1])
+        for source in (dtypes.int64, dtypes.uint64):
+            cast = element_function("cast", source, result=dtypes.bfloat16)
+            assert cast(number)[0] == 2.0**top + 2 * half
+        assert element_function("cast", dtypes.int64, result=dtypes.bfloat16)(-number)[0] == -(2.0**top) - 2 * half
 
 
 @pytest.mark.parametrize("lanes", LANES)

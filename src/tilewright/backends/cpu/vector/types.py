@@ -18,7 +18,8 @@ conversions at loads and stores only. A vector has ``lanes`` elements of these t
 
 from __future__ import annotations
 
-import numpy as np
+import ctypes
+
 from llvmlite import ir
 
 from tilewright.backends.cpu.vector.formats import nearest
@@ -71,8 +72,7 @@ class Splat(ir.Constant):  # type: ignore[misc]
         if isinstance(scalar, ir.IntType):
             text = str(int(value) & ((1 << scalar.width) - 1))
         elif scalar == F32:
-            with np.errstate(over="ignore"):
-                text = scalar.format_constant(float(np.float32(value)))
+            text = scalar.format_constant(ctypes.c_float(value).value)  # infinite beyond the range
         else:
             text = scalar.format_constant(float(value))
         # ir.Constant would spell out every lane of a vector.
