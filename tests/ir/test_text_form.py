@@ -53,7 +53,7 @@ def test_clone_is_equal_and_independent() -> None:
         ("func @f() {\n  %0 = neg(%1) : i32\n}", "2:12: %1 is not defined"),
         ("func @f() {\n  %0 = bid() {axis = 0} : f32\n}", "2:8: bid yields ['i32'], not ['f32']"),
         ("func @f() {\n  %0 = bid() {axis = 7} : i32\n}", "2:8: bid: axis 7"),
-        ("func @f(%a: q32 = \"a\".scalar) {\n}", "1:13: unknown dtype 'q32'"),
+        ('func @f(%a: q32 = "a".scalar) {\n}', "1:13: unknown dtype 'q32'"),
         ("func @f() {\n  return()\n} }", "3:3: unexpected '}' after the function"),
         ("func @f() {\n  ;\n}", "2:3: unexpected character ';'"),
         ("func @f() {\n  %0 = bid() {axis = 0} : i32\n  %0 = bid() {axis = 0} : i32\n}", "3:8: %0 is defined twice"),

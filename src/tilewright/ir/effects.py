@@ -13,7 +13,8 @@ def effect_of(op: Op) -> Effect:
     A strong memory operation may order the weak ones around it, so it counts as both a read and a write.
     """
     effect = op.spec.effect
-    if effect & (Effect.READ | Effect.WRITE) and op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+    order = op.attributes.get("memory_order", MemoryOrder.WEAK)
+    if effect & (Effect.READ | Effect.WRITE) and order is not MemoryOrder.WEAK:
         effect |= Effect.READ | Effect.WRITE
     for region in op.regions:
         for nested in region.ops:

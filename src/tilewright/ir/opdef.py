@@ -215,8 +215,10 @@ def check_fields(op: Op) -> None:
             raise IRError(f"{op.name}: operand {v!r} is not an IR value")
     for a in op.spec.attributes:
         value = op.attributes[a.name]
-        if a.types and not isinstance(value, a.types) or (isinstance(value, bool) and a.types == (int,)):
-            raise IRError(f"{op.name}: attribute {a.name} = {value!r} is not {' or '.join(t.__name__ for t in a.types)}")
+        wrong = a.types and not isinstance(value, a.types)
+        if wrong or (isinstance(value, bool) and a.types == (int,)):
+            wanted = " or ".join(t.__name__ for t in a.types)
+            raise IRError(f"{op.name}: attribute {a.name} = {value!r} is not {wanted}")
 
 
 def infer(op: Op) -> tuple[Type, ...]:

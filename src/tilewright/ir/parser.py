@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.ir import enums
 from tilewright.ir import ops as _ops  # declares every op
 from tilewright.ir.core import Block, Function, Op, Param, Value
-from tilewright.ir.dtypes import dtype_from_short
+from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.location import UNKNOWN, Loc
@@ -124,7 +124,7 @@ class _Parser:
             return PointerType(None if inner == "void" else self.dtype(inner))
         return self.dtype(word)
 
-    def dtype(self, short: str) -> Any:
+    def dtype(self, short: str) -> DType:
         try:
             return dtype_from_short(short)
         except KeyError:
@@ -145,7 +145,7 @@ class _Parser:
             raise self.error("expected static extents")
         return extents  # type: ignore[return-value]
 
-    def type(self) -> Type:
+    def value_type(self) -> Type:
         if self.accept("view"):
             return self.tensor_view()
         if self.accept("partition"):
@@ -187,7 +187,7 @@ class _Parser:
             self.next += 1
             return float(text) if any(c in text for c in ".eEn") else int(text)
         if self.accept("!"):
-            return self.type()
+            return self.value_type()
         if self.accept("("):
             items = []
             while not self.accept(")"):
@@ -263,7 +263,7 @@ class _Parser:
         while not self.accept(")"):
             value_name = self.take("value")
             self.expect(":")
-            self.define(body.add_arg(self.type()), value_name)
+            self.define(body.add_arg(self.value_type()), value_name)
             self.expect("=")
             argument = self.string()
             self.expect(".")
@@ -311,9 +311,9 @@ class _Parser:
         keywords = self.entries("}") if self.peek() == "{" and cls.spec.attributes and self.accept("{") else {}
         declared = []
         if self.accept(":"):
-            declared.append(self.type())
+            declared.append(self.value_type())
             while self.accept(","):
-                declared.append(self.type())
+                declared.append(self.value_type())
         loc = self.location()
         for r in cls.spec.regions:
             self.expect("{")
@@ -322,8 +322,9 @@ class _Parser:
             op = create(cls, groups, keywords, loc)
         except IRError as e:
             raise self.error(str(e), start) from None
-        if [r.type for r in op.results] != declared:
-            raise self.error(f"{op_name} yields {[str(r.type) for r in op.results]}, not {list(map(str, declared))}", start)
+        found = [r.type for r in op.results]
+        if found != declared:
+            raise self.error(f"{op_name} yields {list(map(str, found))}, not {list(map(str, declared))}", start)
         if len(names) != len(op.results):
             raise self.error(f"{op_name} has {len(op.results)} results, not {len(names)}", start)
         for name, result in zip(names, op.results):
@@ -337,7 +338,7 @@ class _Parser:
             while not self.accept(")"):
                 name = self.take("value")
                 self.expect(":")
-                self.define(block.add_arg(self.type()), name)
+                self.define(block.add_arg(self.value_type()), name)
                 if self.peek() != ")":
                     self.expect(",")
         self.block_body(block)

@@ -7,7 +7,13 @@ from tilewright.ir.opdef import IRError, check_fields, infer
 from tilewright.ir.types import Type
 
 # The terminators that may end the region of each op; the "if" of a loop body may also leave the loop.
-_ENDINGS = {"for": ("continue",), "loop": ("continue", "break"), "if": ("yield",), "reduce": ("yield",), "scan": ("yield",)}
+_ENDINGS = {
+    "for": ("continue",),
+    "loop": ("continue", "break"),
+    "if": ("yield",),
+    "reduce": ("yield",),
+    "scan": ("yield",),
+}
 
 
 def verify(function: Function) -> None:

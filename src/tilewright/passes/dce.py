@@ -10,7 +10,6 @@ from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
-
 # How many leading operands decide what a control-flow op does; the rest are carried values. Others need all.
 _CONTROL_OPERANDS = {"for": 3, "if": 1, "loop": 0}
 
@@ -24,6 +23,11 @@ class DeadCodeElimination:
     def run(self, function: Function) -> Function:
         live = _Liveness(function)
         return with_body(function, _Sweeper(live).block(function.body, {}))
+
+
+def _inits(loop: Op) -> list[Value]:
+    """The initial values of what a ``for`` or ``loop`` carries."""
+    return loop.operands[_CONTROL_OPERANDS[loop.name] :]
 
 
 class _Liveness:
@@ -108,7 +112,7 @@ class _Liveness:
 
     def _carried(self, loop: Op, i: int) -> None:
         """Carried value ``i`` of ``loop`` is read: so are its initial value and every next one."""
-        self.pending.append(getattr(loop, "inits")[i])
+        self.pending.append(_inits(loop)[i])
         if loop.name == "for":
             self.values.add(loop.results[i])
             self.pending.append(loop.regions[0].args[i + 1])
@@ -162,13 +166,14 @@ class _Sweeper:
             return clone_op(op, values)
         attributes = dict(op.attributes)
         keep = self.kept(op)
+        segments: tuple[int, ...]
         if op.name == "if":
             operands, segments = [values.get(op.operands[0], op.operands[0])], (1,)
             regions = [self.block(r, values) for r in op.regions]
         else:
             carried = self.kept_carried(op)
             fixed = op.operands[:3] if op.name == "for" else []
-            inits = [v for v, k in zip(getattr(op, "inits"), carried) if k]
+            inits = [v for v, k in zip(_inits(op), carried) if k]
             operands = [values.get(v, v) for v in [*fixed, *inits]]
             segments = (1, 1, 1, len(inits)) if op.name == "for" else (len(inits),)
             kept_args = [True, *carried] if op.name == "for" else carried

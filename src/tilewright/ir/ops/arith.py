@@ -37,7 +37,8 @@ class _Rounded(Op):
 
 
 def check_ftz(op: Op, dtype: DType) -> None:
-    require(not op.attributes["flush_to_zero"] or dtype.short == "f32", op, f"flush_to_zero is not available for {dtype}")
+    flushes = op.attributes["flush_to_zero"]
+    require(not flushes or dtype.short == "f32", op, f"flush_to_zero is not available for {dtype}")
 
 
 @define("add", elementwise=True)
@@ -411,7 +412,10 @@ class Shl(_Shift):
 
 @define("shr", elementwise=True)
 class Shr(_Shift):
-    """lhs shifted right by rhs read as unsigned, arithmetically when signed; an over-wide count leaves only sign bits."""
+    """lhs shifted right by rhs read as unsigned, arithmetically when signed.
+
+    An over-wide count leaves only sign bits.
+    """
 
     lhs: Value = operand()
     rhs: Value = operand()

@@ -30,9 +30,10 @@ class MakeTensorView(Op):
     def infer(self) -> tuple[Type, ...]:
         base = pointers(self, self.base)
         require(base.rank == 0 and pointee(self, base) is self.type.dtype, self, f"base {base} of {self.type}")
-        require(len(self.type.shape) == len(self.type.strides), self, f"{self.type} has unequal ranks")
-        require(self.type.shape.count(None) == len(self.shape), self, f"{len(self.shape)} extents for {self.type}")
-        require(self.type.strides.count(None) == len(self.strides), self, f"{len(self.strides)} strides for {self.type}")
+        t = self.type
+        require(len(t.shape) == len(t.strides), self, f"{t} has unequal ranks")
+        require(t.shape.count(None) == len(self.shape), self, f"{len(self.shape)} extents for {t}")
+        require(t.strides.count(None) == len(self.strides), self, f"{len(self.strides)} strides for {t}")
         scalar_integer(self, *self.shape, *self.strides)
         return (self.type,)
 
@@ -335,4 +336,3 @@ class Assert(Op):
     def infer(self) -> tuple[Type, ...]:
         bool_like(self, self.condition, tile(self, self.condition).shape)
         return ()
-

@@ -200,7 +200,8 @@ class PtrDiff(Op):
 
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.lhs)
-        require(t.is_pointer and self.rhs.type == t and self.dtype.is_integer, self, f"cannot subtract {self.rhs.type} from {t}")
+        same = t.is_pointer and self.rhs.type == t
+        require(same and self.dtype.is_integer, self, f"cannot subtract {self.rhs.type} from {t}")
         return (t.with_dtype(self.dtype),)
 
 

@@ -1,0 +1,74 @@
+"""``cuda.tile`` and its submodules as names for ours."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+from enum import Enum
+
+OURS = "tilewright"
+THEIRS = "cuda.tile"
+
+
+class Implementation(Enum):
+    """What ``import cuda.tile`` gives in this process."""
+
+    TILEWRIGHT = "tilewright"
+    ORIGINAL = "the installed cuda.tile"
+
+
+def install(*, replace: bool = False) -> Implementation:
+    """Make ``import cuda.tile`` (and ``cuda.tile.tune`` and so on) give tilewright.
+
+    An installed ``cuda.tile`` is left alone unless ``replace`` is true. Returns which implementation programs get.
+    Calling it again changes nothing. RuntimeError when the original has been imported already and ``replace`` asks
+    for ours.
+    """
+    if any(isinstance(f, _Finder) for f in sys.meta_path):
+        return Implementation.TILEWRIGHT
+    if THEIRS in sys.modules:
+        if replace:
+            raise RuntimeError("cuda.tile has been imported already; call tilewright.compat.install before that")
+        return Implementation.ORIGINAL
+    if not replace and _original_exists():
+        return Implementation.ORIGINAL
+    sys.meta_path.insert(0, _Finder())
+    return Implementation.TILEWRIGHT
+
+
+def _original_exists() -> bool:
+    try:
+        return importlib.util.find_spec(THEIRS) is not None
+    except ModuleNotFoundError:  # there is no package ``cuda`` at all
+        return False
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``cuda.tile...`` as ``tilewright...``, and ``cuda`` itself where nothing else provides it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname == THEIRS or fullname.startswith(THEIRS + "."):
+            ours = OURS + fullname[len(THEIRS) :]
+            if importlib.util.find_spec(ours) is None:
+                return None
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname == THEIRS)
+        if fullname == "cuda" and importlib.machinery.PathFinder.find_spec("cuda") is None:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        if spec.name == "cuda":
+            module = types.ModuleType("cuda", "A namespace for cuda.tile.")
+            module.__path__ = []
+            return module
+        return importlib.import_module(OURS + spec.name[len(THEIRS) :])
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """The module has been executed under its own name."""

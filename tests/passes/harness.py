@@ -1,0 +1,21 @@
+"""Runs one pass on text."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+from tilewright.ir.parser import parse_function
+from tilewright.ir.printer import print_function
+from tilewright.ir.verifier import verify
+from tilewright.passes.base import Pass
+
+
+def check(tested: Pass, before: str, after: str) -> None:
+    """``tested`` turns ``before`` into ``after``, leaves its input alone, and has nothing more to do then."""
+    source = parse_function(before)
+    text = print_function(source)
+    result = tested.run(source)
+    verify(result)
+    assert print_function(result) == print_function(parse_function(after)), dedent(after)
+    assert print_function(source) == text
+    assert print_function(tested.run(result)) == print_function(result)

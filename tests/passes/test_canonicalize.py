@@ -1,0 +1,127 @@
+"""Constant folding and simplification, text in and text out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.harness import check
+from tilewright.passes.canonicalize import Canonicalize
+
+
+def test_constants_fold_through_shapes_and_casts() -> None:
+    check(
+        Canonicalize(),
+        """
+        func @f(%p: ptr<f16> = "x".base) {
+          %0 = constant() {value = 7, type = !i32} : i32
+          %1 = constant() {value = -2, type = !i32} : i32
+          %2 = div(%0, %1) {rounding = RoundingMode.RM} : i32
+          %3 = cast(%2) {dtype = f16} : f16
+          store(%p, %3, _)
+          return()
+        }
+        """,
+        """
+        func @f(%p: ptr<f16> = "x".base) {
+          %0 = constant() {value = 7, type = !i32} : i32
+          %1 = constant() {value = -2, type = !i32} : i32
+          %2 = constant() {value = -4, type = !i32} : i32
+          %3 = constant() {value = -4.0, type = !f16} : f16
+          store(%p, %3, _)
+          return()
+        }
+        """,
+    )
+
+
+def simplified(op: str, type_: str = "i32", constant: str = "0") -> tuple[str, str]:
+    text = (
+        """
+        func @f(%p: ptr<TYPE> = "x".base, %x: TYPE = "x".scalar, %y: TYPE = "y".scalar) {
+          %c = constant() {value = CONSTANT, type = !TYPE} : TYPE
+          %r = OP : TYPE
+          store(%p, %r, _)
+          return()
+        }
+        """.replace("TYPE", type_)
+        .replace("CONSTANT", constant)
+        .replace("OP", op)
+    )
+    return text, "\n".join(line for line in text.split("\n") if "%r =" not in line)
+
+
+@pytest.mark.parametrize(
+    ("op", "type_", "constant", "result"),
+    [
+        ("add(%x, %c)", "i32", "0", "%x"),
+        ("add(%c, %x)", "i32", "0", "%x"),
+        ("add(%x, %c)", "f32", "-0.0", "%x"),
+        ("sub(%x, %c)", "f32", "0.0", "%x"),
+        ("mul(%c, %x)", "f32", "1.0", "%x"),
+        ("mul(%c, %x)", "i32", "0", "%c"),
+        ("div(%x, %c)", "f64", "1.0", "%x"),
+        ("and(%x, %x)", "i32", "0", "%x"),
+        ("and(%x, %c)", "i32", "0", "%c"),
+        ("or(%x, %c)", "i1", "true", "%c"),
+        ("shl(%x, %c)", "i32", "0", "%x"),
+        ("assume_divisible(%x) {divisor = 1}", "i32", "0", "%x"),
+    ],
+)
+def test_identities(op: str, type_: str, constant: str, result: str) -> None:
+    before, after = simplified(op, type_, constant)
+    check(Canonicalize(), before, after.replace("%r", result))
+
+
+@pytest.mark.parametrize(
+    ("op", "type_", "constant"),
+    [
+        ("add(%x, %c)", "f32", "0.0"),  # -0.0 + 0.0 is 0.0
+        ("mul(%x, %c)", "f32", "0.0"),  # NaN, infinity and the sign of zero
+        ("sub(%x, %x)", "f32", "0.0"),
+        ("add(%x, %c) {flush_to_zero = true}", "f32", "-0.0"),
+        ("add(%x, %c) {rounding = RoundingMode.RM}", "f32", "-0.0"),
+        ("and(%x, %c)", "i32", "1"),
+    ],
+)
+def test_what_is_no_identity_stays(op: str, type_: str, constant: str) -> None:
+    before, _ = simplified(op, type_, constant)
+    check(Canonicalize(), before, before)
+
+
+def test_known_branches_are_inlined_and_dead_code_after_a_jump_goes() -> None:
+    check(
+        Canonicalize(),
+        """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %t = constant() {value = true, type = !i1} : i1
+          %0 = if(%t) {types = (!i32)} : i32 {
+            %1 = add(%n, %n) : i32
+            yield([%1])
+          } {
+            yield([%n])
+          }
+          %2 = loop([%0]) {types = (!i32)} : i32 { ^(%a: i32)
+            if(%t) {types = ()} {
+              break([%a])
+            } {
+              yield([])
+            }
+            store(%p, %a, _)
+            continue([%a])
+          }
+          store(%p, %2, _)
+          return()
+        }
+        """,
+        """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %t = constant() {value = true, type = !i1} : i1
+          %0 = add(%n, %n) : i32
+          %1 = loop([%0]) {types = (!i32)} : i32 { ^(%a: i32)
+            break([%a])
+          }
+          store(%p, %1, _)
+          return()
+        }
+        """,
+    )
