@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.harness import check
+from support.passes import check
 from tilewright.passes.canonicalize import Canonicalize
 
 

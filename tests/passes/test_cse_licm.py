@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.passes.harness import check
+from support.passes import check
 from tilewright.passes.cse import CommonSubexpressions
 from tilewright.passes.licm import LoopInvariantCodeMotion
 
