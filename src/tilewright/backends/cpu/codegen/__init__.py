@@ -1,0 +1,1 @@
+"""From a Tile IR function to an LLVM module."""

@@ -1,0 +1,255 @@
+"""Atomic operations and strong loads and stores: element by element, in a scalar loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import lanes, views
+from tilewright.backends.cpu.codegen.elements import Element, Elements
+from tilewright.backends.cpu.codegen.groups import materialize
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.plan import CHEAP, cost
+from tilewright.backends.cpu.codegen.position import Coord, Position
+from tilewright.backends.cpu.codegen.state import State, storage_bytes
+from tilewright.backends.cpu.codegen.views import ViewAccess
+from tilewright.backends.cpu.vector import storage_type
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import AtomicKind, MemoryOrder
+from tilewright.ir.ops.memory import padding_value
+
+_ORDERINGS = {
+    MemoryOrder.RELAXED: "monotonic",
+    MemoryOrder.ACQUIRE: "acquire",
+    MemoryOrder.RELEASE: "release",
+    MemoryOrder.ACQ_REL: "acq_rel",
+}
+# What a failed compare-and-swap, which only loads, may order.
+_FAILURE = {"monotonic": "monotonic", "acquire": "acquire", "release": "monotonic", "acq_rel": "acquire"}
+_INTEGER_INSTRUCTIONS = {
+    AtomicKind.XCHG: "xchg",
+    AtomicKind.ADD: "add",
+    AtomicKind.AND: "and",
+    AtomicKind.OR: "or",
+    AtomicKind.XOR: "xor",
+}
+
+# Emits the access to one element at an address and returns its result.
+Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
+
+
+def _ordering(op: Op) -> str:
+    return _ORDERINGS[op.attributes["memory_order"]]
+
+
+def _instruction(dtype: DType, kind: AtomicKind) -> str | None:
+    """The LLVM atomicrmw of ``kind``; None where there is none, and compare-and-swap has to do."""
+    if dtype.is_floating:
+        return "xchg" if kind is AtomicKind.XCHG else None
+    if kind in (AtomicKind.MIN, AtomicKind.MAX):
+        return ("" if dtype.is_signed else "u") + kind.value
+    return _INTEGER_INSTRUCTIONS[kind]
+
+
+def _bits_type(dtype: DType) -> ir.IntType:
+    return ir.IntType(8 * storage_bytes(dtype))
+
+
+def _to_bits(state: State, builder: ir.IRBuilder, dtype: DType, register: ir.Value) -> ir.Value:
+    return builder.bitcast(state.emitter(builder).to_storage(dtype, register), _bits_type(dtype))
+
+
+def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value) -> ir.Value:
+    return state.emitter(builder).to_register(dtype, builder.bitcast(bits, storage_type(dtype)))
+
+
+def _rmw(state: State, dtype: DType, kind: AtomicKind, ordering: str) -> Access:
+    instruction = _instruction(dtype, kind)
+
+    def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+        if instruction is not None:
+            bits = _to_bits(state, builder, dtype, values[0])
+            return _from_bits(state, builder, dtype, builder.atomic_rmw(instruction, pointer, bits, ordering))
+        return _add_by_swap(state, builder, dtype, pointer, values[0], ordering)
+
+    return access
+
+
+def _add_by_swap(
+    state: State, builder: ir.IRBuilder, dtype: DType, pointer: ir.Value, value: ir.Value, ordering: str
+) -> ir.Value:
+    """Atomic addition of floats: rounded as ``add`` rounds, and repeated until no other thread interferes."""
+    bits, item = _bits_type(dtype), storage_bytes(dtype)
+    first = builder.load_atomic(pointer, "monotonic", item, typ=bits)
+    before, loop = builder.block, builder.append_basic_block("swap")
+    after = builder.append_basic_block("swapped")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    seen = builder.phi(bits)
+    old = _from_bits(state, builder, dtype, seen)
+    total = state.emitter(builder).emit("add", dtype, [old, value], {}, dtype)
+    found = builder.cmpxchg(pointer, seen, _to_bits(state, builder, dtype, total), ordering, _FAILURE[ordering])
+    seen.add_incoming(first, before)
+    seen.add_incoming(builder.extract_value(found, 0), builder.block)
+    builder.cbranch(builder.extract_value(found, 1), after, loop)
+    builder.position_at_end(after)
+    return old
+
+
+def _cas(state: State, dtype: DType, ordering: str) -> Access:
+    def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+        expected, desired = (_to_bits(state, builder, dtype, v) for v in values)
+        found = builder.cmpxchg(pointer, expected, desired, ordering, _FAILURE[ordering])
+        return _from_bits(state, builder, dtype, builder.extract_value(found, 0))
+
+    return access
+
+
+def _load(state: State, dtype: DType, ordering: str) -> Access:
+    def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+        bits = builder.load_atomic(pointer, ordering, storage_bytes(dtype), typ=_bits_type(dtype))
+        return _from_bits(state, builder, dtype, bits)
+
+    return access
+
+
+def _store(state: State, dtype: DType, ordering: str) -> Access:
+    def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+        bits = _to_bits(state, builder, dtype, values[0])
+        builder.store_atomic(bits, pointer, ordering, storage_bytes(dtype))
+        return values[0]
+
+    return access
+
+
+# How a loop over elements finds address and mask (None: always) of one.
+Target = Callable[[Elements, Position], "tuple[ir.Value, ir.Value | None]"]
+
+
+def _each(
+    state: State, shape: tuple[int, ...], target: Target, values: Sequence[Value], access: Access,
+    result: Value | None, otherwise: Callable[[Elements, Position], ir.Value] | None,
+) -> None:
+    """Run ``access`` on every element; where the mask is false its result is ``otherwise``."""
+    for v in values:
+        if v.tile.size > 1 and cost(state, v) > CHEAP:
+            materialize(state, v)
+    size = 1
+    for n in shape:
+        size *= n
+    buffer = state.allocate(result.tile) if result is not None and size > 1 else None
+    nest = Nest(state.builder)
+    elements = Elements(state, nest, state.accesses, True)
+    position = tuple(Coord(nest.begin(n), nest.level) if n > 1 else Coord() for n in shape)
+    address, mask = target(elements, position)
+    operands = [elements.at(v, position).value for v in values]
+    other = None if otherwise is None or mask is None else otherwise(elements, position)
+    builder = nest.builder
+    found = _guarded(builder, mask, other, lambda: access(builder, builder.inttoptr(address, lanes.POINTER), operands))
+    if result is not None:
+        if buffer is None:
+            state.bind(result, found)
+        else:
+            elements.write(buffer, shape, position, Element(found, None, nest.level))
+            state.bind(result, buffer)
+    while nest.level:
+        nest.end()
+
+
+def _guarded(
+    builder: ir.IRBuilder, mask: ir.Value | None, other: ir.Value | None, emit: Callable[[], ir.Value]
+) -> ir.Value:
+    """What ``emit`` gives if ``mask``, else ``other``."""
+    if mask is None:
+        return emit()
+    before = builder.block
+    with builder.if_then(mask):
+        found = emit()
+        end = builder.block
+    if other is None:
+        return found
+    phi = builder.phi(found.type)
+    phi.add_incoming(found, end)
+    phi.add_incoming(other, before)
+    return phi
+
+
+def _through_pointers(op: Op) -> Target:
+    """Elements that a pointer tile refers to."""
+
+    def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
+        mask = op.mask  # type: ignore[attr-defined]
+        found = None if mask is None else elements.at(mask, position).value
+        return elements.at(op.operands[0], position).value, found
+
+    return target
+
+
+def _in_view(tile: ViewAccess) -> Target:
+    """Elements of a view tile that lie inside the array."""
+
+    def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
+        mask = views.bounds_mask(elements.nest, tile, position)
+        return views.locate(elements.nest, tile, position).address, None if mask is None else mask[0]
+
+    return target
+
+
+def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, Position], ir.Value]:
+    return lambda elements, position: state.emitter().constant(dtype, value)
+
+
+def emit_atomic_rmw(state: State, op: Op) -> None:
+    t = op.result.tile
+    access = _rmw(state, t.element, op.attributes["kind"], _ordering(op))
+    values = [op.operands[1]]
+    _each(state, t.shape, _through_pointers(op), values, access, op.result, _constant(state, t.element, 0))
+
+
+def emit_atomic_cas(state: State, op: Op) -> None:
+    t, expected = op.result.tile, op.operands[1]
+    access = _cas(state, t.element, _ordering(op))
+
+    def otherwise(elements: Elements, position: Position) -> ir.Value:
+        return elements.at(expected, position).value
+
+    _each(state, t.shape, _through_pointers(op), op.operands[1:3], access, op.result, otherwise)
+
+
+def emit_atomic_view(state: State, op: Op) -> None:
+    tile = views.access(state, op)
+    access = _rmw(state, tile.dtype, op.attributes["kind"], _ordering(op))
+    _each(state, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+
+
+def emit_strong_load(state: State, op: Op) -> None:
+    t, padding = op.result.tile, op.padding  # type: ignore[attr-defined]
+
+    def otherwise(elements: Elements, position: Position) -> ir.Value:
+        if padding is None:
+            return state.emitter().constant(t.element, 0)
+        return elements.at(padding, position).value
+
+    access = _load(state, t.element, _ordering(op))
+    _each(state, t.shape, _through_pointers(op), [], access, op.result, otherwise)
+
+
+def emit_strong_load_view(state: State, op: Op) -> None:
+    tile = views.access(state, op)
+    padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    access = _load(state, tile.dtype, _ordering(op))
+    _each(state, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
+
+
+def emit_strong_store(state: State, op: Op) -> None:
+    dtype, shape = op.operands[1].tile.element, op.operands[1].tile.shape
+    access = _store(state, dtype, _ordering(op))
+    _each(state, shape, _through_pointers(op), [op.operands[1]], access, None, None)
+
+
+def emit_strong_store_view(state: State, op: Op, tile: ViewAccess) -> None:
+    access = _store(state, tile.dtype, _ordering(op))
+    _each(state, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+

@@ -1,0 +1,223 @@
+"""Loops and branches. What they carry lives in stack variables (scalars, views) and buffers (tiles)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes
+from tilewright.backends.cpu.codegen.groups import write
+from tilewright.backends.cpu.codegen.index import as_value
+from tilewright.backends.cpu.codegen.plan import Plan
+from tilewright.backends.cpu.codegen.state import State, ViewBinding
+from tilewright.backends.cpu.vector import register_type
+from tilewright.backends.cpu.vector.types import I64
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
+
+@dataclass
+class Place:
+    """Where a value of ``type`` is kept across blocks: stack variables, or a buffer."""
+
+    type: Type
+    variables: Sequence[ir.Value]
+    buffer: Buffer | None
+
+    @staticmethod
+    def of(state: State, type_: Type) -> Place:
+        if isinstance(type_, TileType):
+            if type_.size > 1:
+                return Place(type_, (), state.allocate(type_))
+            return Place(type_, (state.slot(register_type(type_.dtype)),), None)
+        view = _tensor_view(type_)
+        return Place(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
+
+    def registers(self, state: State, value: Value) -> list[ir.Value]:
+        """What the variables are to hold for ``value``."""
+        if isinstance(self.type, TileType):
+            return [] if self.buffer is not None else [state.scalar(value)]
+        view = state.view(value)
+        return [view.base, *map(as_value, view.shape), *map(as_value, view.strides)]
+
+    def bind(self, state: State, value: Value, *, lend: bool) -> None:
+        """Bind ``value`` to the content; a buffer is lent, or given away."""
+        if self.buffer is not None:
+            b = self.buffer
+            state.bind(value, Buffer(b.pointer, b.offset, b.size, b.dtype, borrowed=True) if lend else b)
+            return
+        loaded = [state.builder.load(v, typ=v.allocated_type) for v in self.variables]
+        if isinstance(self.type, TileType):
+            state.bind(value, loaded[0])
+            return
+        view = _tensor_view(self.type)
+        shape = tuple(v if e is None else e for e, v in zip(view.shape, loaded[1:]))
+        strides = tuple(v if e is None else e for e, v in zip(view.strides, loaded[1 + view.rank :]))
+        state.bind(value, ViewBinding(loaded[0], shape, strides))
+
+
+def _tensor_view(type_: Type) -> TensorViewType:
+    assert not isinstance(type_, TileType)
+    return type_.view if isinstance(type_, PartitionViewType) else type_
+
+
+def _assign(state: State, places: Sequence[Place], values: Sequence[Value]) -> None:
+    """Put all ``values`` into ``places`` at once: the values may be computed from what the places hold."""
+    registers = [p.registers(state, v) for p, v in zip(places, values)]
+    tiles = [(p.buffer, v) for p, v in zip(places, values) if p.buffer is not None]
+    reads = [_reads(state, v) for _, v in tiles]
+    staged: list[tuple[Buffer, Value, Buffer]] = []
+    direct: list[tuple[Buffer, Value]] = []
+    for i, (buffer, value) in enumerate(tiles):
+        bound = state.bindings.get(value)
+        others = any(buffer.offset in r for j, r in enumerate(reads) if j != i)
+        if isinstance(bound, Buffer) and bound.offset == buffer.offset:
+            continue
+        if others or not reads[i].get(buffer.offset, True):
+            temporary = state.allocate(value.tile)
+            write(state, value, temporary)
+            staged.append((buffer, value, temporary))
+        else:
+            direct.append((buffer, value))
+    for buffer, value in direct:
+        write(state, value, buffer)
+    for buffer, value, temporary in staged:
+        size = value.tile.size * element_bytes(value.tile.dtype)
+        lanes.copy(state.builder, buffer.pointer, temporary.pointer, size)
+        state.release(temporary)
+    for place, found in zip(places, registers):
+        for variable, register in zip(place.variables, found):
+            state.builder.store(register, variable)
+
+
+def _reads(state: State, value: Value) -> dict[int, bool]:
+    """The buffers, by offset, that ``value`` is computed from, and whether element by element."""
+    found: dict[int, bool] = {}
+    for v, exact in Plan(state, [value], None).buffers.items():
+        bound = state.bindings[v]
+        assert isinstance(bound, Buffer)
+        found[bound.offset] = exact and found.get(bound.offset, True)
+    return found
+
+
+@dataclass
+class LoopFrame:
+    """Where ``continue`` and ``break`` of a loop put their values and jump to."""
+
+    carried: list[Place]
+    results: list[Place]
+    again: ir.Block
+    done: ir.Block
+
+
+def emit_for(state: State, op: Op) -> None:
+    """Counts the iterations, so that the last step cannot run over the end of the index type."""
+    lower, upper, step = (state.scalar(v) for v in op.operands[:3])
+    carried = _open(state, op.inits)  # type: ignore[attr-defined]
+    builder, type_ = state.builder, lower.type
+    dtype = op.operands[0].tile.element
+    zero, one = ir.Constant(type_, 0), ir.Constant(type_, 1)
+    distance = builder.sub(builder.sub(upper, lower), one)
+    compare = builder.icmp_signed if dtype.is_signed else builder.icmp_unsigned
+    last = builder.udiv(distance, step)
+    body, again, done = (builder.append_basic_block(n) for n in ("for", "next", "done"))
+    before = builder.block
+    builder.cbranch(compare("<", lower, upper), body, done)
+    builder.position_at_end(body)
+    count = builder.phi(type_)
+    count.add_incoming(zero, before)
+    region = op.regions[0]
+    state.bind(region.args[0], builder.add(lower, builder.mul(count, step)))
+    _body(state, region, region.args[1:], LoopFrame(carried, carried, again, done))
+    builder.position_at_end(again)
+    count.add_incoming(builder.add(count, one), again)
+    builder.cbranch(builder.icmp_unsigned("<", count, last), body, done)
+    builder.position_at_end(done)
+    for place, result in zip(carried, op.results):
+        place.bind(state, result, lend=False)
+
+
+def emit_loop(state: State, op: Op) -> None:
+    carried = _open(state, op.inits)  # type: ignore[attr-defined]
+    results = [Place.of(state, r.type) for r in op.results]
+    builder = state.builder
+    body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
+    builder.branch(body)
+    builder.position_at_end(body)
+    _body(state, op.regions[0], op.regions[0].args, LoopFrame(carried, results, again, done))
+    builder.position_at_end(again)
+    if may_spin(op):
+        state.yield_thread()
+    builder.branch(body)
+    builder.position_at_end(done)
+    for place in carried:
+        if place.buffer is not None:
+            state.release(place.buffer)
+    for place, result in zip(results, op.results):
+        place.bind(state, result, lend=False)
+
+
+def emit_if(state: State, op: Op) -> None:
+    results = [Place.of(state, r.type) for r in op.results]
+    builder = state.builder
+    blocks = [builder.append_basic_block(n) for n in ("then", "else")]
+    merged = builder.append_basic_block("merged")
+    builder.cbranch(state.scalar(op.operands[0]), *blocks)
+    state.branches.append((results, merged))
+    for block, region in zip(blocks, op.regions):
+        builder.position_at_end(block)
+        with state.inside(region):
+            state.emit_block(state, region)
+    state.branches.pop()
+    builder.position_at_end(merged)
+    for place, result in zip(results, op.results):
+        place.bind(state, result, lend=False)
+
+
+def emit_yield(state: State, op: Op) -> None:
+    places, merged = state.branches[-1]
+    _assign(state, places, op.operands)
+    state.builder.branch(merged)
+
+
+def emit_continue(state: State, op: Op) -> None:
+    frame = state.loops[-1]
+    _assign(state, frame.carried, op.operands)
+    state.builder.branch(frame.again)
+
+
+def emit_break(state: State, op: Op) -> None:
+    frame = state.loops[-1]
+    _assign(state, frame.results, op.operands)
+    state.builder.branch(frame.done)
+
+
+def _open(state: State, inits: Sequence[Value]) -> list[Place]:
+    """Places of carried values, holding the first ones."""
+    carried = [Place.of(state, v.type) for v in inits]
+    _assign(state, carried, inits)
+    return carried
+
+
+def _body(state: State, region: Block, args: Sequence[Value], frame: LoopFrame) -> None:
+    state.loops.append(frame)
+    with state.inside(region):
+        for place, arg in zip(frame.carried, args):
+            place.bind(state, arg, lend=True)
+        state.emit_block(state, region)
+    state.loops.pop()
+
+
+def may_spin(op: Op) -> bool:
+    """Whether ``op`` is a loop that may wait for another block: one with strong memory operations in its body."""
+    if op.name != "loop":
+        return False
+    return any(
+        nested.spec.effect & (Effect.READ | Effect.WRITE)
+        and nested.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
+        for nested in op.walk()
+    )

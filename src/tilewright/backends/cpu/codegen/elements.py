@@ -1,0 +1,263 @@
+"""Elements of tiles, computed where they are needed.
+
+An op without side effects is not executed at its place in the program. The loop that needs its result asks for the
+elements at a position; this asks for the operands' elements, and so on down to memory, buffers and constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index, lanes, scalars, views
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
+from tilewright.backends.cpu.codegen.index import as_value
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.position import (
+    ZERO,
+    Coord,
+    Mapper,
+    Position,
+    is_contiguous,
+    is_uniform,
+    strides_of,
+)
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.views import Spot, ViewAccess
+from tilewright.backends.cpu.vector.types import I8, I64
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.types import ElementType
+
+_WINDOW = 4  # a strided read of a buffer loads and shuffles up to this many vectors rather than gather
+
+
+@dataclass(frozen=True)
+class Element:
+    """The elements at one position: a vector, or with ``lanes=None`` a scalar that all lanes share.
+
+    ``level`` is the depth of the loop it is computed in.
+    """
+
+    value: ir.Value
+    lanes: int | None
+    level: int
+
+
+class Elements:
+    """The elements of one group: those that the loops of ``nest`` compute together.
+
+    With ``masked``, views check their bounds; without, the whole tiles are known to lie inside.
+    """
+
+    def __init__(self, state: State, nest: Nest, accesses: dict[Op, ViewAccess], masked: bool) -> None:
+        self.state = state
+        self.nest = nest
+        self.accesses = accesses
+        self.masked = masked
+        self.map = Mapper(nest)
+        self._known: dict[tuple[Value, Position], Element] = {}
+        self._splats: dict[tuple[int, int], ir.Value] = {}
+
+    def at(self, value: Value, position: Position) -> Element:
+        """The elements of ``value`` at ``position``."""
+        key = (value, position)
+        found = self._known.get(key)
+        if found is None:
+            bound = self.state.bindings.get(value)
+            if isinstance(bound, Buffer):
+                found = self._read(bound, value.tile.shape, position)
+            elif bound is not None:
+                assert isinstance(bound, ir.Value)
+                found = Element(bound, None, 0)
+            else:
+                assert value.op is not None
+                found = _RULES.get(value.op.name, _elementwise)(self, value.op, position)
+            self._known[key] = found
+        return found
+
+    def vector(self, element: Element, count: int | None) -> ir.Value:
+        """``element`` as a vector of ``count`` lanes."""
+        if count is None or element.lanes is not None:
+            return element.value
+        key = (id(element.value), count)
+        if key not in self._splats:
+            self._splats[key] = lanes.splat(self.nest.builders[element.level], element.value, count)
+        return self._splats[key]
+
+    def spot(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> Spot:
+        """Where ``position`` of a tile lies in its buffer."""
+        flat = self.map.flatten(position, strides_of(shape))
+        builder, item = self.nest.builders[flat.level], element_bytes(buffer.dtype)
+        base = self.nest.builders[0].ptrtoint(buffer.pointer, I64)
+        offset = index.mul(builder, flat.base, item)
+        address = builder.add(base, as_value(offset))
+        if flat.pattern is None:
+            return Spot(address, None, True, flat.level)
+        if is_contiguous(flat.pattern):
+            if flat.pattern[0]:
+                address = builder.add(address, as_value(flat.pattern[0] * item))
+            return Spot(address, len(flat.pattern), True, flat.level)
+        return Spot(lanes.addresses(builder, address, flat.pattern, item), len(flat.pattern), False, flat.level)
+
+    def _read(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> Element:
+        flat = self.map.flatten(position, strides_of(shape))
+        if flat.pattern is not None and not is_contiguous(flat.pattern):
+            low, high = min(flat.pattern), max(flat.pattern)
+            if high - low < _WINDOW * len(flat.pattern):
+                return self._read_window(buffer, flat, low, high)
+        spot = self.spot(buffer, shape, position)
+        builder, scalar = self.nest.builders[spot.level], element_type(buffer.dtype)
+        item = element_bytes(buffer.dtype)
+        if spot.lanes is None or spot.consecutive:
+            type_ = scalar if spot.lanes is None else ir.VectorType(scalar, spot.lanes)
+            value = builder.load(builder.inttoptr(spot.address, lanes.POINTER), align=item, typ=type_)
+        else:
+            other = ir.Constant(ir.VectorType(scalar, spot.lanes), ir.Undefined)
+            value = lanes.gather(builder, spot.address, None, other, item)
+        return Element(self._unpack(buffer.dtype, value, spot.lanes, spot.level), spot.lanes, spot.level)
+
+    def _read_window(self, buffer: Buffer, flat: Coord, low: int, high: int) -> Element:
+        """A strided read: one load of everything between the outermost lanes, and a shuffle."""
+        assert flat.pattern is not None
+        builder, scalar = self.nest.builders[flat.level], element_type(buffer.dtype)
+        at = index.add(builder, flat.base, low)
+        pointer = builder.gep(buffer.pointer, [as_value(at)], source_etype=scalar)
+        window = builder.load(pointer, align=element_bytes(buffer.dtype), typ=ir.VectorType(scalar, high - low + 1))
+        value = lanes.shuffle(builder, window, [p - low for p in flat.pattern])
+        count = len(flat.pattern)
+        return Element(self._unpack(buffer.dtype, value, count, flat.level), count, flat.level)
+
+    def _unpack(self, dtype: ElementType, value: ir.Value, count: int | None, level: int) -> ir.Value:
+        if isinstance(dtype, DType) and dtype.is_bool:
+            return self.state.emitter(self.nest.builders[level], count).to_register(dtype, value)
+        return value
+
+    def write(self, buffer: Buffer, shape: tuple[int, ...], position: Position, element: Element) -> None:
+        """Store the elements of a tile of ``shape`` to its buffer, in the innermost loop."""
+        spot = self.spot(buffer, shape, position)
+        value, builder = self.vector(element, spot.lanes), self.nest.builder
+        if isinstance(buffer.dtype, DType) and buffer.dtype.is_bool:
+            value = builder.zext(value, I8 if spot.lanes is None else ir.VectorType(I8, spot.lanes))
+        if spot.consecutive:
+            builder.store(value, builder.inttoptr(spot.address, lanes.POINTER), align=element_bytes(buffer.dtype))
+        else:
+            lanes.scatter(builder, value, spot.address, None, element_bytes(buffer.dtype))
+
+    def store(self, tile: ViewAccess, position: Position, element: Element) -> None:
+        """Store to a view, in the innermost loop."""
+        spot = views.locate(self.nest, tile, position)
+        mask = self.bounds(tile, position)
+        value = self.vector(element, spot.lanes)
+        views.store_elements(self.state, self.nest.builder, tile.dtype, spot, mask, value)
+
+    def bounds(self, tile: ViewAccess, position: Position) -> ir.Value | None:
+        """The mask of the lanes inside the array, None where all surely are."""
+        found = views.bounds_mask(self.nest, tile, position) if self.masked else None
+        return None if found is None else found[0]
+
+
+def _elementwise(self: Elements, op: Op, position: Position) -> Element:
+    operands = [self.at(v, position) for v in op.operands]
+    count = next((o.lanes for o in operands if o.lanes is not None), None)
+    level = max((o.level for o in operands), default=0)
+    values = [self.vector(o, count) for o in operands]
+    emitter = self.state.emitter(self.nest.builders[level], count)
+    return Element(scalars.emit(emitter, self.nest.builders[level], op, values), count, level)
+
+
+def _constant(self: Elements, op: Op, position: Position) -> Element:
+    dtype, value = op.result.tile.dtype, op.attributes.get("value", 0)
+    return Element(self.state.emitter().constant(dtype, value), None, 0)
+
+
+def _iota(self: Elements, op: Op, position: Position) -> Element:
+    t = op.result.tile
+    flat = self.map.flatten(position, strides_of(t.shape))
+    builder, scalar = self.nest.builders[flat.level], ir.IntType(t.element.bitwidth)
+    base = as_value(flat.base)
+    if scalar.width < 64:
+        base = builder.trunc(base, scalar)
+    if flat.pattern is None:
+        return Element(base, None, flat.level)
+    count = len(flat.pattern)
+    value = builder.add(lanes.splat(builder, base, count), lanes.integers(scalar, flat.pattern))
+    return Element(value, count, flat.level)
+
+
+def _broadcast(self: Elements, op: Op, position: Position) -> Element:
+    x = op.operands[0]
+    return self.at(x, tuple(ZERO if n == 1 else c for n, c in zip(x.tile.shape, position)))
+
+
+def _reshape(self: Elements, op: Op, position: Position) -> Element:
+    x, shape = op.operands[0], op.result.tile.shape
+    if x.tile.size == 1:
+        return self.at(x, (ZERO,) * x.tile.rank)
+    significant = [c for n, c in zip(shape, position) if n > 1]
+    if [n for n in shape if n > 1] == [n for n in x.tile.shape if n > 1]:
+        coords = iter(significant)
+        return self.at(x, tuple(next(coords) if n > 1 else ZERO for n in x.tile.shape))
+    return self.at(x, self.map.unflatten(self.map.flatten(position, strides_of(shape)), x.tile.shape))
+
+
+def _permute(self: Elements, op: Op, position: Position) -> Element:
+    source = [ZERO] * len(position)
+    for k, axis in enumerate(op.attributes["axes"]):
+        source[axis] = position[k]
+    return self.at(op.operands[0], tuple(source))
+
+
+def _extract(self: Elements, op: Op, position: Position) -> Element:
+    x, shape = op.operands[0], op.attributes["shape"]
+    builder = self.nest.builders[0]
+    coords = []
+    for c, n, part, grid_index in zip(position, x.tile.shape, shape, op.indices):  # type: ignore[attr-defined]
+        start = index.low_bits(builder, self.state.index(grid_index), n // part)
+        coords.append(self.map.shift(c, index.mul(builder, start, part)))
+    return self.at(x, tuple(coords))
+
+
+def _load_view(self: Elements, op: Op, position: Position) -> Element:
+    tile = self.accesses[op]
+    spot = views.locate(self.nest, tile, position)
+    mask, level = None, spot.level
+    found = views.bounds_mask(self.nest, tile, position) if self.masked else None
+    if found is not None:
+        mask, level = found[0], max(level, found[2])
+    padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    builder = self.nest.builders[level]
+    return Element(views.load_elements(self.state, builder, tile.dtype, spot, mask, padding), spot.lanes, level)
+
+
+def _load(self: Elements, op: Op, position: Position) -> Element:
+    operands = [None if v is None else self.at(v, position) for v in (op.ptrs, op.mask, op.padding)]  # type: ignore[attr-defined]
+    present = [o for o in operands if o is not None]
+    count = None if is_uniform(position) else next((o.lanes for o in present if o.lanes is not None), None)
+    level = max(o.level for o in present)
+    pointers, mask, padding = (None if o is None else self.vector(o, count) for o in operands)
+    assert pointers is not None
+    builder, dtype = self.nest.builders[level], op.result.tile.element
+    spot = Spot(pointers, count, False, level)
+    value = views.load_elements(self.state, builder, dtype, spot, mask, 0)
+    if mask is not None:
+        other = self.state.emitter(builder, count).constant(dtype, 0) if padding is None else padding
+        value = builder.select(mask, value, other)
+    return Element(value, count, level)
+
+
+_RULES: dict[str, Callable[[Elements, Op, Position], Element]] = {
+    "constant": _constant,
+    "undefined": _constant,
+    "iota": _iota,
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "permute": _permute,
+    "extract": _extract,
+    "load_view": _load_view,
+    "load": _load,
+}
+DEFERRABLE = frozenset(_RULES) | scalars.ELEMENTWISE

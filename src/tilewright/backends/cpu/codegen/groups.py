@@ -1,0 +1,176 @@
+"""Fused loops: deferred ops computed together for the op that needs them, or to be kept in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import views
+from tilewright.backends.cpu.codegen.buffers import Buffer
+from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.plan import Plan
+from tilewright.backends.cpu.codegen.position import Position, open_chunks
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.views import ViewAccess
+from tilewright.ir.core import Op, Value
+
+# Emits the loops of a group and returns the scalars that they compute, if any. The second argument is the number
+# of lanes that fill a vector register; ``visit`` is to be called at each position.
+Body = Callable[[Elements, int, "Visit"], Sequence[ir.Value]]
+Visit = Callable[[Elements, Position], None]
+
+
+def fuse(
+    state: State, values: Sequence[Value], consumer: Op | None, body: Body, store: ViewAccess | None = None
+) -> list[ir.Value]:
+    """Emit the loops of ``body``, which ask for elements of ``values`` and may store to the view tile ``store``.
+
+    Where the bounds of views are not known, or a load may overlap the store, the loops are emitted twice, and a
+    test at run time picks the fast ones.
+    """
+    plan = _prepare(state, values, consumer, store)
+    sides = [(op, state.allocate(op.result.tile)) for op in plan.shared()]
+    shape = values[0].tile.shape
+
+    def visit(elements: Elements, position: Position) -> None:
+        for op, buffer in sides:
+            elements.write(buffer, shape, position, elements.at(op.result, position))
+
+    def emit(masked: bool) -> list[ir.Value]:
+        elements = Elements(state, Nest(state.builder), state.accesses, masked)
+        return list(body(elements, state.processor.lanes(plan.width), visit))
+
+    overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
+    condition = _fast_condition(state, plan, overlapping, store)
+    results = emit(False) if condition is None else _two_ways(state, condition, emit, overlapping)
+    for op, buffer in sides:
+        state.materialized(op.result, buffer)
+    return results
+
+
+def _prepare(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> Plan:
+    """Plan the group after putting into buffers what cannot be computed in its loops."""
+    shape = values[0].tile.shape
+    while True:
+        plan = Plan(state, values, consumer)
+        apart = [op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape]
+        writes = store is not None or (consumer is not None and consumer.name == "store")
+        if writes:
+            strict = consumer is not None and consumer.name == "store"
+            apart += [op for op in plan.loads() if op.result.tile.size > 1 and (strict or op.name == "load")]
+        if not apart:
+            return plan
+        materialize(state, apart[-1].result)
+
+
+def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> bool:
+    if store is None or op.result.tile.size == 1:
+        return False
+    return not (plan.exact(op) and views.same_elements(state.accesses[op], store))
+
+
+def _fast_condition(state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None) -> ir.Value | None:
+    """i1: every view tile lies inside its array, and no load overlaps the store. None when that is known."""
+    tiles = [state.accesses[op] for op in plan.loads() if op.name == "load_view"]
+    conditions = [t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None]
+    conditions = list({id(c): c for c in conditions}.values())
+    if store is not None:
+        for op in overlapping:
+            conditions.append(views.may_fuse(state, state.accesses[op], store, plan.exact(op)))
+    found = None
+    for c in conditions:
+        found = c if found is None else state.builder.and_(found, c)
+    return found
+
+
+def _two_ways(
+    state: State, condition: ir.Value, emit: Callable[[bool], list[ir.Value]], overlapping: list[Op]
+) -> list[ir.Value]:
+    """The loops without checks if ``condition``; else with checks, on copies of what might be overwritten."""
+    builder = state.builder
+    with builder.if_else(condition) as (fast, slow):
+        with fast:
+            quick = emit(False)
+            quick_end = builder.block
+        with slow:
+            copies = [(op.result, _copy(state, op.result)) for op in overlapping]
+            careful = emit(True)
+            careful_end = builder.block
+            for value, buffer in copies:
+                del state.bindings[value]
+                state.release(buffer)
+    merged = []
+    for a, b in zip(quick, careful):
+        phi = builder.phi(a.type)
+        phi.add_incoming(a, quick_end)
+        phi.add_incoming(b, careful_end)
+        merged.append(phi)
+    return merged
+
+
+def _copy(state: State, value: Value) -> Buffer:
+    """The elements of ``value`` in a buffer that it is bound to for the moment."""
+    buffer = state.allocate(value.tile)
+    write(state, value, buffer)
+    state.bindings[value] = buffer
+    return buffer
+
+
+def write(state: State, value: Value, buffer: Buffer) -> None:
+    """Compute ``value`` into ``buffer``, which may hold what ``value`` is computed from, element by element."""
+    shape = value.tile.shape
+
+    def body(elements: Elements, lanes: int, visit: Visit) -> list[ir.Value]:
+        position = open_chunks(elements.nest, shape, min(lanes, value.tile.size))
+        element = elements.at(value, position)
+        visit(elements, position)
+        elements.write(buffer, shape, position, element)
+        close(elements.nest)
+        return []
+
+    fuse(state, [value], None, body)
+
+
+def close(nest: Nest, level: int = 0) -> None:
+    """Close the loops down to ``level``."""
+    while nest.level > level:
+        nest.end()
+
+
+def materialize(state: State, value: Value) -> Buffer:
+    """The buffer that holds ``value``, of more than one element; computes it if it is deferred."""
+    bound = state.bindings.get(value)
+    if isinstance(bound, Buffer):
+        return bound
+    op = value.op
+    assert op is not None and op in state.deferred
+    if op.name == "reshape":
+        buffer = materialize(state, op.operands[0])
+        buffer.users += 1
+    else:
+        reused = _reusable(state, value) if state.is_local(value) else None
+        buffer = state.allocate(value.tile) if reused is None else reused
+        write(state, value, buffer)
+    if state.is_local(value):
+        state.materialized(value, buffer)
+    else:
+        state.temporary(buffer)
+    return buffer
+
+
+def _reusable(state: State, value: Value) -> Buffer | None:
+    """A buffer that ``value`` may overwrite: of a value that only it needs, and reads element by element."""
+    plan = Plan(state, [value], None)
+    assert value.op is not None
+    dying = state.uses.would_die(value.op, state.deferred)
+    aliased = {id(state.bindings[v]) for v, exact in plan.buffers.items() if not exact}
+    for v in plan.buffers:
+        buffer = state.bindings[v]
+        assert isinstance(buffer, Buffer)
+        fits = buffer.size == value.tile.size and buffer.dtype == value.tile.dtype
+        if fits and v in dying and buffer.users == 1 and id(buffer) not in aliased:
+            buffer.users += 1
+            return buffer
+    return None

@@ -1,0 +1,235 @@
+"""A function of Tile IR to an LLVM module.
+
+``kernel(arguments, context, scratch)`` takes blocks of the grid until none is left; any number of threads may run
+it at once, each with scratch memory of its own. ``arguments`` holds 8 bytes per parameter: an integer, an address,
+or a float64. ``context`` is the record that ``context.Field`` describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import atomics, control, memory, mma, output, reduce, shape, views
+from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
+from tilewright.backends.cpu.codegen.groups import materialize
+from tilewright.backends.cpu.codegen.lanes import POINTER
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
+from tilewright.backends.cpu.codegen.position import ZERO
+from tilewright.backends.cpu.codegen.state import State, unsupported
+from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.target import Processor
+from tilewright.backends.cpu.vector.types import F64, I32, I64
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import float64
+from tilewright.ir.effects import effect_of
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.types import TileType
+
+SYMBOL = "kernel"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The text of the module, scratch bytes per thread, and what the launch has to know."""
+
+    text: str
+    scratch_bytes: int
+    may_spin: bool
+
+
+def lower(function: Function, processor: Processor) -> Lowered:
+    """Generate code. Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do."""
+    module = ir.Module(function.name)
+    module.triple = processor.triple
+    block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I64]), "block")
+    block.linkage = "internal"
+    for argument in block.args[:3]:
+        argument.add_attribute("noalias")
+    state = _block_function(function, block, processor)
+    _driver(module, block)
+    spins = any(control.may_spin(op) for op in function.walk())
+    return Lowered(str(module), state.arena.high_water, spins)
+
+
+def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:
+    """``block(arguments, context, scratch, number)`` runs one block of the grid."""
+    arguments, context, scratch, number = llvm_function.args
+    entry = llvm_function.append_basic_block("entry")
+    start = llvm_function.append_basic_block("start")
+    state = State(function, ir.IRBuilder(start), processor, scratch, context, _emit_block)
+    state.entry = entry
+    state.exit = llvm_function.append_basic_block("exit")
+    _bind_grid(state, number)
+    _bind_arguments(state, function, arguments)
+    with state.inside(function.body):
+        _emit_block(state, function.body)
+    ir.IRBuilder(entry).branch(start)
+    ir.IRBuilder(state.exit).ret_void()
+    return state
+
+
+def _bind_grid(state: State, number: ir.Value) -> None:
+    builder = state.builder
+    rest = number
+    for axis, field in enumerate((Field.GRID_X, Field.GRID_Y, Field.GRID_Z)):
+        size = builder.load(output.context_field(builder, state.context, field), typ=I64)
+        state.grid[f"num_blocks{axis}"] = builder.trunc(size, I32)
+        state.grid[f"bid{axis}"] = builder.trunc(builder.urem(rest, size) if axis < 2 else rest, I32)
+        rest = builder.udiv(rest, size)
+    state.grid["block"] = number
+
+
+def _bind_arguments(state: State, function: Function, arguments: ir.Value) -> None:
+    builder, emitter = state.builder, state.emitter()
+    for k, value in enumerate(function.body.args):
+        slot = builder.gep(arguments, [ir.Constant(I64, k)], source_etype=I64)
+        t = value.tile
+        type_ = emitter.register_type(t.dtype)
+        if not t.is_pointer and t.element.is_floating:
+            wide = builder.load(slot, typ=F64)
+            state.bind(value, wide if type_ == F64 else emitter.emit("cast", float64, [wide], {}, t.dtype))
+        else:
+            word = builder.load(slot, typ=I64)
+            state.bind(value, word if type_ == I64 else builder.trunc(word, type_))
+
+
+def _driver(module: ir.Module, block: ir.Function) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), SYMBOL)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    context = function.args[1]
+
+    def field(which: Field) -> ir.Value:
+        return builder.load(output.context_field(builder, context, which), typ=I64)
+
+    total, chunk = field(Field.TOTAL), field(Field.CHUNK)
+    take, run, done = (builder.append_basic_block(n) for n in ("take", "run", "done"))
+    builder.branch(take)
+    builder.position_at_end(take)
+    start = builder.atomic_rmw("add", output.context_field(builder, context, Field.NEXT), chunk, "monotonic")
+    wanted = builder.add(start, chunk)
+    end = builder.select(builder.icmp_unsigned("<", wanted, total), wanted, total)
+    builder.cbranch(builder.icmp_unsigned("<", start, total), run, done)
+    builder.position_at_end(run)
+    number = builder.phi(I64)
+    builder.call(block, [*function.args, number])
+    following = builder.add(number, ir.Constant(I64, 1))
+    number.add_incoming(start, take)
+    number.add_incoming(following, run)
+    builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
+    builder.position_at_end(done)
+    builder.ret_void()
+
+
+def _emit_block(state: State, block: Block) -> None:
+    for op in block.ops:
+        _emit(state, op)
+
+
+def _emit(state: State, op: Op) -> None:
+    if _is_deferrable(op):
+        _defer(state, op)
+        return
+    emit = _STRONG.get(op.name) if _is_strong(op) else _STATEMENTS.get(op.name)
+    if emit is None:
+        raise unsupported(op, "the operation is not implemented")
+    if effect_of(op) & Effect.WRITE:
+        _load_before(state, op)
+    for v in state.uses.captured[op]:
+        _settle(state, v)
+    emit(state, op)
+    state.complete(op)
+    for r in op.results:
+        if state.uses.remaining[r] == 0:
+            state.forget(r)
+
+
+def _is_strong(op: Op) -> bool:
+    return op.name in _STRONG and op.attributes["memory_order"] is not MemoryOrder.WEAK
+
+
+def _is_deferrable(op: Op) -> bool:
+    return op.name in DEFERRABLE and not _is_strong(op)
+
+
+def _defer(state: State, op: Op) -> None:
+    """Leave ``op`` to the loops that need its result; a single element is computed right away."""
+    if op.name == "load_view":
+        state.accesses[op] = views.access(state, op)
+    state.deferred.add(op)
+    if state.uses.remaining[op.result] == 0:
+        state.complete(op)
+    elif op.result.tile.size == 1:
+        elements = Elements(state, Nest(state.builder), state.accesses, True)
+        found = elements.at(op.result, (ZERO,) * op.result.tile.rank)
+        state.bind(op.result, found.value)
+        state.complete(op)
+    elif op.name in ("load", "load_view"):
+        state.pending.append(op)
+
+
+def _load_before(state: State, op: Op) -> None:
+    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
+    state.pending = [load for load in state.pending if load in state.deferred]
+    dying = state.uses.would_die(op, state.deferred)
+    for load in state.pending:
+        if load.result not in dying:
+            materialize(state, load.result)
+
+
+def _settle(state: State, value: Value) -> None:
+    """Compute a deferred ``value`` that regions capture, unless computing it there again costs little."""
+    if not isinstance(value.type, TileType) or value.op not in state.deferred or not state.is_local(value):
+        return
+    if cost(state, value) > CHEAP or Plan(state, [value], None).loads():
+        materialize(state, value)
+
+
+def _bind_view(state: State, op: Op) -> None:
+    state.bind(op.result, state.view(op.operands[0]))
+
+
+def _bind_grid_value(state: State, op: Op) -> None:
+    state.bind(op.result, state.grid[f"{op.name}{op.attributes['axis']}"])
+
+
+def _emit_return(state: State, op: Op) -> None:
+    state.builder.branch(state.exit)
+
+
+_STATEMENTS: dict[str, Callable[[State, Op], None]] = {
+    "bid": _bind_grid_value,
+    "num_blocks": _bind_grid_value,
+    "make_tensor_view": views.bind_tensor_view,
+    "make_partition_view": _bind_view,
+    "store_view": memory.emit_store_view,
+    "store": memory.emit_store,
+    "atomic_rmw": atomics.emit_atomic_rmw,
+    "atomic_cas": atomics.emit_atomic_cas,
+    "atomic_view": atomics.emit_atomic_view,
+    "reduce": reduce.emit_reduce,
+    "scan": reduce.emit_scan,
+    "mma": mma.emit_mma,
+    "mma_scaled": mma.emit_mma_scaled,
+    "cat": shape.emit_cat,
+    "insert": shape.emit_insert,
+    "pack": shape.emit_pack,
+    "unpack": shape.emit_unpack,
+    "for": control.emit_for,
+    "loop": control.emit_loop,
+    "if": control.emit_if,
+    "yield": control.emit_yield,
+    "continue": control.emit_continue,
+    "break": control.emit_break,
+    "return": _emit_return,
+    "print": output.emit_print,
+    "assert": output.emit_assert,
+}
+_STRONG: dict[str, Callable[[State, Op], None]] = {
+    "load": atomics.emit_strong_load,
+    "load_view": atomics.emit_strong_load_view,
+}

@@ -1,0 +1,91 @@
+"""Vectors of elements in LLVM: splats, constant vectors, and masked memory access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen.position import Pattern
+from tilewright.backends.cpu.vector.types import I1, I32, I64
+
+POINTER = ir.PointerType()
+
+
+def splat(builder: ir.IRBuilder, value: ir.Value, lanes: int | None) -> ir.Value:
+    """``value`` in every lane."""
+    if lanes is None:
+        return value
+    vector = ir.VectorType(value.type, lanes)
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, lanes), None))
+
+
+def integers(scalar: ir.Type, values: Sequence[int]) -> ir.Constant:
+    """A constant vector; numbers wrap to the width of ``scalar``."""
+    mask = (1 << scalar.width) - 1
+    return ir.Constant(ir.VectorType(scalar, len(values)), [ir.Constant(scalar, v & mask) for v in values])
+
+
+def shuffle(builder: ir.IRBuilder, value: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    """The vector of the given lanes of ``value``."""
+    return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), integers(I32, lanes))
+
+
+def _mangled(type_: ir.Type) -> str:
+    if isinstance(type_, ir.VectorType):
+        return f"v{type_.count}{_mangled(type_.element)}"
+    return f"i{type_.width}" if isinstance(type_, ir.IntType) else str(type_.intrinsic_name)
+
+
+def _intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(result, [a.type for a in args]), name)
+    return builder.call(function, args)
+
+
+def masked_load(
+    builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value, align: int
+) -> ir.Value:
+    """Consecutive elements from ``pointer`` where ``mask``, lanes of ``other`` elsewhere."""
+    name = f"llvm.masked.load.{_mangled(other.type)}.p0"
+    return _intrinsic(builder, name, other.type, [pointer, ir.Constant(I32, align), mask, other])
+
+
+def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask: ir.Value, align: int) -> None:
+    name = f"llvm.masked.store.{_mangled(value.type)}.p0"
+    _intrinsic(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
+
+
+def gather(
+    builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int
+) -> ir.Value:
+    """The elements that a vector of pointers (i64) refers to."""
+    lanes = other.type.count
+    mask = integers(I1, [1] * lanes) if mask is None else mask
+    typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
+    name = f"llvm.masked.gather.{_mangled(other.type)}.v{lanes}p0"
+    return _intrinsic(builder, name, other.type, [typed, ir.Constant(I32, align), mask, other])
+
+
+def scatter(builder: ir.IRBuilder, value: ir.Value, pointers: ir.Value, mask: ir.Value | None, align: int) -> None:
+    """Store to each of a vector of pointers (i64), in the order of the lanes."""
+    lanes = value.type.count
+    mask = integers(I1, [1] * lanes) if mask is None else mask
+    typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
+    name = f"llvm.masked.scatter.{_mangled(value.type)}.v{lanes}p0"
+    _intrinsic(builder, name, ir.VoidType(), [value, typed, ir.Constant(I32, align), mask])
+
+
+def addresses(builder: ir.IRBuilder, base: ir.Value, pattern: Pattern, scale: int) -> ir.Value:
+    """A vector of i64 addresses: base + pattern * scale."""
+    offsets = integers(I64, [p * scale for p in pattern])
+    return builder.add(splat(builder, base, len(pattern)), offsets)
+
+
+def copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
+    """Copy ``size`` bytes that do not overlap."""
+    args = [target, source, ir.Constant(I64, size), ir.Constant(I1, 0)]
+    _intrinsic(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), args)

@@ -1,0 +1,57 @@
+"""Plain stores, to views and through pointers."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import atomics, views
+from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
+from tilewright.backends.cpu.codegen.position import open_chunks
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.views import Spot
+from tilewright.ir.core import Op, Value
+from tilewright.ir.enums import MemoryOrder
+
+
+def emit_store_view(state: State, op: Op) -> None:
+    value: Value = op.value  # type: ignore[attr-defined]
+    tile = state.accesses[op] = views.access(state, op)
+    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        atomics.emit_strong_store_view(state, op, tile)
+        return
+    size = value.tile.size
+
+    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        position = open_chunks(elements.nest, value.tile.shape, min(width, size))
+        element = elements.at(value, position)
+        visit(elements, position)
+        elements.store(tile, position, element)
+        close(elements.nest)
+        return []
+
+    fuse(state, [value], op, body, store=tile)
+
+
+def emit_store(state: State, op: Op) -> None:
+    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        atomics.emit_strong_store(state, op)
+        return
+    values = list(op.operands)
+    shape, size = values[0].tile.shape, values[0].tile.size
+
+    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        lanes = min(width, size)
+        position = open_chunks(elements.nest, shape, lanes)
+        found = [elements.at(v, position) for v in values]
+        visit(elements, position)
+        count = lanes if lanes > 1 else None
+        registers = [elements.vector(e, count) for e in found]
+        mask = registers[2] if len(registers) == 3 else None
+        spot = Spot(registers[0], count, False, elements.nest.level)
+        dtype = values[1].tile.element
+        views.store_elements(state, elements.nest.builder, dtype, spot, mask, registers[1])
+        close(elements.nest)
+        return []
+
+    fuse(state, values, op, body)

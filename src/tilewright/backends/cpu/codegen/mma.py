@@ -1,0 +1,281 @@
+"""Matrix products: operands packed in scratch memory, and a register-blocked kernel per shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
+from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.position import Coord, open_chunks
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType, float32
+
+_UNROLL = 4  # steps of k per iteration of the inner loop
+
+
+@dataclass(frozen=True)
+class _Blocking:
+    """The accumulators that stay in registers: ``rows`` rows of ``vectors`` vectors of ``lanes`` elements."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+def _blocking(state: State, m: int, n: int, accumulator: ir.Type) -> _Blocking:
+    """As many accumulators as leave room for a row of the right operand; powers of two, so that they divide tiles."""
+    width = state.processor.lanes(8 if accumulator == F64 else 4)
+    vector = min(width, n)
+    budget = state.processor.vector_registers // 2
+    vectors = min(2, n // vector)
+    rows = min(m, budget // vectors)
+    if rows * vectors < budget:
+        vectors = min(n // vector, budget // rows)
+    return _Blocking(rows, vectors, vector)
+
+
+def emit_mma(state: State, op: Op) -> None:
+    x, y, acc = op.operands
+    _multiply(state, op, x, y, acc)
+
+
+def emit_mma_scaled(state: State, op: Op) -> None:
+    """The scales are applied while the operands are packed."""
+    x, x_scale, y, y_scale, acc = op.operands
+    rank = x.tile.rank
+    packed_x = _scaled(state, op, x, x_scale, rank - 1)
+    packed_y = _scaled(state, op, y, y_scale, rank - 2)
+    _finish(state, op, packed_x, packed_y, acc, x, y)
+    state.release(packed_x)
+    state.release(packed_y)
+
+
+def _scaled(state: State, op: Op, x: Value, scale: Value, axis: int) -> Buffer:
+    """x times the scale that each run of elements along ``axis`` shares, as float32."""
+    t = x.tile
+    buffer = state.allocate(t)
+    run = t.shape[axis] // scale.tile.shape[axis]
+    for v in (x, scale):
+        if v.tile.size > 1:
+            materialize(state, v)
+
+    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        nest = elements.nest
+        count = min(width, t.size)
+        position = open_chunks(nest, t.shape, count)
+        scales = list(position)
+        pattern = position[axis].pattern
+        base = position[axis].base
+        high = base // run if isinstance(base, int) else nest.builder.udiv(base, ir.Constant(I64, run))
+        high_pattern = None if pattern is None else tuple(p // run for p in pattern)
+        if high_pattern is not None and len(set(high_pattern)) == 1:
+            high_pattern = None
+        scales[axis] = Coord(high, nest.level if not isinstance(high, int) else 0, high_pattern)
+        wide = count if count > 1 else None
+        a = elements.vector(elements.at(x, position), wide)
+        b = elements.vector(elements.at(scale, tuple(scales)), wide)
+        builder = nest.builder
+        product = builder.fmul(a, b)
+        spot = elements.spot(buffer, t.shape, position)
+        builder.store(product, builder.inttoptr(spot.address, lanes.POINTER), align=4)
+        close(nest)
+        return []
+
+    fuse(state, [x], op, body)
+    return buffer
+
+
+def _multiply(state: State, op: Op, x: Value, y: Value, acc: Value) -> None:
+    packed_x = _operand(state, x)
+    packed_y = _operand(state, y)
+    _finish(state, op, packed_x, packed_y, acc, x, y)
+
+
+def _operand(state: State, x: Value) -> Buffer:
+    """``x`` as a whole in memory, even when it has one element."""
+    if x.tile.size > 1:
+        return materialize(state, x)
+    buffer = state.allocate(x.tile)
+    write(state, x, buffer)
+    state.temporary(buffer)
+    return buffer
+
+
+def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value, right: Value) -> None:
+    t = op.result.tile
+    out = _accumulator(state, op, acc)
+    m, n = t.shape[-2:]
+    k = left.tile.shape[-1]
+    function = _kernel(state, left.tile.element, right.tile.element, t.element, (m, n, k))
+    nest = Nest(state.builder)
+    batches = math.prod(t.shape[:-2])
+    batch = nest.begin(batches) if batches > 1 else 0
+    pointers = []
+    for buffer, size in ((x, m * k), (y, k * n), (out, m * n)):
+        pointer = buffer.pointer
+        if not isinstance(batch, int):
+            offset = nest.builder.mul(batch, ir.Constant(I64, size))
+            pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(buffer.dtype))
+        pointers.append(pointer)
+    nest.builder.call(function, pointers)
+    close(nest)
+    if t.element.short == "f16":
+        _round(state, out)
+    if t.size == 1:
+        value = state.builder.load(out.pointer, align=element_bytes(t.dtype), typ=element_type(t.dtype))
+        state.release(out)
+        state.bind(op.result, value)
+    else:
+        state.bind(op.result, out)
+
+
+def _accumulator(state: State, op: Op, acc: Value) -> Buffer:
+    """A buffer that holds ``acc`` and may be overwritten: that of ``acc`` itself when nothing else needs it."""
+    if acc.tile.size > 1 and acc in state.uses.would_die(op, state.deferred):
+        old = materialize(state, acc)
+        if old.users == 1:
+            old.users += 1
+            return old
+    buffer = state.allocate(acc.tile)
+    write(state, acc, buffer)
+    return buffer
+
+
+def _round(state: State, buffer: Buffer) -> None:
+    """Round float32 sums to float16."""
+    size = buffer.size
+    width = min(state.processor.lanes(4), size)
+    nest = Nest(state.builder)
+    k = nest.begin(size, width) if size > width else 0
+    builder = nest.builder
+    count = width if width > 1 else None
+    emitter = state.emitter(builder, count)
+    at = builder.gep(buffer.pointer, [ir.Constant(I64, 0) if isinstance(k, int) else k], source_etype=F32)
+    type_ = F32 if count is None else ir.VectorType(F32, count)
+    wide = builder.load(at, align=4, typ=type_)
+    from_f32 = emitter.emit("cast", float32, [wide], {}, buffer.dtype)
+    builder.store(from_f32, at, align=4)
+    close(nest)
+
+
+def _kernel(state: State, x: DType, y: DType, out: DType, sizes: tuple[int, int, int]) -> ir.Function:
+    """The function (x, y, out) that adds the product of row-major [m, k] and [k, n] to [m, n]."""
+    m, n, k = sizes
+    name = f"tw.mma.{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    known = state.module.globals.get(name)
+    if known is not None:
+        return known
+    function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 3), name)
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    function.attributes.add("noinline")
+    for a in function.args:
+        a.add_attribute("noalias")
+    _Kernel(state, function, x, y, out, sizes).emit()
+    return function
+
+
+class _Kernel:
+    """Emits the body of a product of fixed sizes."""
+
+    def __init__(
+        self, state: State, function: ir.Function, x: DType, y: DType, out: DType, sizes: tuple[int, int, int]
+    ) -> None:
+        self.function = function
+        self.dtypes = (x, y, out)
+        self.m, self.n, self.k = sizes
+        self.type = element_type(out)
+        self.block = _blocking(state, self.m, self.n, self.type)
+        self.multiply_add = self._fused if self.type in (F32, F64) else self._integer
+
+    def emit(self) -> None:
+        builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        nest = Nest(builder)
+        block = self.block
+        column = nest.begin(self.n, block.columns) if self.n > block.columns else 0
+        row = nest.begin(self.m, block.rows) if self.m > block.rows else 0
+        out = [
+            [self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes)) for j in range(block.vectors)]
+            for i in range(block.rows)
+        ]
+        sums = [[self._load(nest, p, self.type) for p in line] for line in out]
+        sums = self._sum(nest, row, column, sums)
+        for line, pointers in zip(sums, out):
+            for value, pointer in zip(line, pointers):
+                nest.builder.store(value, pointer, align=4)
+        close(nest)
+        builder.ret_void()
+
+    def _sum(self, nest: Nest, row: ir.Value, column: ir.Value, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+        """Add the products along k to ``sums``."""
+        unroll = min(_UNROLL, self.k)
+        k = nest.begin(self.k, unroll) if self.k > unroll else 0
+        current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
+        for u in range(unroll):
+            current = self._step(nest, row, column, k, u, current)
+        if not isinstance(k, int):
+            nest.end([v for line in current for v in line])
+        return current
+
+    def _step(self, nest: Nest, row: ir.Value, column: ir.Value, k: ir.Value, u: int, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+        block, y_type = self.block, element_type(self.dtypes[1])
+        right = []
+        for j in range(block.vectors):
+            pointer = self._pointer(nest, 1, self._flat(nest, k, u, self.n, column, j * block.lanes))
+            right.append(self._widen(nest, self._load(nest, pointer, y_type), self.dtypes[1]))
+        result = []
+        for i, line in enumerate(sums):
+            pointer = self._pointer(nest, 0, self._flat(nest, row, i, self.k, k, u))
+            left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
+            left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
+            result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
+        return result
+
+    def _flat(self, nest: Nest, major: ir.Value, i: int, length: int, minor: ir.Value, j: int) -> ir.Value:
+        """(major + i) * length + minor + j."""
+        builder = nest.builder
+        flat: ir.Value = ir.Constant(I64, i * length + j)
+        for value, factor in ((major, length), (minor, 1)):
+            if not isinstance(value, int):
+                flat = builder.add(builder.mul(value, ir.Constant(I64, factor)), flat)
+        return flat
+
+    def _pointer(self, nest: Nest, argument: int, flat: ir.Value) -> ir.Value:
+        type_ = element_type(self.dtypes[argument])
+        return nest.builder.gep(self.function.args[argument], [flat], source_etype=type_)
+
+    def _load(self, nest: Nest, pointer: ir.Value, scalar: ir.Type) -> ir.Value:
+        return nest.builder.load(pointer, align=1, typ=ir.VectorType(scalar, self.block.lanes))
+
+    def _widen(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
+        return self._extend(nest, value, dtype, ir.VectorType(I32, self.block.lanes))
+
+    def _widen_scalar(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
+        return self._extend(nest, value, dtype, I32)
+
+    def _extend(self, nest: Nest, value: ir.Value, dtype: DType, type_: ir.Type) -> ir.Value:
+        if not dtype.is_integer:
+            return value
+        return nest.builder.sext(value, type_) if dtype.is_signed else nest.builder.zext(value, type_)
+
+    def _fused(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        name = f"llvm.fma.v{self.block.lanes}{'f64' if self.type == F64 else 'f32'}"
+        function = builder.module.globals.get(name)
+        if function is None:
+            function = ir.Function(builder.module, ir.FunctionType(a.type, [a.type] * 3), name)
+        return builder.call(function, [a, b, c])
+
+    def _integer(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        return builder.add(builder.mul(a, b), c)

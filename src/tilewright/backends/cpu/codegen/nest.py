@@ -1,0 +1,71 @@
+"""Nests of counted loops under construction.
+
+Every open loop keeps a builder of its own, so that code which does not depend on the inner loops can still be
+added outside them after these have been opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.vector.types import I64
+
+
+@dataclass
+class _Loop:
+    header: ir.Block
+    induction: ir.PhiInstr
+    count: int
+    step: int
+    carried: list[tuple[ir.PhiInstr, ir.Value]] = field(default_factory=list)
+
+
+class Nest:
+    """``builders[k]`` adds code inside the k-th open loop, in front of loop k + 1; ``builders[0]`` in front of all."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.builders = [builder]
+        self._loops: list[_Loop] = []
+
+    @property
+    def level(self) -> int:
+        return len(self._loops)
+
+    @property
+    def builder(self) -> ir.IRBuilder:
+        """Of the innermost loop."""
+        return self.builders[-1]
+
+    def begin(self, count: int, step: int = 1) -> Index:
+        """Open a loop of an index that runs over 0, step, ... below ``count``; returns the index."""
+        header = self.builder.append_basic_block("loop")
+        builder = ir.IRBuilder(header)
+        induction = builder.phi(I64)
+        self._loops.append(_Loop(header, induction, count, step))
+        self.builders.append(builder)
+        return induction
+
+    def carry(self, init: ir.Value) -> ir.PhiInstr:
+        """A value carried by the innermost loop, which nothing has been emitted into yet."""
+        phi = self.builder.phi(init.type)
+        self._loops[-1].carried.append((phi, init))
+        return phi
+
+    def end(self, nexts: Sequence[ir.Value] = ()) -> None:
+        """Close the innermost loop; ``nexts`` are the next values of the carried ones, and final after the loop."""
+        loop, builder = self._loops.pop(), self.builders.pop()
+        outer = self.builder
+        after = builder.append_basic_block("after")
+        following = builder.add(loop.induction, ir.Constant(I64, loop.step))
+        loop.induction.add_incoming(ir.Constant(I64, 0), outer.block)
+        loop.induction.add_incoming(following, builder.block)
+        for (phi, init), value in zip(loop.carried, nexts):
+            phi.add_incoming(init, outer.block)
+            phi.add_incoming(value, builder.block)
+        builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(I64, loop.count)), loop.header, after)
+        outer.branch(loop.header)
+        outer.position_at_end(after)

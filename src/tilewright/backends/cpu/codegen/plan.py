@@ -1,0 +1,103 @@
+"""What the loops that compute some values would read, and which parts of them other code needs too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TileType
+
+# What an element costs relative to an addition; 1 where nothing is said.
+_COSTS = {
+    **dict.fromkeys(("constant", "iota", "undefined", "broadcast", "reshape", "permute", "extract"), 0),
+    **dict.fromkeys(("assume_divisible", "assume_bounded", "assume_blocked", "ptr_to_int", "int_to_ptr"), 0),
+    **dict.fromkeys(("div", "rem", "sqrt", "rsqrt", "load"), 8),
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh"), 20),
+    **dict.fromkeys(("pow", "tan", "sinh", "cosh", "atan2"), 40),
+}
+CHEAP = 3  # computing this much again costs less than keeping it in memory
+_REARRANGING = frozenset({"permute", "extract"})
+
+
+class Plan:
+    """The deferred ops below ``values``, tiles of one shape, which the same loops compute.
+
+    An op is *exact* when the loops need its element i together with element i of ``values`` only, and not also in
+    some other order.
+    """
+
+    def __init__(self, state: State, values: Sequence[Value], consumer: Op | None) -> None:
+        """``consumer`` is the op that the loops are for; None when the only value is wanted for itself."""
+        self.state = state
+        self.ops: list[Op] = []  # operands first
+        self.width = 1  # bytes of the widest element
+        self.buffers: dict[Value, bool] = {}  # read, and whether exact
+        self._exact: dict[Op, bool] = {}
+        self._users: dict[Value, set[Op]] = {}
+        for v in values:
+            if consumer is not None:
+                self._users.setdefault(v, set()).add(consumer)
+            self._visit(v, True)
+        self._wanted = None if consumer is not None else values[0]
+
+    def exact(self, op: Op) -> bool:
+        return self._exact[op]
+
+    def _visit(self, value: Value, exact: bool) -> None:
+        bound = self.state.bindings.get(value)
+        if value.tile.size > 1:
+            self.width = max(self.width, element_bytes(value.tile.dtype))
+        if isinstance(bound, Buffer):
+            self.buffers[value] = exact and self.buffers.get(value, True)
+        if bound is not None:
+            return
+        op = value.op
+        assert op is not None
+        seen = self._exact.get(op)
+        if seen is not None and (exact or not seen):
+            return
+        self._exact[op] = exact
+        exact = exact and op.name not in _REARRANGING
+        for v in op.operands:
+            if op.name == "broadcast":
+                exact = exact and v.tile.shape == op.result.tile.shape
+            if isinstance(v.type, TileType):
+                self._users.setdefault(v, set()).add(op)
+                self._visit(v, exact)
+        if seen is None:
+            self.ops.append(op)
+
+    def shared(self) -> list[Op]:
+        """Ops whose results code outside these loops needs as well, and which are too costly to compute again."""
+        remaining, deferred = self.state.uses.remaining, self.state.deferred
+        return [
+            op
+            for op in self.ops
+            if op.result is not self._wanted
+            and op.result.tile.size > 1
+            and op in deferred
+            and remaining[op.result] > len(self._users.get(op.result, ()))
+            and cost(self.state, op.result) > CHEAP
+        ]
+
+    def loads(self) -> list[Op]:
+        return [op for op in self.ops if op.name in ("load", "load_view")]
+
+
+def cost(state: State, value: Value) -> int:
+    """About how much work one element of a deferred ``value`` is."""
+    total, pending, seen = 0, [value], {value}
+    while pending:
+        v = pending.pop()
+        if not isinstance(v.type, TileType) or v.tile.size == 1:
+            continue
+        if state.bindings.get(v) is not None or v.op is None:
+            total += 1
+            continue
+        total += _COSTS.get(v.op.name, 1)
+        fresh = [o for o in v.op.operands if o not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return total

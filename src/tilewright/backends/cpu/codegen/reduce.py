@@ -1,0 +1,184 @@
+"""Reductions and scans, in the exact order that the IR prescribes.
+
+A reduction along the innermost axis keeps its partial results in the lanes of vectors. Any other one, and every
+scan, has one result per lane and walks along the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index, lanes, scalars
+from tilewright.backends.cpu.codegen.buffers import Buffer
+from tilewright.backends.cpu.codegen.elements import Element, Elements
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.vector.types import I64
+from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.linear import reduction_partials
+
+Registers = list[ir.Value]  # one per reduced tile
+
+
+class _Fold:
+    """The values of a reduce or scan, its axis and its combiner."""
+
+    def __init__(self, state: State, op: Op) -> None:
+        self.state = state
+        self.op = op
+        self.values: list[Value] = op.values  # type: ignore[attr-defined]
+        self.axis: int = op.attributes["axis"]
+        self.shape = self.values[0].tile.shape
+        self.length = self.shape[self.axis]
+
+    def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
+        """The elements of all values, as vectors of ``count`` lanes in the innermost loop."""
+        found = [elements.vector(elements.at(v, position), count) for v in self.values]
+        visit(elements, position)
+        return found
+
+    def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
+        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b])
+
+    def blank(self, count: int | None) -> Registers:
+        return [scalars.blank(v.tile.dtype, count) for v in self.values]
+
+    def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
+        """``old`` combined with ``new``, or just ``new`` where index ``k`` of the innermost loop is the first."""
+        builder = nest.builder
+        combined = self.combine(builder, count, old, new)
+        if isinstance(k, int):
+            return new
+        first = builder.icmp_unsigned("==", k, ir.Constant(I64, 0))
+        return [builder.select(first, n, c) for n, c in zip(new, combined)]
+
+    def halve(self, builder: ir.IRBuilder, count: int | None, partials: list[Registers]) -> Registers:
+        """Fold whole registers of partial results, which are a power of two in number."""
+        while len(partials) > 1:
+            half = len(partials) // 2
+            partials = [self.combine(builder, count, partials[i], partials[i + half]) for i in range(half)]
+        return partials[0]
+
+    def halve_lanes(self, builder: ir.IRBuilder, count: int, registers: Registers) -> Registers:
+        """Fold the lanes of one register of partial results to a scalar."""
+        while count > 1:
+            count //= 2
+            low = [lanes.shuffle(builder, r, range(count)) for r in registers]
+            high = [lanes.shuffle(builder, r, range(count, 2 * count)) for r in registers]
+            registers = self.combine(builder, count, low, high)
+        return [builder.extract_element(r, ir.Constant(ir.IntType(32), 0)) for r in registers]
+
+
+def emit_reduce(state: State, op: Op) -> None:
+    fold = _Fold(state, op)
+    partials = reduction_partials(fold.shape, fold.axis) if op.attributes["commutative"] else 1
+    scalar = op.results[0].tile.size == 1
+    buffers = [] if scalar else [state.allocate(r.tile) for r in op.results]
+
+    def body(elements: Elements, width: int, visit: Visit) -> Registers:
+        innermost = all(n == 1 for n in fold.shape[fold.axis + 1 :])
+        if innermost and op.attributes["commutative"] and fold.length >= width > 1:
+            found = _along_lanes(fold, elements, visit, partials, min(width, partials), buffers)
+        else:
+            found = _across_lanes(fold, elements, visit, partials, width, buffers)
+        return found if scalar else []
+
+    found = fuse(state, fold.values, op, body)
+    for r, bound in zip(op.results, found if scalar else buffers):
+        state.bind(r, bound)
+
+
+def _save(elements: Elements, op: Op, buffers: list[Buffer], position: Position, count: int | None, x: Registers) -> None:
+    for r, buffer, value in zip(op.results, buffers, x):
+        elements.write(buffer, r.tile.shape, position, Element(value, count, elements.nest.level))
+
+
+def _along_lanes(
+    fold: _Fold, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+) -> Registers:
+    """Partial results in lanes: ``partials`` of them in vectors of ``width``."""
+    nest, axis = elements.nest, fold.axis
+    outer = open_chunks(nest, fold.shape[:axis], 1)
+    vectors = partials // width
+    k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
+    kept = [[nest.carry(b) for b in fold.blank(width)] if not isinstance(k, int) else [] for _ in range(vectors)]
+    nexts = []
+    for i in range(vectors):
+        pattern = tuple(range(i * width, (i + 1) * width))
+        coord = Coord(k, 0 if isinstance(k, int) else nest.level, pattern)
+        position = (*outer, coord, *[ZERO] * (len(fold.shape) - axis - 1))
+        new = fold.at(elements, position, width, visit)
+        nexts.append(new if isinstance(k, int) else fold.fold(nest, width, k, kept[i], new))
+    if not isinstance(k, int):
+        nest.end([r for registers in nexts for r in registers])
+    builder = nest.builder
+    result = fold.halve_lanes(builder, width, fold.halve(builder, width, nexts))
+    _save(elements, fold.op, buffers, (*outer, *[ZERO] * (len(fold.shape) - axis - 1)), None, result)
+    close(nest)
+    return result
+
+
+def _across_lanes(
+    fold: _Fold, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+) -> Registers:
+    """One result per lane; partial results in different registers."""
+    nest, axis = elements.nest, fold.axis
+    shape = fold.shape[:axis] + fold.shape[axis + 1 :]
+    size = fold.op.results[0].tile.size
+    count = min(width, size)
+    rest = open_chunks(nest, shape, count)
+    lanes_or_none = count if count > 1 else None
+    k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
+    kept = [[nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)]
+    nexts = []
+    for i in range(partials):
+        coord = Coord(index.add(nest.builder, k, i), 0 if isinstance(k, int) else nest.level)
+        position = (*rest[:axis], coord, *rest[axis:])
+        new = fold.at(elements, position, lanes_or_none, visit)
+        nexts.append(new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept[i], new))
+    if not isinstance(k, int):
+        nest.end([r for registers in nexts for r in registers])
+    result = fold.halve(nest.builder, lanes_or_none, nexts)
+    _save(elements, fold.op, buffers, rest, lanes_or_none, result)
+    close(nest)
+    return result
+
+
+def emit_scan(state: State, op: Op) -> None:
+    """One running value per lane, along the axis."""
+    fold = _Fold(state, op)
+    if op.results[0].tile.size == 1:
+        for r, v in zip(op.results, fold.values):
+            state.bind(r, state.scalar(v))
+        return
+    buffers = [state.allocate(r.tile) for r in op.results]
+    shape, axis = fold.shape, fold.axis
+    others = shape[:axis] + shape[axis + 1 :]
+
+    def body(elements: Elements, width: int, visit: Visit) -> Registers:
+        nest = elements.nest
+        innermost = all(n == 1 for n in shape[axis + 1 :])
+        count = 1 if innermost else min(width, op.results[0].tile.size // fold.length)
+        rest = open_chunks(nest, others, count)
+        lanes_or_none = count if count > 1 else None
+        k = nest.begin(fold.length) if fold.length > 1 else 0
+        kept = [nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else []
+        at = index.sub(nest.builder, fold.length - 1, k) if op.attributes["reverse"] else k
+        position = (*rest[:axis], Coord(at, nest.level if not isinstance(at, int) else 0), *rest[axis:])
+        new = fold.at(elements, position, lanes_or_none, visit)
+        running = new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept, new)
+        _save(elements, op, buffers, position, lanes_or_none, running)
+        if not isinstance(k, int):
+            nest.end(running)
+        close(nest)
+        return []
+
+    fuse(state, fold.values, op, body)
+    for r, buffer in zip(op.results, buffers):
+        state.bind(r, buffer)
+
+

@@ -1,0 +1,89 @@
+"""Elementwise ops on registers, and the combiners of reductions and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
+from tilewright.backends.cpu.vector import ELEMENTWISE_OPS, VectorEmitter, register_type
+from tilewright.backends.cpu.vector.types import I64
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import ElementType, PointerType
+
+_POINTER_OPS = frozenset({"ptr_offset", "ptr_diff", "ptr_to_int", "int_to_ptr"})
+_PROMISES = frozenset({"assume_divisible", "assume_bounded", "assume_blocked"})
+ELEMENTWISE = ELEMENTWISE_OPS | _POINTER_OPS | _PROMISES
+
+
+def emit(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
+    """The result of the elementwise ``op`` on registers."""
+    dtype = op.operands[-1].tile.dtype
+    if op.name in _PROMISES:
+        return operands[0]
+    if op.name in _POINTER_OPS or isinstance(dtype, PointerType) and op.name == "bitcast":
+        return _pointer(emitter, builder, op, operands)
+    return emitter.emit(op.name, dtype, operands, op.attributes, op.result.tile.dtype)
+
+
+def _pointee_bytes(dtype: ElementType) -> int:
+    assert isinstance(dtype, PointerType)
+    return 1 if dtype.pointee is None else storage_bytes(dtype.pointee)
+
+
+def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
+    t = op.operands[0].tile.dtype
+    if op.name == "ptr_offset":
+        offset = op.operands[1].tile.element
+        distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
+        item = ir.Constant(I64, _pointee_bytes(t))
+        return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
+    if op.name == "ptr_diff":
+        distance = builder.sub(operands[0], operands[1])
+        item = ir.Constant(I64, _pointee_bytes(t))
+        distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
+        return _resize(emitter, builder, distance, 64, op.attributes["dtype"].bitwidth, True)
+    return operands[0]
+
+
+def _resize(
+    emitter: VectorEmitter, builder: ir.IRBuilder, value: ir.Value, have: int, want: int, signed: bool
+) -> ir.Value:
+    scalar = ir.IntType(want)
+    type_ = scalar if emitter.lanes is None else ir.VectorType(scalar, emitter.lanes)
+    if have == want:
+        return value
+    if want < have:
+        return builder.trunc(value, type_)
+    return builder.sext(value, type_) if signed else builder.zext(value, type_)
+
+
+def combine(
+    state: State, builder: ir.IRBuilder, count: int | None, body: Block, operands: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """What the combiner ``body`` yields for ``operands``, vectors of ``count`` lanes or scalars."""
+    emitter = state.emitter(builder, count)
+    known: dict[Value, ir.Value] = dict(zip(body.args, operands))
+
+    def register(v: Value) -> ir.Value:
+        if v not in known:
+            known[v] = lanes.splat(builder, state.scalar(v), count)
+        return known[v]
+
+    for op in body.ops[:-1]:
+        if op.name in ("constant", "undefined"):
+            known[op.result] = emitter.constant(op.result.tile.dtype, op.attributes.get("value", 0))
+        elif op.name in ELEMENTWISE:
+            known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands])
+        elif op.name in ("reshape", "broadcast", "permute"):
+            known[op.result] = register(op.operands[0])
+        else:
+            raise unsupported(op, "a combiner of reduce or scan holds elementwise operations only")
+    return [register(v) for v in body.terminator.operands]
+
+
+def blank(dtype: ElementType, count: int | None) -> ir.Constant:
+    """A register whose content does not matter."""
+    return ir.Constant(register_type(dtype, count), None)

@@ -1,0 +1,70 @@
+"""How many ops still need a value, while code is being emitted."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Function, Op, Value
+
+
+class Uses:
+    """For each value, the number of ops of its own block that are not complete and use it.
+
+    An op with regions uses what its regions use. A pure op whose code is emitted where its result is needed is
+    complete when that result is no longer needed.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.remaining: dict[Value, int] = {}
+        self.home: dict[Value, Block] = {}
+        self.captured: dict[Op, tuple[Value, ...]] = {}  # what the regions of an op take from outside
+        self._used: dict[Op, tuple[Value, ...]] = {}
+        self._count(function.body)
+
+    def _count(self, block: Block) -> set[Value]:
+        """Counts uses in ``block`` and returns the values it takes from outside."""
+        local: set[Value] = set(block.args)
+        outside: set[Value] = set()
+        self.remaining.update(dict.fromkeys(block.args, 0))
+        self.home.update(dict.fromkeys(block.args, block))
+        for op in block.ops:
+            captured: dict[Value, None] = {}
+            for region in op.regions:
+                captured.update(dict.fromkeys(self._count(region)))
+            self.captured[op] = tuple(captured)
+            used = {*op.operands, *captured}
+            mine = used & local
+            outside |= used - local
+            self._used[op] = tuple(mine)
+            for v in mine:
+                self.remaining[v] += 1
+            for r in op.results:
+                local.add(r)
+                self.home[r] = block
+                self.remaining[r] = 0
+        return outside
+
+    def used(self, op: Op) -> tuple[Value, ...]:
+        """The values of the block of ``op`` that it uses, regions included."""
+        return self._used[op]
+
+    def complete(self, op: Op) -> list[Value]:
+        """Record that ``op`` needs its operands no more; returns those that nothing needs any more."""
+        dead = []
+        for v in self._used[op]:
+            self.remaining[v] -= 1
+            if self.remaining[v] == 0:
+                dead.append(v)
+        return dead
+
+    def would_die(self, op: Op, deferred: set[Op]) -> set[Value]:
+        """The values that nothing would need if ``op`` were complete; ``deferred`` ops complete with their result."""
+        taken: dict[Value, int] = {}
+        dead: set[Value] = set()
+        pending = [op]
+        while pending:
+            for v in self._used[pending.pop()]:
+                taken[v] = taken.get(v, 0) + 1
+                if taken[v] == self.remaining[v]:
+                    dead.add(v)
+                    if v.op in deferred:
+                        pending.append(v.op)  # type: ignore[arg-type]
+        return dead

@@ -1,0 +1,259 @@
+"""Addresses, bounds and element access of partition views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index, lanes
+from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.position import Coord, Position, is_contiguous
+from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
+from tilewright.backends.cpu.vector import storage_type
+from tilewright.backends.cpu.vector.types import I1, I64
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.types import PartitionViewType
+
+# Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
+_FARTHEST = 1 << 38
+
+
+def bind_tensor_view(state: State, op: Op) -> None:
+    """make_tensor_view."""
+    type_ = op.attributes["type"]
+    shape, strides = iter(op.shape), iter(op.strides)  # type: ignore[attr-defined]
+
+    def extents(static: tuple[int | None, ...], values: object) -> tuple[Index, ...]:
+        return tuple(state.index(next(values)) if e is None else e for e in static)  # type: ignore[call-overload]
+
+    base = state.scalar(op.operands[0])
+    state.bind(op.result, ViewBinding(base, extents(type_.shape, shape), extents(type_.strides, strides)))
+
+
+@dataclass(frozen=True)
+class ViewAccess:
+    """One access to a tile of a view: everything that does not depend on the element, computed at the op.
+
+    Per tile axis: ``origins``, the array coordinate of the tile's first element; ``extents`` of the array;
+    ``strides`` in elements. ``address`` is that of the tile's first element. ``inside`` tells at run time whether
+    the whole tile lies inside the array; None when that is known.
+    """
+
+    op: Op
+    view: Value
+    dtype: DType
+    shape: tuple[int, ...]
+    indices: tuple[Value, ...]
+    address: ir.Value
+    origins: tuple[Index, ...]
+    extents: tuple[Index, ...]
+    strides: tuple[Index, ...]
+    checked: tuple[bool, ...]
+    inside: ir.Value | None
+
+
+def access(state: State, op: Op) -> ViewAccess:
+    """The access of a load_view, store_view or atomic_view."""
+    view: Value = op.operands[0]
+    type_: PartitionViewType = view.type  # type: ignore[assignment]
+    bound, builder = state.view(view), state.builder
+    in_bounds = op.attributes.get("in_bounds", (False,) * len(type_.order))
+    origins, inside, address = [], None, bound.base
+    item = storage_bytes(type_.view.dtype)
+    for k, axis in enumerate(type_.order):
+        at = state.index(op.indices[k])  # type: ignore[attr-defined]
+        if op.indices[k].tile.element.bitwidth == 64 and not isinstance(at, int):  # type: ignore[attr-defined]
+            at = index.maximum(builder, index.minimum(builder, at, _FARTHEST), -_FARTHEST)
+        origin = index.mul(builder, at, type_.steps[k])
+        origins.append(origin)
+        offset = index.mul(builder, index.mul(builder, origin, bound.strides[axis]), item)
+        address = address if isinstance(offset, int) and offset == 0 else builder.add(address, as_value(offset))
+        if not in_bounds[k]:
+            fits = _fits(builder, origin, bound.shape[axis], type_.tile_shape[k])
+            inside = fits if inside is None else builder.and_(inside, fits)
+    return ViewAccess(
+        op,
+        view,
+        type_.view.dtype,
+        type_.tile_shape,
+        tuple(op.indices),  # type: ignore[attr-defined]
+        address,
+        tuple(origins),
+        tuple(bound.shape[axis] for axis in type_.order),
+        tuple(bound.strides[axis] for axis in type_.order),
+        tuple(not known for known in in_bounds),
+        inside,
+    )
+
+
+def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Value:
+    """0 <= origin and origin + n <= extent."""
+    low = builder.icmp_signed(">=", as_value(origin), as_value(0))
+    end = index.add(builder, origin, n)
+    return builder.and_(low, builder.icmp_signed("<=", as_value(end), as_value(extent)))
+
+
+def same_elements(a: ViewAccess, b: ViewAccess) -> bool:
+    """Whether equal positions of both tiles surely are the same element of memory."""
+    return a.view.type == b.view.type and _root(a.view) is _root(b.view) and a.indices == b.indices
+
+
+def _root(view: Value) -> Value:
+    return view.op.operands[0] if view.op is not None and view.op.name == "make_partition_view" else view
+
+
+def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> ir.Value:
+    """i1: may elements be stored while others are still to be loaded?
+
+    True when the tiles do not overlap, or, where the load is ``exact``, when each element is loaded right before
+    it is stored itself.
+    """
+    builder = state.builder
+    (low_a, high_a), (low_b, high_b) = _range(builder, load), _range(builder, store)
+    apart = builder.or_(builder.icmp_unsigned("<=", high_a, low_b), builder.icmp_unsigned("<=", high_b, low_a))
+    if not exact or load.shape != store.shape or storage_bytes(load.dtype) != storage_bytes(store.dtype):
+        return apart
+    same = builder.icmp_unsigned("==", load.address, store.address)
+    for n, s, t in zip(load.shape, load.strides, store.strides):
+        if n > 1 and not (isinstance(s, int) and s == t):
+            same = builder.and_(same, builder.icmp_unsigned("==", as_value(s), as_value(t)))
+    return builder.or_(apart, same)
+
+
+def _range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir.Value]:
+    """The addresses between which the tile lies."""
+    item = storage_bytes(tile.dtype)
+    low: Index = 0
+    high: Index = item
+    for n, stride in zip(tile.shape, tile.strides):
+        reach = index.mul(builder, stride, (n - 1) * item)
+        low = index.add(builder, low, index.minimum(builder, reach, 0))
+        high = index.add(builder, high, index.maximum(builder, reach, 0))
+    return builder.add(tile.address, as_value(low)), builder.add(tile.address, as_value(high))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where the lanes of one element access lie.
+
+    One address when ``lanes`` is None or the lanes are ``consecutive``; else a vector of addresses.
+    """
+
+    address: ir.Value
+    lanes: int | None
+    consecutive: bool
+    level: int
+
+
+def locate(nest: Nest, tile: ViewAccess, position: Position) -> Spot:
+    """The addresses of ``position``."""
+    item = storage_bytes(tile.dtype)
+    level = max((c.level for c in position), default=0)
+    address, fixed, moving = tile.address, [], []
+    for c, stride in sorted(zip(position, tile.strides), key=lambda pair: pair[0].level):
+        at = nest.builders[c.level]
+        offset = index.mul(at, c.base, index.mul(nest.builders[0], stride, item))
+        if not (isinstance(offset, int) and offset == 0):
+            address = at.add(address, as_value(offset))
+        if c.pattern is not None:
+            (fixed if isinstance(stride, int) else moving).append((c.pattern, stride))
+    if not fixed and not moving:
+        return Spot(address, None, True, level)
+    count = len((fixed or moving)[0][0])
+    known = tuple(sum(p[lane] * s for p, s in fixed) for lane in range(count))
+    builder = nest.builders[level]
+    if not moving and is_contiguous(known):
+        return Spot(address, count, True, level)
+    vector = lanes.addresses(builder, address, known, item)
+    for pattern, stride in moving:
+        step = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
+        vector = builder.add(vector, nest.builders[0].mul(step, lanes.integers(I64, pattern)))
+    return Spot(vector, count, False, level)
+
+
+def bounds_mask(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Value, int | None, int] | None:
+    """Which lanes lie inside the array: the mask, its lanes and its level. None when every one surely does."""
+    count = next((len(c.pattern) for c in position if c.pattern is not None), None)
+    mask, level = None, 0
+    for k, c in enumerate(position):
+        if not tile.checked[k]:
+            continue
+        found, width = _axis_mask(nest, c, tile.origins[k], tile.extents[k])
+        if width is None and count is not None:
+            found = lanes.splat(nest.builders[c.level], found, count)
+        level = max(level, c.level)
+        mask = found if mask is None else nest.builders[level].and_(mask, found)
+    return None if mask is None else (mask, count, level)
+
+
+def _axis_mask(nest: Nest, c: Coord, origin: Index, extent: Index) -> tuple[ir.Value, int | None]:
+    """0 <= origin + coordinate < extent."""
+    builder = nest.builders[c.level]
+    at = index.add(builder, origin, c.base)
+    if c.pattern is None:
+        return builder.icmp_unsigned("<", as_value(at), as_value(extent)), None
+    top = max(c.pattern) + 1
+    scalar = ir.IntType(8) if top <= 64 else I64
+    limits = []
+    for bound in (index.sub(builder, 0, at), index.sub(builder, extent, at)):
+        limit = as_value(index.maximum(builder, index.minimum(builder, bound, top), 0))
+        limits.append(lanes.splat(builder, builder.trunc(limit, scalar) if scalar != I64 else limit, len(c.pattern)))
+    pattern = lanes.integers(scalar, c.pattern)
+    low = builder.icmp_unsigned(">=", pattern, limits[0])
+    return builder.and_(low, builder.icmp_unsigned("<", pattern, limits[1])), len(c.pattern)
+
+
+def load_elements(
+    state: State, builder: ir.IRBuilder, dtype: DType, spot: Spot, mask: ir.Value | None, padding: float
+) -> ir.Value:
+    """The elements at ``spot`` in register form; ``padding`` where ``mask`` is false."""
+    item, emitter = storage_bytes(dtype), state.emitter(builder, spot.lanes)
+    stored = storage_type(dtype, spot.lanes)
+    if spot.lanes is None:
+        address = spot.address
+        if mask is not None:
+            address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
+        value = builder.load(builder.inttoptr(address, lanes.POINTER), align=item, typ=stored)
+    elif spot.consecutive:
+        pointer = builder.inttoptr(spot.address, lanes.POINTER)
+        if mask is None:
+            value = builder.load(pointer, align=item, typ=stored)
+        else:
+            value = lanes.masked_load(builder, pointer, mask, ir.Constant(stored, None), item)
+    else:
+        value = lanes.gather(builder, spot.address, mask, ir.Constant(stored, None), item)
+    register = emitter.to_register(dtype, value)
+    if mask is None or (spot.lanes is not None and padding == 0 and not _signed_zero(dtype, padding)):
+        return register
+    return builder.select(mask, register, emitter.constant(dtype, padding))
+
+
+def _signed_zero(dtype: DType, padding: float) -> bool:
+    return dtype.is_floating and str(padding).startswith("-") or dtype.short == "f8e8m0fnu"
+
+
+def store_elements(
+    state: State, builder: ir.IRBuilder, dtype: DType, spot: Spot, mask: ir.Value | None, register: ir.Value
+) -> None:
+    """Store elements in register form at ``spot`` where ``mask``."""
+    item = storage_bytes(dtype)
+    value = state.emitter(builder, spot.lanes).to_storage(dtype, register)
+    if spot.lanes is None:
+        address = spot.address
+        if mask is not None:
+            address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
+        builder.store(value, builder.inttoptr(address, lanes.POINTER), align=item)
+    elif spot.consecutive:
+        pointer = builder.inttoptr(spot.address, lanes.POINTER)
+        if mask is None:
+            builder.store(value, pointer, align=item)
+        else:
+            lanes.masked_store(builder, value, pointer, mask, item)
+    else:
+        lanes.scatter(builder, value, spot.address, mask, item)
+
+
+ALL_TRUE = ir.Constant(I1, 1)

@@ -1,0 +1,62 @@
+"""The processor that code is generated for: the one that this process runs on."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from tilewright.backends.cpu.vector import HostFeatures
+
+CODE_VERSION = 1  # raise it when the generated code or its calling convention changes
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What code generation wants to know: element features, bytes of a vector register, number of those."""
+
+    triple: str
+    cpu: str
+    flags: str
+    features: HostFeatures
+    vector_bytes: int
+    vector_registers: int
+
+    def lanes(self, element_bytes: int) -> int:
+        """Elements of a vector register."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def key(self) -> str:
+        """Names the machine code that this processor runs."""
+        return f"{self.triple}:{self.cpu}:{self.flags}:llvmlite-{llvmlite.__version__}:{CODE_VERSION}"
+
+
+@functools.cache
+def host() -> Processor:
+    """The processor of this machine."""
+    _initialize()
+    triple, found = llvm.get_process_triple(), llvm.get_host_cpu_features()
+    wide = bool(found.get("avx512f") and found.get("avx512vl") and found.get("avx512bw") and found.get("avx512dq"))
+    vector_bytes = 64 if wide else 32 if found.get("avx2") else 16
+    registers = 32 if wide or triple.startswith(("aarch64", "arm64")) else 16
+    features = HostFeatures.of(triple, found)
+    flags = found.flatten()
+    if wide:
+        flags += ",-prefer-256-bit"
+    return Processor(triple, llvm.get_host_cpu_name(), flags, features, vector_bytes, registers)
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def machine(processor: Processor) -> llvm.TargetMachine:
+    """LLVM's code generator for ``processor``."""
+    target = llvm.Target.from_triple(processor.triple)
+    return target.create_target_machine(
+        cpu=processor.cpu, features=processor.flags, opt=2, reloc="default", codemodel="jitdefault", jit=True
+    )

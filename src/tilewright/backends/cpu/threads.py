@@ -1,0 +1,117 @@
+"""The threads that run blocks, and their scratch memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+_ALIGNMENT = 64
+
+
+def thread_count() -> int:
+    """How many threads share the work of a launch: ``TILEWRIGHT_NUM_THREADS``, or the processors of this process."""
+    wanted = os.environ.get("TILEWRIGHT_NUM_THREADS")
+    if wanted is not None:
+        if not wanted.isdigit() or int(wanted) < 1:
+            raise ValueError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Arena(threading.local):
+    """Aligned memory that each thread keeps for its next launch."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.address = 0
+        self.memory: ctypes.Array[ctypes.c_char] | None = None
+
+
+_ARENA = _Arena()
+
+
+def scratch(size: int) -> int:
+    """The address of ``size`` bytes that belong to the calling thread until its next call."""
+    if _ARENA.size < size:
+        _ARENA.memory = ctypes.create_string_buffer(size + _ALIGNMENT)
+        _ARENA.address = -(-ctypes.addressof(_ARENA.memory) // _ALIGNMENT) * _ALIGNMENT
+        _ARENA.size = size
+    return _ARENA.address
+
+
+class _Job:
+    """Work that several threads may join until it is closed."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._helpers = 0
+        self._closed = False
+
+    def help(self) -> None:
+        """Take part, unless the work is done."""
+        with self._lock:
+            if self._closed:
+                return
+            self._helpers += 1
+        try:
+            self._work()
+        finally:
+            with self._lock:
+                self._helpers -= 1
+                self._idle.notify_all()
+
+    def finish(self) -> None:
+        """Admit no more threads, and wait for those that take part."""
+        with self._lock:
+            self._closed = True
+            while self._helpers:
+                self._idle.wait()
+
+
+class Pool:
+    """Threads that wait for work and live as long as the process."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+
+    def run(self, work: Callable[[], None], threads: int) -> None:
+        """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended."""
+        job = _Job(work)
+        self._grow(threads - 1)
+        for _ in range(threads - 1):
+            self._jobs.put(job)
+        try:
+            work()
+        finally:
+            job.finish()
+
+    def _grow(self, threads: int) -> None:
+        with self._lock:
+            for _ in range(self._threads, threads):
+                threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
+                self._threads += 1
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get().help()
+
+
+POOL = Pool()
+
+
+def _reset_after_fork() -> None:
+    """The threads of the parent process do not exist in the child."""
+    POOL.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
