@@ -4,6 +4,6 @@ Constant folding, the reference back end and everything built on it evaluate ele
 """
 
 from tilewright.ir.semantics.constants import constant_array
-from tilewright.ir.semantics.table import evaluate
+from tilewright.ir.semantics.table import ELEMENT_OPS, evaluate
 
-__all__ = ["constant_array", "evaluate"]
+__all__ = ["ELEMENT_OPS", "constant_array", "evaluate"]

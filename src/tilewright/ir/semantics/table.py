@@ -87,6 +87,10 @@ TABLE: dict[str, Evaluator] = {
 }
 
 
+# The names of the ops that ``evaluate`` knows.
+ELEMENT_OPS = tuple(TABLE)
+
+
 def evaluate(op_name: str, dtype: ElementType, attributes: Mapping[str, Any], arrays: Sequence[Array]) -> Array:
     """The elementwise op ``op_name`` on ``arrays``, which broadcast against each other.
 

@@ -1,0 +1,6 @@
+"""The reference back end: interprets unoptimized Tile IR with NumPy, and so defines what programs mean."""
+
+from tilewright.backends.reference.backend import BACKEND, ReferenceExecutable
+from tilewright.backends.reference.interpreter import Observer
+
+__all__ = ["BACKEND", "Observer", "ReferenceExecutable"]

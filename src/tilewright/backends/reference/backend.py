@@ -1,0 +1,76 @@
+"""The back end object and its executables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Backend, Executable, LaunchArguments
+from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer, Running
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.scheduler import run_blocks
+from tilewright.ir.core import Function, Value
+from tilewright.ir.printer import print_function
+from tilewright.ir.semantics import constant_array
+from tilewright.ir.types import TileType
+
+
+class ReferenceExecutable:
+    """A function ready to be interpreted. It keeps no state between launches."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments, observer: Observer | None = None) -> None:
+        """Run every block of ``grid``, the first axis fastest. TileError for failed assertions, accesses outside the
+        buffers or to read-only ones, broken in-bounds promises, and deadlock."""
+        memory = Memory(arguments.buffers)
+        values = self._bind(memory, arguments)
+
+        def blocks() -> Iterator[tuple[Index, Running]]:
+            for z, y, x in itertools.product(*map(range, reversed(grid))):
+                interpreter = BlockInterpreter((x, y, z), grid, memory, values, observer)
+                yield (x, y, z), interpreter.run(self.function.body)
+
+        run_blocks(blocks(), memory)
+
+    def _bind(self, memory: Memory, arguments: LaunchArguments) -> dict[Value, Any]:
+        values: dict[Value, Any] = {}
+        for param, arg, number in zip(self.function.params, self.function.body.args, arguments.values):
+            assert isinstance(arg.type, TileType)
+            if arg.type.is_pointer:
+                values[arg] = memory.pointer(param.argument, int(number))
+            else:
+                values[arg] = constant_array(number, arg.type.dtype, ())
+        return values
+
+    def stages(self) -> Mapping[str, str]:
+        return {"Tile IR": print_function(self.function)}
+
+
+class ReferenceBackend:
+    """Interprets the IR as the front end delivers it, so that no pass can change what a program means here."""
+
+    name = "reference"
+    device = "cpu"
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def target(self) -> str:
+        return f"numpy-{np.__version__}"
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> ReferenceExecutable:
+        return ReferenceExecutable(function)
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        return None
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> ReferenceExecutable:
+        raise ValueError("the reference back end writes no executables, so this is not one of them")
+
+
+BACKEND: Backend = ReferenceBackend()

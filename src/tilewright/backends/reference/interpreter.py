@@ -1,0 +1,186 @@
+"""Runs the body of a kernel for one block.
+
+A block is a generator: it pauses before every strong memory operation, so that the scheduler can let other blocks
+run while this one waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tilewright.backends.reference.access import MEMORY
+from tilewright.backends.reference.elementwise import ELEMENTWISE, Evaluator
+from tilewright.backends.reference.linear import PRODUCTS, Combiner, Tiles, reduce, scan
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.output import OUTPUT
+from tilewright.backends.reference.shape import SHAPE
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.errors import TileError, TileInternalError
+from tilewright.ir.opdef import Arity
+
+Index = tuple[int, int, int]
+
+EVALUATORS: dict[str, Evaluator] = {**ELEMENTWISE, **SHAPE, **PRODUCTS, **OUTPUT}
+
+
+class Observer(Protocol):
+    """Sees every op of a launch before it takes effect."""
+
+    def before(self, op: Op, block: Index, operands: Sequence[Any]) -> None:
+        """``operands`` are the run-time values (see ``values``) of ``op.operands``.
+
+        In a combiner of ``reduce`` and ``scan`` they are arrays over all elements that are combined at once.
+        """
+
+
+class Exit(NamedTuple):
+    """How a region ended: the name of its terminator, and the operands of that."""
+
+    kind: str
+    values: list[Any]
+
+
+Running = Generator[Op, None, Exit]
+
+
+class BlockInterpreter:
+    """One block of a launch: its index, and the values that its ops have computed."""
+
+    def __init__(
+        self, index: Index, grid: Index, memory: Memory, arguments: dict[Value, Any], observer: Observer | None
+    ) -> None:
+        self.index = index
+        self.grid = grid
+        self.memory = memory
+        self.values = dict(arguments)
+        self.observer = observer
+
+    def run(self, body: Block) -> Running:
+        """Execute a region; yields each strong memory operation before it takes effect."""
+        for op in body.ops:
+            operands = [self.values[v] for v in op.operands]
+            if self.observer is not None:
+                self.observer.before(op, self.index, operands)
+            if op.spec.terminator:
+                return Exit(op.name, operands)
+            structured = STRUCTURED.get(op.name)
+            if structured is not None:
+                left = yield from structured(self, op, operands)
+                if left is not None:
+                    return left
+                continue
+            if op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+                yield op
+            self._execute(op, operands)
+        raise TileInternalError("a region without a terminator")
+
+    def _execute(self, op: Op, operands: list[Any]) -> None:
+        try:
+            results = self._evaluate(op, operands)
+        except TileError as error:
+            if error.loc is not None:
+                raise
+            raise TileError(f"{error.message}, in block {self.index}", op.loc) from None
+        for value, result in zip(op.results, results):
+            self.values[value] = result
+
+    def _evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
+        evaluator = EVALUATORS.get(op.name)
+        types = [v.type for v in op.operands]
+        if evaluator is not None:
+            return (evaluator(op.attributes, operands, types),)
+        if op.name in MEMORY:
+            return (MEMORY[op.name](self.memory, op.attributes, types, *_grouped(op, operands)),)
+        if op.name in FOLDS:
+            return FOLDS[op.name](op.attributes, operands, self._combiner(op.regions[0]))
+        if op.name in BLOCK_VALUES:
+            return (np.array(BLOCK_VALUES[op.name](self)[op.attributes["axis"]], np.int32),)
+        raise TileInternalError(f"the reference back end does not know the op {op.name}", op.loc)
+
+    def _combiner(self, body: Block) -> Combiner:
+        """The function that a combiner region computes, on whole arrays where every op in it is elementwise."""
+        elementwise = all(op.spec.elementwise or op.name in ("constant", "undefined", "yield") for op in body.ops)
+
+        def combine(left: Tiles, right: Tiles) -> Tiles:
+            tiles = left + right
+            shape = tiles[0].shape
+            if elementwise:
+                return [np.broadcast_to(r, shape) for r in self._combine(body, tiles)]
+            results = [np.empty(shape, t.dtype) for t in left]
+            for place in np.ndindex(shape):
+                for result, value in zip(results, self._combine(body, [t[place] for t in tiles])):
+                    result[place] = value
+            return results
+
+        return combine
+
+    def _combine(self, body: Block, tiles: Sequence[Any]) -> list[Any]:
+        self.values.update(zip(body.args, map(np.asarray, tiles)))
+        running = self.run(body)
+        try:
+            op = next(running)
+        except StopIteration as stop:
+            values: list[Any] = stop.value.values
+            return values
+        raise TileError("a combiner cannot synchronize with other blocks", op.loc)
+
+    def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+        left = yield from self.run(op.regions[0 if operands[0] else 1])
+        if left.kind != "yield":
+            return left
+        self.values.update(zip(op.results, left.values))
+        return None
+
+    def run_for(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+        lower, upper, step, *carried = operands
+        if step <= 0:
+            raise TileError(f"the step of this loop is {int(step)}; it must be positive, in block {self.index}", op.loc)
+        (body,) = op.regions
+        for i in range(int(lower), int(upper), int(step)):
+            self.values.update(zip(body.args, [np.array(i, lower.dtype), *carried]))
+            left = yield from self.run(body)
+            if left.kind != "continue":
+                return left
+            carried = left.values
+        self.values.update(zip(op.results, carried))
+        return None
+
+    def run_loop(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+        carried = operands
+        (body,) = op.regions
+        while True:
+            self.values.update(zip(body.args, carried))
+            left = yield from self.run(body)
+            if left.kind == "break":
+                self.values.update(zip(op.results, left.values))
+                return None
+            if left.kind != "continue":
+                return left
+            carried = left.values
+
+
+def _grouped(op: Op, operands: list[Any]) -> list[Any]:
+    """``operands`` by declared field: None for an absent one, a list for a variadic one."""
+    groups: list[Any] = []
+    start = 0
+    for field, count in zip(op.spec.operands, op.segments):
+        group = operands[start : start + count]
+        start += count
+        groups.append(group if field.arity is Arity.MANY else group[0] if group else None)
+    return groups
+
+
+STRUCTURED: dict[str, Callable[[BlockInterpreter, Op, list[Any]], Generator[Op, None, Exit | None]]] = {
+    "if": BlockInterpreter.run_if,
+    "for": BlockInterpreter.run_for,
+    "loop": BlockInterpreter.run_loop,
+}
+FOLDS: dict[str, Callable[..., Tiles]] = {"reduce": reduce, "scan": scan}
+BLOCK_VALUES: dict[str, Callable[[BlockInterpreter], Index]] = {
+    "bid": lambda block: block.index,
+    "num_blocks": lambda block: block.grid,
+}

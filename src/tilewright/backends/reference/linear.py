@@ -1,0 +1,83 @@
+"""Reductions and scans in their documented order, and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.reference.elementwise import Evaluator, element_type
+from tilewright.backends.reference.values import Array
+from tilewright.ir.dtypes import DType, float32, float64
+from tilewright.ir.ops.linear import reduction_partials
+from tilewright.ir.semantics import evaluate
+from tilewright.ir.types import Type
+
+Tiles = list[Array]
+# Combines the left tiles with the right ones, element by element.
+Combiner = Callable[[Tiles, Tiles], Tiles]
+
+
+def reduce(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combiner) -> Tiles:
+    """Fold ``tiles`` along the axis, vectorized over the other ones; see the ``reduce`` op for the order."""
+    axis = attributes["axis"]
+    partials = reduction_partials(tiles[0].shape, axis) if attributes["commutative"] else 1
+    rows = [np.moveaxis(t, axis, 0) for t in tiles]
+    result = [r[:partials] for r in rows]
+    for start in range(partials, tiles[0].shape[axis], partials):
+        result = combine(result, [r[start : start + partials] for r in rows])
+    while partials > 1:
+        partials //= 2
+        result = combine([r[:partials] for r in result], [r[partials:] for r in result])
+    return [r[0] for r in result]
+
+
+def scan(attributes: Mapping[str, Any], tiles: Sequence[Array], combine: Combiner) -> Tiles:
+    """Running folds along the axis, in order, from the end when ``reverse``."""
+    axis = attributes["axis"]
+    rows = [np.moveaxis(t, axis, 0) for t in tiles]
+    positions = range(len(rows[0]))[:: -1 if attributes["reverse"] else 1]
+    results = [np.empty_like(r) for r in rows]
+    running = [r[positions[0]] for r in rows]
+    for step, k in enumerate(positions):
+        if step:
+            running = combine(running, [r[k] for r in rows])
+        for result, value in zip(results, running):
+            result[k] = value
+    return [np.moveaxis(r, 0, axis) for r in results]
+
+
+def _convert(x: Array, source: DType, target: DType) -> Array:
+    return evaluate("cast", source, {"dtype": target}, [x])
+
+
+def _dtype(type: Type) -> DType:
+    dtype = element_type(type)
+    assert isinstance(dtype, DType)
+    return dtype
+
+
+def _mma(attributes: Mapping[str, Any], operands: Sequence[Array], types: Sequence[Type]) -> Array:
+    x, y, acc = operands
+    dtype, target = _dtype(types[0]), _dtype(types[2])
+    if target.is_integer:
+        # The products of 8-bit integers add up exactly in float64.
+        product = np.matmul(x.astype(np.float64), y.astype(np.float64))
+        return (product.astype(np.int64) + acc).astype(target.storage)
+    compute = float64 if target is float64 else float32
+    with np.errstate(all="ignore"):
+        product = np.matmul(_convert(x, dtype, compute), _convert(y, _dtype(types[1]), compute))
+        return _convert(product + _convert(acc, target, compute), compute, target)
+
+
+def _mma_scaled(attributes: Mapping[str, Any], operands: Sequence[Array], types: Sequence[Type]) -> Array:
+    # float64 has room for a product of two scales of 2**127.
+    x, x_scale, y, y_scale, acc = (_convert(t, _dtype(type), float64) for t, type in zip(operands, types))
+    run = x.shape[-1] // x_scale.shape[-1]
+    with np.errstate(all="ignore"):
+        product = np.matmul(x * np.repeat(x_scale, run, axis=-1), y * np.repeat(y_scale, run, axis=-2))
+        return _convert(product + acc, float64, float32)
+
+
+PRODUCTS: dict[str, Evaluator] = {"mma": _mma, "mma_scaled": _mma_scaled}

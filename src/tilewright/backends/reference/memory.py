@@ -1,0 +1,118 @@
+"""The memory that a launch may touch. Every access is checked against the allocation of its pointer."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, TensorView
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileError
+
+
+class Memory:
+    """The buffers of one launch as byte arrays; ``changes`` counts the stores that altered a byte.
+
+    Accesses outside every buffer, outside the buffer of the pointer, or writing to a read-only one raise TileError
+    without a location, which the interpreter adds.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self.buffers = list(buffers)
+        self.bytes = [_bytes_between(b.low, b.high) for b in buffers]
+        self.changes = 0
+
+    def pointer(self, name: str, address: int) -> Pointers:
+        """The base pointer of argument ``name``."""
+        owners = (i for i, b in enumerate(self.buffers) if b.name == name and b.address == address)
+        return Pointers(np.array(next(owners, UNKNOWN_ALLOCATION), np.int64), np.array(address, np.int64))
+
+    def gather(self, pointers: Pointers, dtype: DType) -> Array:
+        """The elements behind a rank-1 tile of pointers."""
+        result = np.empty(pointers.shape, dtype.storage)
+        for owner, chosen, places in self._places(pointers, dtype, "load"):
+            result[chosen] = self.bytes[owner][places].view(dtype.storage)[:, 0]
+        return result
+
+    def scatter(self, pointers: Pointers, dtype: DType, values: Array) -> None:
+        """Store through a rank-1 tile of pointers, in order."""
+        for owner, chosen, places in self._places(pointers, dtype, "store"):
+            self._require_writable(owner)
+            raw = np.ascontiguousarray(values[chosen]).view(np.uint8).reshape(places.shape)
+            if not np.array_equal(self.bytes[owner][places], raw):
+                self.changes += 1
+                self.bytes[owner][places] = raw
+
+    def window(
+        self, view: TensorView, starts: Sequence[int], shape: Sequence[int], axes: Sequence[int], *, writing: bool
+    ) -> Array:
+        """Part of a tensor view, in place: axis k has ``shape[k]`` elements from ``starts[k]`` of axis ``axes[k]``.
+
+        ``shape`` has no zeros.
+        """
+        size = view.type.dtype.bytes
+        strides = tuple(view.strides[a] * size for a in axes)
+        first = int(view.base.address) + sum(start * stride for start, stride in zip(starts, strides))
+        reach = [(n - 1) * stride for n, stride in zip(shape, strides)]
+        low = first + sum(min(r, 0) for r in reach)
+        high = first + sum(max(r, 0) for r in reach) + size
+        owner = self._owner(int(view.base.allocation), low)
+        buffer = self.buffers[owner]
+        if low < buffer.low or high > buffer.high:
+            verb = "store" if writing else "load"
+            raise _outside(verb, buffer, low if low < buffer.low else high - size, size)
+        if writing:
+            self._require_writable(owner)
+        return np.ndarray(tuple(shape), view.type.dtype.storage, self.bytes[owner], first - buffer.low, strides)
+
+    def write(self, window: Array, values: Array) -> None:
+        """Store ``values`` into a ``window``."""
+        before = window.tobytes()
+        window[...] = values
+        self.changes += before != window.tobytes()
+
+    def _places(self, pointers: Pointers, dtype: DType, verb: str) -> list[tuple[int, Array, Array]]:
+        """For each allocation in ``pointers``: its number, which pointers they are, and the indices of their bytes."""
+        known = pointers.allocation
+        if (known == UNKNOWN_ALLOCATION).any():
+            known = np.array([self._owner(int(a), int(p)) for a, p in zip(known, pointers.address)], np.int64)
+        found = []
+        for owner in np.unique(known).tolist():
+            buffer = self.buffers[owner]
+            chosen = np.flatnonzero(known == owner)
+            address = pointers.address[chosen]
+            wrong = (address < buffer.low) | (address + dtype.bytes > buffer.high)
+            if wrong.any():
+                raise _outside(verb, buffer, int(address[wrong][0]), dtype.bytes)
+            found.append((owner, chosen, (address - buffer.low)[:, None] + np.arange(dtype.bytes)))
+        return found
+
+    def _owner(self, allocation: int, address: int) -> int:
+        if allocation != UNKNOWN_ALLOCATION:
+            return allocation
+        for i, buffer in enumerate(self.buffers):
+            if buffer.low <= address < buffer.high:
+                return i
+        raise TileError(f"access to address {address:#x}, which lies in no array argument")
+
+    def _require_writable(self, owner: int) -> None:
+        if not self.buffers[owner].writable:
+            raise TileError(f"store to argument '{self.buffers[owner].name}', which is read-only")
+
+
+def _bytes_between(low: int, high: int) -> Array:
+    if high <= low:
+        return np.empty(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+
+
+def _outside(verb: str, buffer: Buffer, address: int, size: int) -> TileError:
+    if address < buffer.low:
+        where = f"{buffer.low - address} bytes before its start"
+    else:
+        where = f"{address + size - buffer.high} bytes past its end"
+    array = f"argument '{buffer.name}' ({buffer.high - buffer.low} bytes)"
+    return TileError(f"{verb} of {size} bytes outside {array}: it reaches {where}")

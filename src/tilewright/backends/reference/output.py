@@ -1,0 +1,31 @@
+"""print and assert."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.backends.reference.elementwise import element_type
+from tilewright.backends.reference.values import Pointers
+from tilewright.ir.errors import TileError
+from tilewright.ir.formatting import format_print
+from tilewright.ir.types import Type
+
+
+def print_values(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> None:
+    """Writes the whole text at once, so that blocks and threads do not mix within it."""
+    values = [(x.address if isinstance(x, Pointers) else x, element_type(type)) for x, type in zip(operands, types)]
+    sys.stdout.write(format_print(attributes["parts"], attributes["formats"], values))
+
+
+def check_assertion(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> None:
+    """TileError unless every element of the condition is true."""
+    if not operands[0].all():
+        raise TileError(f"assertion failed: {attributes['message']}")
+
+
+OUTPUT: dict[str, Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], None]] = {
+    "print": print_values,
+    "assert": check_assertion,
+}
