@@ -214,6 +214,25 @@ def test_observer_sees_ops_before_they_take_effect() -> None:
     assert [name for name, *_ in recorder.seen] == ["bid", "store", "return"] * 2
 
 
+def test_observer_of_waiting_blocks() -> None:
+    """A strong load is observed when it happens, after the other blocks had their turn."""
+    flag = np.zeros((), np.int32)
+    at_load: dict[tuple[int, int, int], int] = {}
+    compared: list[bool] = []
+
+    class Watcher:
+        def before(self, op: Op, block: tuple[int, int, int], operands: Sequence[Any]) -> None:
+            if op.name == "load":
+                at_load[block] = int(flag)
+            if op.name == "cmp":
+                compared.append(at_load[block] == operands[0])
+
+    function = chain_kernel().function()
+    values = {"flag": flag, "value": np.ones((), np.int32)}
+    ReferenceExecutable(function).launch((3, 1, 1), launch_arguments(function, values), Watcher())
+    assert len(compared) > scheduler.TURN and all(compared)
+
+
 def test_launches_from_several_threads() -> None:
     function = chain_kernel().function()
     executable = BACKEND.compile(function, {})

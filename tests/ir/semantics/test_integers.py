@@ -124,6 +124,8 @@ def test_select_broadcasts() -> None:
     np.testing.assert_array_equal(got.astype(np.float32), [1, 2])
 
 
-def test_unknown_op() -> None:
+def test_misuse() -> None:
+    with pytest.raises(ValueError, match="integer division has no rounding mode RN"):
+        evaluate("div", dtypes.int32, {}, [np.ones(1, np.int32)] * 2)
     with pytest.raises(KeyError):
         evaluate("reshape", dtypes.int32, {}, [])

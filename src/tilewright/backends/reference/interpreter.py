@@ -63,6 +63,8 @@ class BlockInterpreter:
         """Execute a region; yields each strong memory operation before it takes effect."""
         for op in body.ops:
             operands = [self.values[v] for v in op.operands]
+            if op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+                yield op
             if self.observer is not None:
                 self.observer.before(op, self.index, operands)
             if op.spec.terminator:
@@ -73,8 +75,6 @@ class BlockInterpreter:
                 if left is not None:
                     return left
                 continue
-            if op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
-                yield op
             self._execute(op, operands)
         raise TileInternalError("a region without a terminator")
 

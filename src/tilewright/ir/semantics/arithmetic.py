@@ -68,6 +68,8 @@ def _float_arithmetic(name: str, dtype: DType, mode: RoundingMode, *operands: Ar
 
 def _integer_divide(a: Array, b: Array, mode: RoundingMode) -> Array:
     """a / b rounded toward zero, down (RM) or up (RP); 0 where b is 0, and MIN / -1 wraps."""
+    if mode not in (RZ, RM, RP):
+        raise ValueError(f"integer division has no rounding mode {mode.name}")
     signed = a.dtype.kind == "i"
     minus_one = b == -1 if signed else np.zeros(np.shape(b), np.bool_)
     safe = np.where((b == 0) | minus_one, np.ones_like(b), b)
