@@ -1,17 +1,19 @@
-"""The CPU back end: Tile IR to machine code of this processor through LLVM."""
+"""The CPU back end: Tile IR to machine code of this processor, through LLVM."""
 
 from __future__ import annotations
 
-import json
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.base import Executable
 from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
+from tilewright.passes.pipelines import optimize
 
 
 class CpuBackend:
@@ -21,28 +23,34 @@ class CpuBackend:
     device = "cpu"
 
     def unavailable(self) -> str | None:
-        """None: LLVM comes with llvmlite, which this module needs to be imported."""
+        """None: this module cannot be imported without LLVM, and needs nothing else."""
         return None
 
     def target(self) -> str:
+        """Processor, its features, and the versions of LLVM's wrapper and of the generated code."""
         return host().key()
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
-        """Compile ``function``. There are no options yet; the GPU's are accepted and mean nothing here."""
-        lowered = lower(function, host())
-        code = compile_module(lowered.text, host())
-        return CpuExecutable(function, code.data, lowered.text, lowered.scratch_bytes, lowered.may_spin, host())
+        """Compile ``function``. No option concerns the CPU."""
+        lowered = lower(optimize(function), host())
+        compiled = CompiledKernel(
+            code=compile_module(lowered.text, host()),
+            arguments=tuple(a.tile for a in function.body.args),
+            scratch_bytes=lowered.scratch_bytes,
+            may_spin=lowered.may_spin,
+            sites=tuple(map(Site.of, lowered.sites)),
+        )
+        return CpuExecutable(function, compiled, host())
 
     def serialize(self, executable: Executable) -> bytes:
-        """A line of JSON, then the object code."""
+        """A pickle: whoever can write the cache could as well change the machine code in it."""
         assert isinstance(executable, CpuExecutable)
-        head = {"scratch_bytes": executable.scratch_bytes, "may_spin": executable.may_spin, "text": executable.text}
-        return json.dumps(head).encode() + b"\n" + executable.code
+        return pickle.dumps(executable.compiled)
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> CpuExecutable:
-        head, _, code = data.partition(b"\n")
-        found = json.loads(head)
-        return CpuExecutable(function, code, found["text"], found["scratch_bytes"], found["may_spin"], host())
+        """Load object code; nothing is compiled."""
+        compiled: CompiledKernel = pickle.loads(data)
+        return CpuExecutable(function, compiled, host())
 
 
 BACKEND = CpuBackend()

@@ -1,83 +1,91 @@
-"""A compiled kernel and its launch."""
+"""A compiled kernel in this process, and its launch."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.codegen.kernel import SYMBOL
+from tilewright.backends.cpu.codegen.kernel import SYMBOL, lower
+from tilewright.backends.cpu.compiled import CompiledKernel
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.cpu.jit import NativeCode, assembly
+from tilewright.backends.cpu.jit import NativeCode, assemble, optimize_module
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.target import Processor
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
+from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
+from tilewright.passes.pipelines import optimize
 
 _SPIN_THREADS = 64  # blocks that wait for each other need a thread each, whatever the number of processors
+_CHUNKS_PER_THREAD = 16  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Context = ctypes.c_int64 * len(Field)
 
 
 class CpuExecutable:
-    """Machine code of one kernel, loaded into this process."""
+    """Machine code of one kernel."""
 
-    def __init__(
-        self, function: Function, code: bytes, text: str, scratch_bytes: int, may_spin: bool, processor: Processor
-    ) -> None:
-        self.code = code
-        self.text = text
-        self.scratch_bytes = scratch_bytes
-        self.may_spin = may_spin
+    def __init__(self, function: Function, compiled: CompiledKernel, processor: Processor) -> None:
+        self.compiled = compiled
+        self._function = function
         self._processor = processor
-        self._native = NativeCode(code, processor)
+        self._native = NativeCode(compiled.code, processor)
         self._entry = _ENTRY(self._native.address(SYMBOL))
-        self._pack = struct.Struct("=" + "".join(_format(a.tile) for a in function.body.args)).pack
-        self._sites: list[Op] = [op for op in function.walk() if op.name in ("print", "assert")]
-        self._print = printer(self._sites) if any(op.name == "print" for op in self._sites) else None
+        self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
+        self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run every block of ``grid``."""
+        """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError."""
         x, y, z = grid
         total = x * y * z
         if total == 0:
             return
         packed = self._pack(*arguments.values)
-        count = self._thread_count(total)
-        chunk = 1 if self.may_spin else max(1, total // (count * 16))
+        count, spins = self._thread_count(total), self.compiled.may_spin
+        chunk = 1 if spins else max(1, total // (count * _CHUNKS_PER_THREAD))
         context = _Context(0, total, chunk, x, y, z, 0, 0, self._print_address)
-        entry, scratch_bytes = self._entry, self.scratch_bytes
+        entry, scratch_bytes = self._entry, self.compiled.scratch_bytes
         if count == 1:
             entry(packed, context, threads.scratch(scratch_bytes))
         else:
             threads.POOL.run(lambda: entry(packed, context, threads.scratch(scratch_bytes)), count)
         if context[Field.FAILED]:
-            self._raise(context, grid)
+            self._raise(context[Field.FAILED] - 1, context[Field.FAILED_BLOCK], grid)
 
     def _thread_count(self, blocks: int) -> int:
         if blocks == 1:
             return 1
-        return min(blocks, max(threads.thread_count(), _SPIN_THREADS if self.may_spin else 1))
+        return min(blocks, max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1))
 
-    def _raise(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:
-        op, block = self._sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK]
-        x, y, _ = grid
+    def _raise(self, number: int, block: int, grid: tuple[int, int, int]) -> None:
+        site, (x, y, _) = self.compiled.sites[number], grid
         index = (block % x, block // x % y, block // (x * y))
-        raise TileError(f"assertion failed in block {index}: {op.attributes['message']}", op.loc)
+        raise TileError(f"assertion failed in block {index}: {site.message}", site.loc)
 
     def stages(self) -> Mapping[str, str]:
-        """The generated LLVM IR, what LLVM made of it, and numbers."""
+        """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
+
+        def generated() -> str:
+            return lower(optimize(self._function), self._processor).text
+
         return _Stages(
             {
-                "LLVM IR": lambda: self.text,
-                "optimized LLVM IR": lambda: self.text,
-                "assembly": lambda: assembly(self.text, self._processor),
-                "memory": lambda: f"scratch bytes per thread: {self.scratch_bytes}\ncode bytes: {len(self.code)}\n",
+                "optimized Tile IR": lambda: print_function(optimize(self._function)),
+                "LLVM IR": generated,
+                "optimized LLVM IR": lambda: optimize_module(generated(), self._processor),
+                "assembly": lambda: assemble(generated(), self._processor),
+                "sizes": self._sizes,
             }
+        )
+
+    def _sizes(self) -> str:
+        return (
+            f"scratch bytes per thread: {self.compiled.scratch_bytes}\nobject code bytes: {len(self.compiled.code)}\n"
         )
 
 
@@ -90,7 +98,7 @@ class _Stages(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self._makers[name]()
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 
     def __len__(self) -> int:

@@ -3,65 +3,62 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
 from tilewright.backends.cpu.target import Processor, machine
 from tilewright.ir.errors import TileCompilerExecutionError
 
-
-@dataclass(frozen=True)
-class ObjectCode:
-    """An object file, and the optimized LLVM IR that it was made from."""
-
-    data: bytes
-    optimized: str
-
-
 _LOCK = threading.Lock()  # LLVM's global context is not thread-safe
 
 
-def compile_module(text: str, processor: Processor) -> ObjectCode:
-    """Optimize and assemble LLVM IR. Raises TileCompilerExecutionError when LLVM rejects it."""
+def compile_module(text: str, processor: Processor) -> bytes:
+    """The object code of an LLVM module. Raises TileCompilerExecutionError when LLVM rejects it."""
     with _LOCK:
-        try:
-            module = llvm.parse_assembly(text)
-        except RuntimeError as e:
-            raise TileCompilerExecutionError(f"LLVM rejects the generated code: {e}") from e
         target = machine(processor)
-        _optimize(module, target)
-        return ObjectCode(target.emit_object(module), str(module))
+        code: bytes = target.emit_object(_optimized(text, target))
+        return code
 
 
-def assembly(optimized: str, processor: Processor) -> str:
-    """Optimized LLVM IR as assembly text."""
+def optimize_module(text: str, processor: Processor) -> str:
+    """The LLVM IR that code is generated from."""
     with _LOCK:
-        text: str = machine(processor).emit_assembly(llvm.parse_assembly(optimized))
-        return text
+        return str(_optimized(text, machine(processor)))
 
 
-def _optimize(module: llvm.ModuleRef, target: llvm.TargetMachine) -> None:
+def assemble(text: str, processor: Processor) -> str:
+    """The assembly text of an LLVM module."""
+    with _LOCK:
+        target = machine(processor)
+        found: str = target.emit_assembly(_optimized(text, target))
+        return found
+
+
+def _optimized(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     """Few passes: loops are built vectorized, so what remains is clean-up."""
-    builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as e:
+        raise TileCompilerExecutionError(f"LLVM rejects the generated code: {e}") from e
     passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
+    passes.add_sroa_pass()  # stack variables to registers
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
+    passes.add_new_gvn_pass()  # address arithmetic is emitted anew for each access
     passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
+    passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2)))
+    return module
 
 
 class NativeCode:
     """An object file loaded into this process; lives as long as this object."""
 
-    def __init__(self, data: bytes, processor: Processor) -> None:
+    def __init__(self, code: bytes, processor: Processor) -> None:
         with _LOCK:
             empty = llvm.parse_assembly("")
             empty.triple = processor.triple
             self._engine = llvm.create_mcjit_compiler(empty, machine(processor))
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:

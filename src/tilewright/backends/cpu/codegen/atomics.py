@@ -49,7 +49,7 @@ def _instruction(dtype: DType, kind: AtomicKind) -> str | None:
     if dtype.is_floating:
         return "xchg" if kind is AtomicKind.XCHG else None
     if kind in (AtomicKind.MIN, AtomicKind.MAX):
-        return ("" if dtype.is_signed else "u") + kind.value
+        return f"{'' if dtype.is_signed else 'u'}{kind.value}"
     return _INTEGER_INSTRUCTIONS[kind]
 
 
@@ -129,8 +129,13 @@ Target = Callable[[Elements, Position], "tuple[ir.Value, ir.Value | None]"]
 
 
 def _each(
-    state: State, shape: tuple[int, ...], target: Target, values: Sequence[Value], access: Access,
-    result: Value | None, otherwise: Callable[[Elements, Position], ir.Value] | None,
+    state: State,
+    shape: tuple[int, ...],
+    target: Target,
+    values: Sequence[Value],
+    access: Access,
+    result: Value | None,
+    otherwise: Callable[[Elements, Position], ir.Value] | None,
 ) -> None:
     """Run ``access`` on every element; where the mask is false its result is ``otherwise``."""
     for v in values:
@@ -252,4 +257,3 @@ def emit_strong_store(state: State, op: Op) -> None:
 def emit_strong_store_view(state: State, op: Op, tile: ViewAccess) -> None:
     access = _store(state, tile.dtype, _ordering(op))
     _each(state, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
-

@@ -20,6 +20,7 @@ from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
 
+
 @dataclass
 class Place:
     """Where a value of ``type`` is kept across blocks: stack variables, or a buffer."""

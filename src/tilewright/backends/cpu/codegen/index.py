@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Union
+from typing import TypeAlias
 
 from llvmlite import ir
 
 from tilewright.backends.cpu.vector.types import I64
 
-Index = Union[int, ir.Value]
+Index: TypeAlias = int | ir.Value
 
 
 def as_value(x: Index) -> ir.Value:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, control, memory, mma, output, reduce, shape, views
+from tilewright.backends.cpu.codegen import (
+    atomics,
+    control,
+    memory,
+    mma,
+    output,
+    reduce,
+    shape,
+    views,
+)
 from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER
@@ -40,6 +49,7 @@ class Lowered:
     text: str
     scratch_bytes: int
     may_spin: bool
+    sites: list[Op]  # print and assert ops, by number
 
 
 def lower(function: Function, processor: Processor) -> Lowered:
@@ -53,7 +63,7 @@ def lower(function: Function, processor: Processor) -> Lowered:
     state = _block_function(function, block, processor)
     _driver(module, block)
     spins = any(control.may_spin(op) for op in function.walk())
-    return Lowered(str(module), state.arena.high_water, spins)
+    return Lowered(str(module), state.arena.high_water, spins, state.sites)
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:

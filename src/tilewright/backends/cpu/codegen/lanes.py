@@ -46,9 +46,7 @@ def _intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence
     return builder.call(function, args)
 
 
-def masked_load(
-    builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value, align: int
-) -> ir.Value:
+def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value, align: int) -> ir.Value:
     """Consecutive elements from ``pointer`` where ``mask``, lanes of ``other`` elsewhere."""
     name = f"llvm.masked.load.{_mangled(other.type)}.p0"
     return _intrinsic(builder, name, other.type, [pointer, ir.Constant(I32, align), mask, other])
@@ -59,9 +57,7 @@ def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask
     _intrinsic(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
 
 
-def gather(
-    builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int
-) -> ir.Value:
+def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
     """The elements that a vector of pointers (i64) refers to."""
     lanes = other.type.count
     mask = integers(I1, [1] * lanes) if mask is None else mask

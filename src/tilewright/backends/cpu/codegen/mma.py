@@ -10,7 +10,13 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
+from tilewright.backends.cpu.codegen.groups import (
+    Visit,
+    close,
+    fuse,
+    materialize,
+    write,
+)
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -207,7 +213,10 @@ class _Kernel:
         column = nest.begin(self.n, block.columns) if self.n > block.columns else 0
         row = nest.begin(self.m, block.rows) if self.m > block.rows else 0
         out = [
-            [self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes)) for j in range(block.vectors)]
+            [
+                self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes))
+                for j in range(block.vectors)
+            ]
             for i in range(block.rows)
         ]
         sums = [[self._load(nest, p, self.type) for p in line] for line in out]
@@ -229,7 +238,9 @@ class _Kernel:
             nest.end([v for line in current for v in line])
         return current
 
-    def _step(self, nest: Nest, row: ir.Value, column: ir.Value, k: ir.Value, u: int, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+    def _step(
+        self, nest: Nest, row: ir.Value, column: ir.Value, k: ir.Value, u: int, sums: list[list[ir.Value]]
+    ) -> list[list[ir.Value]]:
         block, y_type = self.block, element_type(self.dtypes[1])
         right = []
         for j in range(block.vectors):

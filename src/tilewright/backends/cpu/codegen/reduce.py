@@ -6,8 +6,6 @@ scan, has one result per lane and walks along the axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes, scalars
@@ -92,7 +90,9 @@ def emit_reduce(state: State, op: Op) -> None:
         state.bind(r, bound)
 
 
-def _save(elements: Elements, op: Op, buffers: list[Buffer], position: Position, count: int | None, x: Registers) -> None:
+def _save(
+    elements: Elements, op: Op, buffers: list[Buffer], position: Position, count: int | None, x: Registers
+) -> None:
     for r, buffer, value in zip(op.results, buffers, x):
         elements.write(buffer, r.tile.shape, position, Element(value, count, elements.nest.level))
 
@@ -133,7 +133,9 @@ def _across_lanes(
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
     k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
-    kept = [[nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)]
+    kept = [
+        [nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)
+    ]
     nexts = []
     for i in range(partials):
         coord = Coord(index.add(nest.builder, k, i), 0 if isinstance(k, int) else nest.level)
@@ -180,5 +182,3 @@ def emit_scan(state: State, op: Op) -> None:
     fuse(state, fold.values, op, body)
     for r, buffer in zip(op.results, buffers):
         state.bind(r, buffer)
-
-

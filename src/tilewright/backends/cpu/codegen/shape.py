@@ -7,7 +7,13 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
+from tilewright.backends.cpu.codegen.groups import (
+    Visit,
+    close,
+    fuse,
+    materialize,
+    write,
+)
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
@@ -94,7 +100,9 @@ def emit_pack(state: State, op: Op) -> None:
     if result is None:
         state.bind(op.result, value)
         return
-    slot = nest.builder.gep(result.pointer, [index.as_value(index.shift_right(nest.builder, k, step - 1))], source_etype=value.type)
+    slot = nest.builder.gep(
+        result.pointer, [index.as_value(index.shift_right(nest.builder, k, step - 1))], source_etype=value.type
+    )
     nest.builder.store(value, slot, align=1)
     close(nest)
     state.bind(op.result, result)

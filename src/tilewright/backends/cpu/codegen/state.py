@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
@@ -35,7 +35,7 @@ class ViewBinding:
     strides: tuple[Index, ...]
 
 
-Binding = Union[ir.Value, Buffer, ViewBinding]
+Binding: TypeAlias = ir.Value | Buffer | ViewBinding
 
 
 class State:
@@ -103,7 +103,7 @@ class State:
         register = self.scalar(value)
         if isinstance(register, ir.Constant):
             width = register.type.width
-            n = int(register.constant) if isinstance(register.constant, str) else int(register.constant)
+            n = int(register.constant)
             signed = value.tile.element.is_signed and n >> (width - 1) & 1
             return n - (1 << width) if signed else n
         if register.type.width == 64:

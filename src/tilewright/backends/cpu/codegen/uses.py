@@ -66,5 +66,5 @@ class Uses:
                 if taken[v] == self.remaining[v]:
                     dead.add(v)
                     if v.op in deferred:
-                        pending.append(v.op)  # type: ignore[arg-type]
+                        pending.append(v.op)
         return dead

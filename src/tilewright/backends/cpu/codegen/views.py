@@ -9,10 +9,10 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.position import Coord, Position, is_contiguous
+from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, is_contiguous
 from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
 from tilewright.backends.cpu.vector import storage_type
-from tilewright.backends.cpu.vector.types import I1, I64
+from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import PartitionViewType
@@ -152,20 +152,27 @@ def locate(nest: Nest, tile: ViewAccess, position: Position) -> Spot:
     """The addresses of ``position``."""
     item = storage_bytes(tile.dtype)
     level = max((c.level for c in position), default=0)
-    address, fixed, moving = tile.address, [], []
+    address = tile.address
+    fixed: list[tuple[Pattern, int]] = []
+    moving: list[tuple[Pattern, Index]] = []
     for c, stride in sorted(zip(position, tile.strides), key=lambda pair: pair[0].level):
         at = nest.builders[c.level]
         offset = index.mul(at, c.base, index.mul(nest.builders[0], stride, item))
         if not (isinstance(offset, int) and offset == 0):
             address = at.add(address, as_value(offset))
         if c.pattern is not None:
-            (fixed if isinstance(stride, int) else moving).append((c.pattern, stride))
+            if isinstance(stride, int):
+                fixed.append((c.pattern, stride))
+            else:
+                moving.append((c.pattern, stride))
     if not fixed and not moving:
         return Spot(address, None, True, level)
-    count = len((fixed or moving)[0][0])
+    count = len(fixed[0][0] if fixed else moving[0][0])
     known = tuple(sum(p[lane] * s for p, s in fixed) for lane in range(count))
     builder = nest.builders[level]
     if not moving and is_contiguous(known):
+        if known[0]:
+            address = builder.add(address, as_value(known[0] * item))
         return Spot(address, count, True, level)
     vector = lanes.addresses(builder, address, known, item)
     for pattern, stride in moving:
@@ -255,5 +262,3 @@ def store_elements(
     else:
         lanes.scatter(builder, value, spot.address, mask, item)
 
-
-ALL_TRUE = ir.Constant(I1, 1)

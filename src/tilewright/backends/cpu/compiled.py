@@ -1,0 +1,43 @@
+"""What compilation produces: everything that a launch needs, in a form that can be stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.core import Op
+from tilewright.ir.location import Loc
+from tilewright.ir.types import TileType
+
+
+@dataclass(frozen=True)
+class Site:
+    """A print or assert op, which the machine code knows by its place in ``CompiledKernel.sites``."""
+
+    loc: Loc
+    types: tuple[TileType, ...]
+    message: str = ""
+    parts: tuple[str | None, ...] = ()
+    formats: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(op: Op) -> Site:
+        return Site(op.loc, tuple(v.tile for v in op.operands), **op.attributes)
+
+    @property
+    def prints(self) -> bool:
+        return bool(self.parts)
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Object code and its calling convention.
+
+    ``arguments`` are the types of the parameters; every thread needs ``scratch_bytes``; ``may_spin`` says that a
+    block may wait for another one.
+    """
+
+    code: bytes
+    arguments: tuple[TileType, ...]
+    scratch_bytes: int
+    may_spin: bool
+    sites: tuple[Site, ...]
