@@ -118,7 +118,7 @@ def _load(state: State, dtype: DType, ordering: str) -> Access:
 def _store(state: State, dtype: DType, ordering: str) -> Access:
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         bits = _to_bits(state, builder, dtype, values[0])
-        builder.store_atomic(bits, pointer, ordering, storage_bytes(dtype))
+        lanes.store_atomic(builder, bits, pointer, ordering, storage_bytes(dtype))
         return values[0]
 
     return access

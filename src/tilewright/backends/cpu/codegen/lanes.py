@@ -81,6 +81,12 @@ def addresses(builder: ir.IRBuilder, base: ir.Value, pattern: Pattern, scale: in
     return builder.add(splat(builder, base, len(pattern)), offsets)
 
 
+def store_atomic(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, ordering: str, align: int) -> None:
+    # llvmlite asks for a typed pointer here, and takes a bitcast to one for superfluous.
+    typed = builder.inttoptr(builder.ptrtoint(pointer, I64), ir.PointerType(value.type))
+    builder.store_atomic(value, typed, ordering, align)
+
+
 def copy(builder: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
     """Copy ``size`` bytes that do not overlap."""
     args = [target, source, ir.Constant(I64, size), ir.Constant(I1, 0)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
-from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
@@ -37,7 +37,7 @@ def emit_assert(state: State, op: Op) -> None:
             builder.store(state.grid["block"], context_field(builder, state.context, Field.FAILED_BLOCK))
         total = builder.load(context_field(builder, state.context, Field.TOTAL), typ=I64)
         following = context_field(builder, state.context, Field.NEXT)
-        builder.store_atomic(total, following, "monotonic", 8)  # so that no thread takes another block
+        lanes.store_atomic(builder, total, following, "monotonic", 8)  # so that no thread takes another block
         builder.branch(state.exit)
         builder.position_at_end(builder.append_basic_block("unreached"))
 
@@ -69,11 +69,11 @@ def emit_print(state: State, op: Op) -> None:
     """Hands the operands, in memory, to the function that the launch provides."""
     builder = state.builder
     pointers = [_in_memory(state, v) for v in op.operands]
-    table = state.slot(ir.ArrayType(I64, max(len(pointers), 1)))
+    table = state.slot(I64, len(pointers))
     for k, pointer in enumerate(pointers):
         slot = builder.gep(table, [ir.Constant(I64, k)], source_etype=I64)
         builder.store(builder.ptrtoint(pointer, I64), slot)
-    signature = ir.FunctionType(ir.VoidType(), [I64, POINTER])
+    signature = ir.FunctionType(ir.VoidType(), [I64, lanes.POINTER])
     address = builder.load(context_field(builder, state.context, Field.PRINT), typ=I64)
     function = builder.inttoptr(address, ir.PointerType(signature))
     builder.call(function, [ir.Constant(I64, _site(state, op)), table])

@@ -74,11 +74,11 @@ class State:
         self.emit_block = emit_block
         self._temporaries: list[list[Buffer]] = []
 
-    def slot(self, type_: ir.Type) -> ir.Value:
-        """A stack variable; LLVM turns it into registers."""
+    def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
+        """A stack variable; LLVM turns it into registers where it can."""
         builder = ir.IRBuilder(self.entry)
         builder.position_at_start(self.entry)
-        return builder.alloca(type_)
+        return builder.alloca(type_, count)
 
     @property
     def module(self) -> ir.Module:

@@ -261,4 +261,3 @@ def store_elements(
             lanes.masked_store(builder, value, pointer, mask, item)
     else:
         lanes.scatter(builder, value, spot.address, mask, item)
-

@@ -1,0 +1,139 @@
+"""Launching: threads, print, assert, storage of compiled kernels, stages."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from support.irbuild import KernelBuilder, launch_arguments, run
+
+from tilewright.backends.base import get_backend
+from tilewright.backends.cpu import BACKEND
+from tilewright.ir import dtypes
+from tilewright.ir.core import Function
+from tilewright.ir.dtypes import DType, bool_, float16, float32, int32
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.errors import TileError
+from tilewright.ir.location import Loc
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Or
+from tilewright.ir.ops.memory import Assert, NumBlocks, Print
+
+
+def double_kernel() -> Function:
+    k = KernelBuilder()
+    x, y = k.array("x", float32, 1), k.array("y", float32, 1)
+    tile = k.load_tile(x, (32,), [k.bid(0)])
+    k.store_tile(y, k.emit(Add, tile, tile), [k.bid(0)])
+    return k.function()
+
+
+def test_registry() -> None:
+    assert get_backend("cpu") is BACKEND
+    assert BACKEND.unavailable() is None
+    assert BACKEND.device == "cpu"
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+def test_grid_and_threads(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", threads)
+    k = KernelBuilder()
+    out = k.array("out", int32, 3)
+    x, y, z = (k.bid(axis) for axis in range(3))
+    width, height = (k.emit(NumBlocks, axis=axis) for axis in range(2))
+    number = k.emit(Add, x, k.emit(Mul, width, k.emit(Add, y, k.emit(Mul, height, z))))
+    k.store_tile(out, k.fill(number, (1, 1, 1)), [z, y, x])
+    found = np.zeros((5, 7, 11), np.int32)
+    run(BACKEND, k.function(), (11, 7, 5), out=found)
+    np.testing.assert_array_equal(found.ravel(), np.arange(5 * 7 * 11))
+
+
+def test_thread_count_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "many")
+    values = {"x": np.zeros(64, np.float32), "y": np.zeros(64, np.float32)}
+    with pytest.raises(ValueError, match="TILEWRIGHT_NUM_THREADS='many' is not a positive number"):
+        run(BACKEND, double_kernel(), (2,), **values)
+
+
+def test_empty_grid() -> None:
+    k = KernelBuilder()
+    k.b.emit_op(Assert, k.constant(False, bool_), message="never")
+    run(BACKEND, k.function(), (0, 4))
+
+
+def test_launches_from_several_threads() -> None:
+    function = double_kernel()
+    executable = BACKEND.compile(function, {})
+    results: list[np.ndarray[Any, Any]] = [np.zeros(3200, np.float32) for _ in range(4)]
+    sources = [np.random.default_rng(i).random(3200).astype(np.float32) for i in range(4)]
+
+    def work(i: int) -> None:
+        for _ in range(50):
+            results[i][:] = 0
+            executable.launch((100, 1, 1), launch_arguments(function, {"x": sources[i], "y": results[i]}))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    for source, result in zip(sources, results):
+        np.testing.assert_array_equal(result, source + source)
+
+
+def test_stored_kernel_runs_again() -> None:
+    function = double_kernel()
+    data = BACKEND.serialize(BACKEND.compile(function, {}))
+    again = BACKEND.deserialize(function, data, {})
+    x, y = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
+    again.launch((2, 1, 1), launch_arguments(function, {"x": x, "y": y}))
+    np.testing.assert_array_equal(y, x + x)
+
+
+def test_stages() -> None:
+    stages = BACKEND.compile(double_kernel(), {}).stages()
+    assert list(stages) == ["optimized Tile IR", "LLVM IR", "optimized LLVM IR", "assembly", "sizes"]
+    assert "load_view" in stages["optimized Tile IR"]
+    assert "define internal void @" in stages["LLVM IR"]
+    assert "kernel" in stages["assembly"]
+    assert stages["sizes"].startswith("scratch bytes per thread: ")
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_print(stored: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    k = KernelBuilder()
+    n = k.scalar("n", int32)
+    tile = k.emit(Cast, k.iota(2, 4), dtype=float16)
+    flags = k.emit(Cmp, k.iota(2), k.fill(n, (2,)), predicate=CmpPredicate.EQ)
+    k.b.emit_op(Print, [n, tile, flags], parts=("n=", None, " ", None, " ", None, "\n"), formats=("%3d", "%.1f", ""))
+    function = k.function()
+    executable = BACKEND.compile(function, {})
+    if stored:
+        executable = BACKEND.deserialize(function, BACKEND.serialize(executable), {})
+    executable.launch((1, 1, 1), launch_arguments(function, {"n": 1}))
+    text = capsys.readouterr().out
+    assert text == "n=  1 [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]] [0, 1]\n"
+
+
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL_DTYPES if d.is_floating], ids=lambda d: d.short)
+def test_print_of_narrow_floats(dtype: DType, capsys: pytest.CaptureFixture[str]) -> None:
+    k = KernelBuilder()
+    tile = k.constant(2.0, dtype, (2,))
+    k.b.emit_op(Print, [tile], parts=(None,), formats=("%g",))
+    run(BACKEND, k.function())
+    assert capsys.readouterr().out == "[2, 2]"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_assert_names_the_block(rank: int) -> None:
+    k = KernelBuilder()
+    k.b.loc = Loc("kernel.py", 12, 4)
+    bad = k.emit(Cmp, k.bid(1), k.constant(3), predicate=CmpPredicate.NE)
+    last = k.emit(Cmp, k.iota(16), k.constant(15, int32, (16,)), predicate=CmpPredicate.NE)
+    k.b.emit_op(Assert, k.constant(True, bool_), message="holds")
+    condition = bad if rank == 0 else k.emit(Or, k.fill(bad, (16,)), last)
+    k.b.emit_op(Assert, condition, message="row 3 is bad")
+    with pytest.raises(TileError, match=r"assertion failed in block \(0, 3, 0\): row 3 is bad") as caught:
+        run(BACKEND, k.function(), (1, 5))
+    assert caught.value.loc == Loc("kernel.py", 12, 4)

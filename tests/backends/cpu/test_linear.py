@@ -1,0 +1,194 @@
+"""Matrix products, reductions and scans of every shape and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from backends.cpu.comparison import compare
+from support.irbuild import KernelBuilder
+
+from tilewright.ir import dtypes
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, float16, float32, float64, int8, int32, uint8
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Mul, Select, Sub
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.linear import MMA_SCALED_BLOCKS, Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.shape import Permute
+from tilewright.ir.types import TileType
+
+MMA_TYPES = [
+    (float32, float32, float32),
+    (float16, float16, float32),
+    (float16, float16, float16),
+    (dtypes.bfloat16, dtypes.bfloat16, float32),
+    (dtypes.tfloat32, dtypes.tfloat32, float32),
+    (dtypes.float8_e4m3fn, dtypes.float8_e4m3fn, float32),
+    (dtypes.float8_e5m2, dtypes.float8_e5m2, float16),
+    (float64, float64, float64),
+    (int8, int8, int32),
+    (uint8, int8, int32),
+    (uint8, uint8, int32),
+]
+
+
+def zeros(k: KernelBuilder, rank: int) -> list[Value]:
+    return [k.constant(0)] * rank
+
+
+def random_array(dtype: DType, shape: Sequence[int], seed: int = 0) -> np.ndarray[Any, Any]:
+    """Small multiples of 1/4, which every format of more than 4 bits holds."""
+    numbers = np.random.default_rng(seed).integers(-8 if dtype.is_signed else 0, 9, shape)
+    return (numbers / 4 if dtype.is_floating else numbers).astype(dtype.storage)
+
+
+@pytest.mark.parametrize(("x", "y", "out"), MMA_TYPES, ids=lambda t: t.short)
+@pytest.mark.parametrize("shape", [(16, 32, 8), (64, 128, 32)])
+def test_mma_dtypes(x: DType, y: DType, out: DType, shape: tuple[int, int, int]) -> None:
+    m, n, depth = shape
+    k = KernelBuilder()
+    a, b, c = (k.array(name, t, 2) for name, t in (("a", x), ("b", y), ("c", out)))
+    tiles = [k.load_tile(p, s, zeros(k, 2)) for p, s in ((a, (m, depth)), (b, (depth, n)), (c, (m, n)))]
+    k.store_tile(c, k.emit(Mma, *tiles), zeros(k, 2))
+    compare(
+        k.function(),
+        a=random_array(x, (m, depth)),
+        b=random_array(y, (depth, n), 1),
+        c=random_array(out, (m, n), 2),
+    )
+
+
+@pytest.mark.parametrize("m", [1, 2, 16, 128])
+@pytest.mark.parametrize("n", [1, 4, 32])
+@pytest.mark.parametrize("depth", [1, 2, 8])
+def test_mma_shapes(m: int, n: int, depth: int) -> None:
+    k = KernelBuilder()
+    a, b, c = (k.array(name, float32, 2) for name in "abc")
+    x, y = k.load_tile(a, (m, depth), zeros(k, 2)), k.load_tile(b, (depth, n), zeros(k, 2))
+    k.store_tile(c, k.emit(Mma, x, y, k.constant(0.5, float32, (m, n))), zeros(k, 2))
+    compare(
+        k.function(),
+        a=random_array(float32, (m, depth)),
+        b=random_array(float32, (depth, n), 1),
+        c=np.zeros((m, n), np.float32),
+    )
+
+
+def test_batched_and_transposed_mma() -> None:
+    k = KernelBuilder()
+    a, b, c = k.array("a", float16, 3), k.array("b", float16, 3), k.array("c", float32, 3)
+    x = k.load_tile(a, (4, 8, 16), zeros(k, 3))
+    y = k.emit(Permute, k.load_tile(b, (4, 32, 16), zeros(k, 3)), axes=(0, 2, 1))
+    k.store_tile(c, k.emit(Mma, x, y, k.constant(0.0, float32, (4, 8, 32))), zeros(k, 3))
+    compare(
+        k.function(),
+        a=random_array(float16, (4, 8, 16)),
+        b=random_array(float16, (4, 32, 16), 1),
+        c=np.zeros((4, 8, 32), np.float32),
+    )
+
+
+@pytest.mark.parametrize(("operand", "scale"), MMA_SCALED_BLOCKS)
+def test_mma_scaled(operand: str, scale: str) -> None:
+    element, factor = dtypes.dtype_from_short(operand), dtypes.dtype_from_short(scale)
+    for block in MMA_SCALED_BLOCKS[operand, scale]:
+        k = KernelBuilder()
+        arrays = [k.array(n, t, 2) for n, t in (("a", element), ("s", factor), ("b", element), ("t", factor))]
+        shapes = [(16, 64), (16, 64 // block), (64, 32), (64 // block, 32)]
+        tiles = [k.load_tile(p, s, zeros(k, 2)) for p, s in zip(arrays, shapes)]
+        out = k.array("c", float32, 2)
+        k.store_tile(out, k.emit(MmaScaled, *tiles, k.constant(1.0, float32, (16, 32))), zeros(k, 2))
+        numbers = np.random.default_rng(block)
+        codes = [numbers.integers(0, 8, s).astype(np.uint8) for s in shapes]
+        for i in (1, 3):
+            codes[i] = (codes[i] % 4 + (126 if scale == "f8e8m0fnu" else 56)).astype(np.uint8)
+        values = [c.view(t.storage) for c, t in zip(codes, (element, factor, element, factor))]
+        compare(
+            k.function(),
+            a=values[0],
+            s=values[1],
+            b=values[2],
+            t=values[3],
+            c=np.zeros((16, 32), np.float32),
+            rtol=1e-5,
+        )
+
+
+def test_accumulation_in_a_loop_over_ragged_arrays() -> None:
+    """The accumulator is carried, and tiles at the edges are padded."""
+    k = KernelBuilder()
+    a, b, c = (k.array(name, float32, 2) for name in "abc")
+    i, j = k.bid(0), k.bid(1)
+    acc_type = TileType(float32, (16, 32))
+    with k.region(TileType(int32), acc_type) as body:
+        step, acc = body.args
+        x = k.load_tile(a, (16, 8), [i, step])
+        y = k.load_tile(b, (8, 32), [step, j])
+        scaled = k.emit(Mul, acc, k.constant(0.5, float32, (16, 32)))
+        k.b.emit_op(Continue, [k.emit(Mma, x, y, scaled)])
+    init = k.constant(0.0, float32, (16, 32))
+    total = k.b.emit_op(For, k.constant(0), k.constant(3), k.constant(1), [init], body=body).results[0]
+    k.store_tile(c, total, [i, j])
+    compare(
+        k.function(),
+        (2, 2),
+        a=random_array(float32, (21, 19)),
+        b=random_array(float32, (19, 45), 1),
+        c=np.zeros((21, 45), np.float32),
+    )
+
+
+SHAPES = [(64,), (4, 1024), (1024, 4), (8, 2), (4, 64, 2), (1, 8), (16, 1), (2, 2, 2, 2), (2048,)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [float32, float16, float64, int32, int8], ids=lambda t: t.short)
+@pytest.mark.parametrize("commutative", [True, False])
+def test_reduce_and_scan(shape: tuple[int, ...], dtype: DType, commutative: bool) -> None:
+    """In the prescribed order, so that float sums agree in every bit."""
+    k = KernelBuilder()
+    rank = len(shape)
+    source = k.array("x", dtype, rank)
+    x = k.load_tile(source, shape, zeros(k, rank))
+    values = np.random.default_rng(1).normal(0, 20, shape).astype(dtype.storage)
+    arrays: dict[str, Any] = {"x": values}
+    for axis in range(rank):
+        for op in (Add, Max):
+            body = k.combiner([dtype], lambda a, b, op=op: [k.emit(op, a, b)])
+            found = k.emit(Reduce, [x], axis=axis, identities=(0,), commutative=commutative, body=body)
+            name = f"r{axis}{op.__name__}"
+            k.store_tile(k.array(name, dtype, rank - 1), found, zeros(k, rank - 1))
+            arrays[name] = np.zeros(found.tile.shape, dtype.storage)
+        body = k.combiner([dtype], lambda a, b: [k.emit(Sub, a, b)])
+        found = k.emit(Scan, [x], axis=axis, identities=(0,), reverse=commutative, body=body)
+        k.store_tile(k.array(f"s{axis}", dtype, rank), found, zeros(k, rank))
+        arrays[f"s{axis}"] = np.zeros(shape, dtype.storage)
+    compare(k.function(), **arrays)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reduce_of_two_tiles_with_a_captured_scalar(axis: int) -> None:
+    k = KernelBuilder()
+    source, factor = k.array("x", float32, 2), k.scalar("factor", float32)
+    x = k.load_tile(source, (16, 128), zeros(k, 2))
+    scaled = k.emit(Mul, x, k.fill(factor, (16, 128)))
+
+    def combine(a: Value, i: Value, b: Value, j: Value) -> list[Value]:
+        larger = k.emit(Cmp, a, k.emit(Mul, b, factor), predicate=CmpPredicate.GT)
+        return [k.emit(Select, larger, a, b), k.emit(Select, larger, i, j)]
+
+    body = k.combiner([float32, int32], combine)
+    op = k.b.emit_op(Reduce, [scaled, k.iota(16, 128)], axis=axis, identities=(0.0, 0), commutative=True, body=body)
+    shape = op.results[0].tile.shape
+    k.store_tile(k.array("value", float32, 1), op.results[0], zeros(k, 1))
+    k.store_tile(k.array("index", int32, 1), k.emit(Cast, op.results[1], dtype=int32), zeros(k, 1))
+    compare(
+        k.function(),
+        x=np.random.default_rng(2).normal(0, 1, (16, 128)).astype(np.float32),
+        factor=1.25,
+        value=np.zeros(shape, np.float32),
+        index=np.zeros(shape, np.int32),
+    )

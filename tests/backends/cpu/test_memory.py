@@ -1,0 +1,233 @@
+"""Views of every kind, pointers, atomics and strong accesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from backends.cpu.comparison import compare
+from support.irbuild import KernelBuilder, run
+
+from tilewright.backends.cpu import BACKEND
+from tilewright.ir import dtypes
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType, bool_, float16, float32, int32, int64
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Sub
+from tilewright.ir.ops.control import Break, Continue, If, Loop, Yield
+from tilewright.ir.ops.memory import (
+    ATOMIC_DTYPES,
+    CAS_DTYPES,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    Store,
+    StoreView,
+)
+from tilewright.ir.ops.shape import Broadcast, IntToPtr, PtrDiff, PtrOffset, PtrToInt
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
+
+STRONG = {"memory_order": MemoryOrder.ACQ_REL, "memory_scope": MemoryScope.DEVICE}
+ALL = [d for d in dtypes.ALL_DTYPES if d is not dtypes.float8_e5m3fnu]
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda t: t.short)
+@pytest.mark.parametrize("padding", [PaddingMode.ZERO, PaddingMode.NEG_INF, PaddingMode.NAN, PaddingMode.NEG_ZERO])
+def test_every_dtype_and_padding(dtype: DType, padding: PaddingMode) -> None:
+    """A copy of a ragged array, in tiles that stick out, and its complete padded tiles."""
+    codes = np.arange(37 * dtype.bytes, dtype=np.uint8) * 7
+    source = (codes % 2 if dtype.is_bool else codes % 16 if dtype.bitwidth == 4 else codes).view(dtype.storage)
+    if dtype is dtypes.tfloat32 or dtype.is_floating and dtype.bitwidth > 8:
+        source = np.linspace(-4, 4, 37).astype(np.float16).astype(dtype.storage)
+    k = KernelBuilder()
+    x, y, whole = k.array("x", dtype, 1), k.array("y", dtype, 1), k.array("whole", dtype, 1)
+    tile = k.load_tile(x, (16,), [k.bid(0)], padding=padding)
+    k.store_tile(y, tile, [k.bid(0)])
+    k.store_tile(whole, tile, [k.bid(0)])
+    compare(k.function(), (4,), x=source, y=np.zeros_like(source), whole=np.zeros(64, dtype.storage))
+
+
+def strided(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """An int32 array with the given element strides, any sign."""
+    low = sum(min(s, 0) * (n - 1) for n, s in zip(shape, strides))
+    high = sum(max(s, 0) * (n - 1) for n, s in zip(shape, strides))
+    memory = np.arange(high - low + 1, dtype=np.int32)
+    return np.ndarray(shape, np.int32, memory.data, -low * 4, [4 * s for s in strides])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "strides", "tile", "order"),
+    [
+        ((), (), (), ()),
+        ((5,), (0,), (4,), (0,)),
+        ((9,), (-1,), (4,), (0,)),
+        ((9,), (-3,), (1,), (0,)),
+        ((7, 9), (9, 1), (4, 8), (0, 1)),
+        ((7, 9), (1, 7), (4, 8), (0, 1)),
+        ((7, 9), (9, 1), (8, 2), (1, 0)),
+        ((40, 40), (40, 1), (32, 32), (1, 0)),
+        ((3, 5, 7), (35, 7, 1), (2, 4, 4), (2, 0, 1)),
+        ((3, 5, 7), (-35, 0, 2), (2, 4, 1), (0, 2, 1)),
+        ((2, 3, 2, 3, 5), (90, 30, 15, 5, 1), (2, 2, 1, 2, 4), (0, 1, 2, 3, 4)),
+    ],
+)
+def test_strides_and_orders(
+    shape: tuple[int, ...], strides: tuple[int, ...], tile: tuple[int, ...], order: tuple[int, ...], static: bool
+) -> None:
+    """Every tile, those outside included, goes to a dense array; and adds one to the strided one."""
+    rank = len(shape)
+    k = KernelBuilder()
+    x, out = k.array("x", int32, rank), k.array("out", int32, rank)
+    if static:
+        view_type = TensorViewType(int32, shape, strides)
+        view = k.emit(MakeTensorView, x.base, [], [], type=view_type)
+        view = k.emit(MakePartitionView, view, type=PartitionViewType(view_type, tile, order, PaddingMode.ZERO, tile))
+    else:
+        view = k.view(x, tile, order)
+    block = [k.bid(0)] * rank
+    value = k.emit(LoadView, view, block, in_bounds=(False,) * rank)
+    k.store_tile(out, value, block)
+    if 0 not in strides:
+        one = k.constant(1, int32, tile)
+        k.b.emit_op(StoreView, view, k.emit(Add, value, one), block, in_bounds=(False,) * rank)
+    compare(k.function(), (4,), x=strided(shape, strides), out=np.zeros([4 * n for n in tile], np.int32))
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1, 8])
+@pytest.mark.parametrize("size", [64, 61])
+def test_overlapping_arrays(offset: int, size: int) -> None:
+    """All elements are loaded before any is stored, though the loops are fused."""
+    memory = np.arange(200, dtype=np.float32)
+    k = KernelBuilder()
+    x, y = k.array("x", float32, 1), k.array("y", float32, 1)
+    tile = k.load_tile(x, (64,), [k.constant(0)])
+    k.store_tile(y, k.emit(Add, tile, tile), [k.constant(0)])
+    function = k.function()
+    source, target = memory[20 : 20 + size], memory[20 + offset : 20 + offset + size]
+    expected = source * 2
+    run(BACKEND, function, x=source, y=target)
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "short"), [(kind, short) for kind, shorts in ATOMIC_DTYPES.items() for short in shorts]
+)
+def test_atomic_rmw(kind: AtomicKind, short: str) -> None:
+    dtype = dtypes.dtype_from_short(short)
+    k = KernelBuilder()
+    x, old, y = k.array("x", dtype, 1), k.array("old", dtype, 1), k.array("y", dtype, 1)
+    offsets = k.iota(16)
+    value = k.emit(Cast, k.iota(16), dtype=dtype)
+    odd = k.emit(Cmp, offsets, k.constant(11, int32, (16,)), predicate=CmpPredicate.LT)
+    found = k.emit(AtomicRmw, k.pointers(x, offsets), value, odd, kind=kind, **STRONG)
+    k.store_tile(old, found, [k.constant(0)])
+    k.b.emit_op(AtomicView, k.view(y, (16,)), value, [k.constant(0)], kind=kind)
+    compare(
+        k.function(),
+        x=(np.arange(16) % 5).astype(dtype.storage),
+        old=np.zeros(16, dtype.storage),
+        y=(np.arange(13) % 7).astype(dtype.storage),
+    )
+
+
+@pytest.mark.parametrize("short", CAS_DTYPES)
+def test_atomic_cas(short: str) -> None:
+    dtype = dtypes.dtype_from_short(short)
+    k = KernelBuilder()
+    x, old = k.array("x", dtype, 1), k.array("old", dtype, 1)
+    value = k.emit(Cast, k.iota(8), dtype=dtype)
+    even = k.emit(Cmp, k.iota(8), k.constant(5, int32, (8,)), predicate=CmpPredicate.LT)
+    desired = k.emit(Add, value, value)
+    found = k.emit(AtomicCas, k.pointers(x, k.iota(8)), value, desired, even, **STRONG)
+    k.store_tile(old, found, [k.constant(0)])
+    compare(k.function(), x=(np.arange(8) // 2 * 2).astype(dtype.storage), old=np.zeros(8, dtype.storage))
+
+
+@pytest.mark.parametrize("dtype", [float32, float16, int64, bool_], ids=lambda t: t.short)
+def test_strong_loads_and_stores(dtype: DType) -> None:
+    k = KernelBuilder()
+    x, y, z = (k.array(n, dtype, 1) for n in "xyz")
+    mask = k.emit(Cmp, k.iota(16), k.constant(9, int32, (16,)), predicate=CmpPredicate.LT)
+    acquire = {"memory_order": MemoryOrder.ACQUIRE, "memory_scope": MemoryScope.SYS}
+    release = {"memory_order": MemoryOrder.RELEASE, "memory_scope": MemoryScope.SYS}
+    a = k.emit(Load, k.pointers(x, k.iota(16)), mask, None, **acquire)
+    b = k.emit(LoadView, k.view(x, (16,)), [k.constant(0)], in_bounds=(False,), **acquire)
+    k.b.emit_op(Store, k.pointers(y, k.iota(16)), a, mask, **release)
+    k.b.emit_op(StoreView, k.view(z, (16,)), b, [k.constant(0)], in_bounds=(False,), **release)
+    source = (np.arange(9) % 3).astype(dtype.storage)
+    compare(k.function(), x=source, y=np.zeros_like(source), z=np.zeros_like(source))
+
+
+def test_pointer_arithmetic() -> None:
+    k = KernelBuilder()
+    x, out = k.array("x", int32, 1), k.array("out", int64, 1)
+    ptrs = k.pointers(x, k.iota(8))
+    address = k.emit(PtrToInt, ptrs, dtype=int64)
+    again = k.emit(IntToPtr, address, dtype=PointerType(int32))
+    further = k.emit(PtrOffset, again, k.constant(3, int32, (8,)))
+    k.store_tile(
+        out, k.emit(PtrDiff, further, k.emit(Broadcast, k.fill(x.base, (1,)), shape=(8,)), dtype=int64), [k.constant(0)]
+    )
+    k.b.emit_op(Store, further, k.emit(Load, again, None, None), None)
+    compare(k.function(), x=np.arange(11, dtype=np.int32), out=np.zeros(8, np.int64))
+
+
+def test_sum_by_atomics_over_many_blocks() -> None:
+    k = KernelBuilder()
+    total = k.array("total", float32, 1)
+    one = k.constant(1.0, float32, (1,))
+    k.emit(AtomicRmw, k.pointers(total, k.iota(1)), one, None, kind=AtomicKind.ADD, **STRONG)
+    result = np.zeros(1, np.float32)
+    run(BACKEND, k.function(), (1000, 3), total=result)
+    assert result[0] == 3000
+
+
+def _wait_for(k: KernelBuilder, flag: Value, wanted: Value) -> Op:
+    """A loop that ends when ``*flag`` equals ``wanted``."""
+    with k.region() as body:
+        seen = k.emit(Load, flag, None, None, memory_order=MemoryOrder.ACQUIRE, memory_scope=MemoryScope.DEVICE)
+        with k.region() as then:
+            k.b.emit_op(Break, [])
+        with k.region() as orelse:
+            k.b.emit_op(Yield, [])
+        condition = k.emit(Cmp, seen, wanted, predicate=CmpPredicate.EQ)
+        k.b.emit_op(If, condition, types=(), then=then, orelse=orelse)
+        k.b.emit_op(Continue, [])
+    return k.b.emit_op(Loop, [], types=(), body=body)
+
+
+def test_blocks_that_wait_for_later_blocks() -> None:
+    """Each block waits until the next one has raised the ticket: none may keep the others from running."""
+    k = KernelBuilder()
+    ticket = k.array("ticket", int32, 1)
+    mine = k.emit(Sub, k.constant(15), k.bid(0))
+    _wait_for(k, ticket.base, mine)
+    following = k.emit(Add, mine, k.constant(1))
+    release = {"memory_order": MemoryOrder.RELEASE, "memory_scope": MemoryScope.DEVICE}
+    k.b.emit_op(Store, ticket.base, following, None, **release)
+    counter = np.zeros(1, np.int32)
+    run(BACKEND, k.function(), (16,), ticket=counter)
+    assert counter[0] == 16
+
+
+def test_view_chosen_at_run_time() -> None:
+    """Views travel through branches."""
+    k = KernelBuilder()
+    x, y, out = k.array("x", float32, 1), k.array("y", float32, 1), k.array("out", float32, 1)
+    views = [k.view(a, (8,)) for a in (x, y)]
+    regions = []
+    for view in views:
+        with k.region() as region:
+            k.b.emit_op(Yield, [view])
+        regions.append(region)
+    condition = k.emit(Cmp, k.bid(0), k.constant(0), predicate=CmpPredicate.EQ)
+    chosen = k.b.emit_op(If, condition, types=(views[0].type,), then=regions[0], orelse=regions[1]).results[0]
+    k.store_tile(out, k.emit(LoadView, chosen, [k.constant(0)], in_bounds=(False,)), [k.bid(0)])
+    source = np.arange(14, dtype=np.float32)
+    compare(k.function(), (2,), x=source[:6], y=source[6::2], out=np.zeros(16, np.float32))
