@@ -1,0 +1,93 @@
+"""How kernel parameters are annotated (fact sheet 1.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
+
+from tilewright.ir.dtypes import DType, int32, int64
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class ConstantAnnotation:
+    """Marks a parameter whose value is embedded in the code."""
+
+
+if TYPE_CHECKING:
+    Constant = Annotated[_T, ConstantAnnotation()]
+else:
+
+    class Constant:
+        """``Constant`` or ``Constant[T]``: the argument's value is embedded in the code.
+
+        Every distinct value compiles the kernel anew. Applies through tuples. Source: guide 2.4.5.1.
+        """
+
+        __metadata__ = (ConstantAnnotation(),)
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[item, ConstantAnnotation()]
+
+
+@dataclass(frozen=True)
+class ArrayAnnotation:
+    """What to specialise an array parameter on.
+
+    ``index_dtype`` is int32 or int64; ``static_shape_dims`` and ``static_stride_dims`` name axes whose extents become
+    constants in the kernel (negative axes count from the end). ValueError and TypeError for anything else.
+    """
+
+    index_dtype: DType = int32
+    static_shape_dims: tuple[int, ...] = ()
+    static_stride_dims: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        *,
+        index_dtype: DType = int32,
+        static_shape_dims: tuple[int, ...] = (),
+        static_stride_dims: tuple[int, ...] = (),
+    ) -> None:
+        if index_dtype not in (int32, int64):
+            raise ValueError(f"index_dtype is {index_dtype}; it must be int32 or int64")
+        for name, dims in (("static_shape_dims", static_shape_dims), ("static_stride_dims", static_stride_dims)):
+            if not isinstance(dims, tuple) or not all(isinstance(d, int) and not isinstance(d, bool) for d in dims):
+                raise TypeError(f"{name} must be a tuple of ints, not {dims!r}")
+        object.__setattr__(self, "index_dtype", index_dtype)
+        object.__setattr__(self, "static_shape_dims", static_shape_dims)
+        object.__setattr__(self, "static_stride_dims", static_stride_dims)
+
+
+@dataclass(frozen=True)
+class ScalarAnnotation:
+    """The dtype of an integer parameter."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class ListAnnotation:
+    """A parameter that is a list of arrays, each described by ``element``.
+
+    ``element`` is an ``ArrayAnnotation`` or an ``Annotated`` type that holds exactly one; TypeError otherwise.
+    """
+
+    element: Any
+
+    def __init__(self, *, element: Any) -> None:
+        found = [element] if isinstance(element, ArrayAnnotation) else [
+            m for m in getattr(element, "__metadata__", ()) if isinstance(m, ArrayAnnotation)
+        ]
+        if len(found) != 1:
+            raise TypeError(f"element must be an ArrayAnnotation or an Annotated type with one, not {element!r}")
+        object.__setattr__(self, "element", found[0])
+
+
+# An array whose shape and strides are int64, for arrays of more than 2**31 - 1 elements along an axis.
+IndexedWithInt64 = Annotated[Any, ArrayAnnotation(index_dtype=int64)]
+# An int argument passed as int64.
+ScalarInt64 = Annotated[int, ScalarAnnotation(int64)]
+# What a scalar argument can be.
+Scalar = Union[bool, int, float]

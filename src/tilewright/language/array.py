@@ -1,0 +1,218 @@
+"""The objects of tile code: arrays, tiles, tiled views. They exist only while a kernel is compiled.
+
+The classes declare what kernels can do with them; their methods are tile operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.language.functions import tile_operation
+
+Padding = Union[PaddingMode, str]
+Order = Union[MemoryOrder, str]
+Scope = Union[MemoryScope, str]
+Index = Any  # an integer scalar, or a tuple of them
+Shape = Union[int, tuple[int, ...]]
+
+ACQ_REL, DEVICE = MemoryOrder.ACQ_REL, MemoryScope.DEVICE
+
+
+class Tile:
+    """An immutable array of static shape, each dimension a power of two; rank 0 is a scalar. Source: data model."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    ndim: int
+
+    @tile_operation
+    def item(self) -> Tile:
+        """The only element, as a scalar."""
+
+    @tile_operation
+    def extract(self, index: Index, shape: Shape) -> Tile:
+        """See ``extract``."""
+
+    @tile_operation
+    def insert(self, index: Index, value: TileLike) -> Tile:
+        """See ``insert``."""
+
+    @tile_operation
+    def reshape(self, shape: tuple[int, ...]) -> Tile:
+        """See ``reshape``."""
+
+    @tile_operation
+    def permute(self, axes: tuple[int, ...]) -> Tile:
+        """See ``permute``."""
+
+    @tile_operation
+    def transpose(self, axis0: int | None = None, axis1: int | None = None) -> Tile:
+        """See ``transpose``."""
+
+    @tile_operation
+    def astype(self, dtype: Any, *, rounding_mode: RoundingMode | str | None = None) -> Tile:
+        """See ``astype``."""
+
+    def _operator(self, *others: Any) -> Any:
+        raise RuntimeError("tiles exist only in kernels")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _operator
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = _operator
+    __rshift__ = __rrshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _operator
+    __neg__ = __pos__ = __invert__ = __abs__ = _operator
+
+
+TileLike = Union[Tile, bool, int, float]
+
+
+class TiledView:
+    """The tile space of an array. Source: data model, "Tiled Views"."""
+
+    dtype: DType
+    tile_shape: tuple[int, ...]
+    traversal_steps: tuple[int, ...]
+
+    @tile_operation
+    def num_tiles(self, axis: int) -> Tile:
+        """The number of tiles along ``axis``, as int32."""
+
+    @tile_operation
+    def load(
+        self, index: Index, *, check_bounds: bool = True, latency: Any = None, allow_tma: Any = None
+    ) -> Tile:
+        """The tile at ``index``; elements outside the array take the padding of the view."""
+
+    @tile_operation
+    def store(
+        self, index: Index, tile: TileLike, *, check_bounds: bool = True, latency: Any = None, allow_tma: Any = None
+    ) -> None:
+        """Stores ``tile``, broadcast and cast implicitly, at ``index``; elements outside the array are dropped."""
+
+    @tile_operation
+    def atomic_store_add(self, index: Index, update: TileLike, /) -> None:
+        """Adds ``update`` to the tile at ``index``, each element atomically (relaxed, device scope)."""
+
+    @tile_operation
+    def atomic_store_max(self, index: Index, update: TileLike, /) -> None:
+        """Like ``atomic_store_add``, with the larger value."""
+
+    @tile_operation
+    def atomic_store_min(self, index: Index, update: TileLike, /) -> None:
+        """Like ``atomic_store_add``, with the smaller value."""
+
+    @tile_operation
+    def atomic_store_and(self, index: Index, update: TileLike, /) -> None:
+        """Like ``atomic_store_add``, with bitwise and."""
+
+    @tile_operation
+    def atomic_store_or(self, index: Index, update: TileLike, /) -> None:
+        """Like ``atomic_store_add``, with bitwise or."""
+
+    @tile_operation
+    def atomic_store_xor(self, index: Index, update: TileLike, /) -> None:
+        """Like ``atomic_store_add``, with bitwise exclusive or."""
+
+
+class RawArrayMemory:
+    """The memory of an array, addressed by element offset from its base and without bounds checks."""
+
+    dtype: DType
+
+    @tile_operation
+    def load_offset(
+        self, offset: TileLike, /, *, mask: TileLike | None = None, padding_value: TileLike | None = 0, latency: Any = None
+    ) -> Tile:
+        """The elements at ``offset``; ``padding_value`` where ``mask`` is false."""
+
+    @tile_operation
+    def store_offset(
+        self, offset: TileLike, value: TileLike, /, *, mask: TileLike | None = None, latency: Any = None
+    ) -> None:
+        """Stores ``value`` at ``offset`` where ``mask`` is true."""
+
+    @tile_operation
+    def atomic_cas_offset(
+        self,
+        offset: TileLike,
+        expected: TileLike,
+        desired: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Compare-and-swap; returns the old values, and ``expected`` where ``mask`` is false."""
+
+    @tile_operation
+    def atomic_xchg_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Exchange; returns the old values."""
+
+
+class Array:
+    """An array in global memory, passed to a kernel. Source: data model, "Global Arrays"."""
+
+    dtype: DType
+    ndim: int
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    foreign_pointer: Tile
+
+    @tile_operation
+    def slice(self, axis: int, start: TileLike, stop: TileLike) -> Array:
+        """The part of this array with ``start <= index < stop`` along ``axis``: a view, nothing is copied."""
+
+    @tile_operation
+    def tiled_view(
+        self,
+        tile_shape: Shape,
+        *,
+        padding_mode: Padding = PaddingMode.UNDETERMINED,
+        traversal_steps: tuple[int, ...] | None = None,
+    ) -> TiledView:
+        """The array cut into tiles of ``tile_shape``; tile ``i`` starts at element ``i * traversal_steps``."""
+
+    @tile_operation
+    def get_raw_memory(self) -> RawArrayMemory:
+        """The memory of this array, addressed by offset."""
+
+    @staticmethod
+    @tile_operation
+    def from_foreign(pointer: Tile, shape: tuple[TileLike, ...], strides: tuple[TileLike, ...]) -> Array:
+        """An array over a foreign pointer; int64 indices if any entry is int64."""
+
+
+def _raw_atomic(kind: str) -> Any:
+    """``RawArrayMemory.atomic_KIND_offset``, which differ in how the values are combined only."""
+
+    def atomic_offset(
+        self: RawArrayMemory,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Any:
+        pass
+
+    atomic_offset.__name__ = f"atomic_{kind}_offset"
+    atomic_offset.__doc__ = f"Atomic {kind} at ``offset`` where ``mask`` is true; returns the old values."
+    return tile_operation(atomic_offset)
+
+
+for _kind in ("add", "max", "min", "and", "or", "xor"):
+    setattr(RawArrayMemory, f"atomic_{_kind}_offset", _raw_atomic(_kind))

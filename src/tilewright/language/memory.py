@@ -1,0 +1,187 @@
+"""Loads, stores, gathers, scatters and atomics on arrays (fact sheet 1.9, 1.10 and section 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
+from tilewright.language.array import ACQ_REL, DEVICE, Array, Index, Order, Padding, Scope, Shape, Tile, TileLike
+from tilewright.language.functions import tile_operation
+
+UNDETERMINED = PaddingMode.UNDETERMINED
+WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
+
+
+class Slice:
+    """``length`` consecutive positions from ``start``: a dense index of the advanced indexing functions.
+
+    ``start`` is a signed integer scalar, ``length`` a constant power of two.
+    """
+
+    def __init__(self, start: Any, length: int, /) -> None:
+        raise RuntimeError("ct.Slice can only be used in a kernel")
+
+
+@tile_operation
+def bid(axis: int) -> Tile:
+    """The index of this block along grid axis 0, 1 or 2, as int32."""
+
+
+@tile_operation
+def num_blocks(axis: int) -> Tile:
+    """The number of blocks along grid axis 0, 1 or 2, as int32."""
+
+
+@tile_operation
+def num_tiles(array: Array, /, axis: int, shape: Shape, order: Any = "C") -> Tile:
+    """How many tiles of ``shape`` cover ``array`` along ``axis``, as int32."""
+
+
+@tile_operation
+def load(
+    array: Array,
+    /,
+    index: Index,
+    shape: Shape,
+    *,
+    order: Any = "C",
+    padding_mode: Padding = UNDETERMINED,
+    check_bounds: bool = True,
+    latency: Any = None,
+    allow_tma: Any = None,
+    memory_order: Order = WEAK,
+    memory_scope: Scope = NONE,
+) -> Tile:
+    """The tile of ``shape`` at tile index ``index``: element x of axis k is array position index[k] * shape[k] + x.
+
+    ``order`` "F" or a permutation lets tile axis k walk array axis order[k]. Elements outside the array take the
+    padding; ``check_bounds=False`` promises that there are none. Index, shape and array have one rank. Source: guide
+    2.4.6.1.
+    """
+
+
+@tile_operation
+def store(
+    array: Array,
+    /,
+    index: Index,
+    tile: TileLike,
+    *,
+    order: Any = "C",
+    check_bounds: bool = True,
+    latency: Any = None,
+    allow_tma: Any = None,
+    memory_order: Order = WEAK,
+    memory_scope: Scope = NONE,
+) -> None:
+    """Stores ``tile``, cast implicitly, at tile index ``index``; elements outside the array are dropped."""
+
+
+@tile_operation
+def gather(
+    array: Array,
+    indices: Any,
+    /,
+    *,
+    mask: TileLike | None = None,
+    padding_value: TileLike = 0,
+    check_bounds: bool = True,
+    latency: Any = None,
+) -> Tile:
+    """The elements at ``indices``: one integer tile per dimension, broadcast to the shape of the result.
+
+    Where ``mask`` is false, or an index is outside the array, the result is ``padding_value``.
+    """
+
+
+@tile_operation
+def scatter(
+    array: Array,
+    indices: Any,
+    value: TileLike,
+    /,
+    *,
+    mask: TileLike | None = None,
+    check_bounds: bool = True,
+    latency: Any = None,
+) -> None:
+    """Stores ``value`` at ``indices``; masked elements and those outside the array are dropped."""
+
+
+@tile_operation
+def load_advanced_indexing(
+    array: Array,
+    indices: tuple[Any, ...],
+    /,
+    *,
+    padding_mode: Padding = UNDETERMINED,
+    latency: Any = None,
+    allow_tma: Any = None,
+) -> Tile:
+    """Rows picked by one 1-D integer tile among ``indices``, whose other entries are ``Slice``s; in element units."""
+
+
+@tile_operation
+def store_advanced_indexing(
+    array: Array, indices: tuple[Any, ...], tile: TileLike, /, *, latency: Any = None, allow_tma: Any = None
+) -> None:
+    """Stores to the positions that ``load_advanced_indexing`` would read; the shape must match exactly."""
+
+
+@tile_operation
+def atomic_cas(
+    array: Array,
+    indices: Any,
+    expected: TileLike,
+    desired: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Where an element at ``indices`` equals ``expected``, replaces it by ``desired``; returns the old elements."""
+
+
+def _atomic(name: str, meaning: str) -> Any:
+    """The atomics that combine an update into memory, which differ in how only."""
+
+    def atomic(
+        array: Array,
+        indices: Any,
+        update: TileLike,
+        /,
+        *,
+        check_bounds: bool = True,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Any:
+        pass
+
+    atomic.__name__ = atomic.__qualname__ = name
+    atomic.__doc__ = f"{meaning} the elements at ``indices``, each atomically; returns the old elements."
+    return tile_operation(atomic)
+
+
+atomic_xchg = _atomic("atomic_xchg", "Stores ``update`` in place of")
+atomic_add = _atomic("atomic_add", "Adds ``update`` to")
+atomic_max = _atomic("atomic_max", "Stores the larger of ``update`` and the old value in")
+atomic_min = _atomic("atomic_min", "Stores the smaller of ``update`` and the old value in")
+atomic_and = _atomic("atomic_and", "Combines ``update`` by bitwise and into")
+atomic_or = _atomic("atomic_or", "Combines ``update`` by bitwise or into")
+atomic_xor = _atomic("atomic_xor", "Combines ``update`` by bitwise exclusive or into")
+
+
+@tile_operation
+def assume_divisible_by(x: TileLike, divisor: int) -> Tile:
+    """``x``, promised to be a multiple of the constant ``divisor``. A false promise is undefined behaviour."""
+
+
+@tile_operation
+def grid_dependency_control_wait() -> None:
+    """Waits for the kernels that this one depends on; without programmatic launches it does nothing."""
+
+
+@tile_operation
+def grid_dependency_control_launch_dependents() -> None:
+    """Lets dependent kernels start; without programmatic launches it does nothing."""

@@ -1,0 +1,47 @@
+"""Compile-time evaluation (fact sheet 1.17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from tilewright.language.functions import tile_operation
+
+_T = TypeVar("_T")
+
+
+@tile_operation
+def static_eval(expr: Any, /) -> Any:
+    """The value of ``expr``, evaluated as ordinary Python while the kernel is compiled.
+
+    Tiles and arrays appear with their ``dtype``, ``shape`` and ``ndim`` and can be combined with operators.
+    Exceptions become ``StaticException``.
+    """
+
+
+@tile_operation
+def static_assert(condition: bool, message: Any = None, /) -> None:
+    """Stops the compilation with ``TileStaticAssertionError`` unless the constant ``condition`` is true.
+
+    ``message`` is evaluated only when it fails. TileTypeError when the condition is not a constant bool.
+    """
+
+
+def static_iter(iterable: Iterable[_T]) -> Iterable[_T]:
+    """Marks the iterable of a ``for`` loop, or of ``tuple(... for ...)``, that is unrolled at compile time.
+
+    At most 1000 items; no ``break``, ``continue`` or ``return`` inside. On the host it returns its argument.
+    """
+    return iterable
+
+
+@tile_operation
+def static_exception(exc: BaseException, /) -> BaseException:
+    """In ``raise static_exception(...)``: stops the compilation when tracing reaches the statement."""
+    raise exc
+
+
+@tile_operation
+def ensure_constant(value: _T, /) -> _T:
+    """``value``, or ``TileStaticAssertionError`` when it is not known at compile time."""
+    return value
