@@ -10,9 +10,10 @@ from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import Plan
+from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.transpose import transposed_axis, write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.ir.core import Op, Value
 
@@ -53,6 +54,7 @@ def fuse(
 def _prepare(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> Plan:
     """Plan the group after putting into buffers what cannot be computed in its loops."""
     shape = values[0].tile.shape
+    wanted = values[0] if consumer is None else None
     while True:
         plan = Plan(state, values, consumer)
         apart = [op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape]
@@ -60,6 +62,12 @@ def _prepare(state: State, values: Sequence[Value], consumer: Op | None, store: 
         if writes:
             strict = consumer is not None and consumer.name == "store"
             apart += [op for op in plan.loads() if op.result.tile.size > 1 and (strict or op.name == "load")]
+        apart += [op for op in plan.repeated() if cost(state, op.result) > CHEAP]
+        apart += [
+            op
+            for op in plan.ops
+            if op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
+        ]
         if not apart:
             return plan
         materialize(state, apart[-1].result)
@@ -121,8 +129,19 @@ def _copy(state: State, value: Value) -> Buffer:
 def write(state: State, value: Value, buffer: Buffer) -> None:
     """Compute ``value`` into ``buffer``, which may hold what ``value`` is computed from, element by element."""
     shape = value.tile.shape
+    axis = transposed_axis(state, value)
+    if axis is not None and value.op is not None and value.op.name == "permute":
+        x = value.op.operands[0]
+        if x not in state.bindings and cost(state, x) > CHEAP:
+            materialize(state, x)
+            axis = transposed_axis(state, value)
 
     def body(elements: Elements, lanes: int, visit: Visit) -> list[ir.Value]:
+        if axis is not None:
+            for position in write_squares(elements, value, buffer, axis, lanes):
+                visit(elements, position)
+            close(elements.nest)
+            return []
         position = open_chunks(elements.nest, shape, min(lanes, value.tile.size))
         element = elements.at(value, position)
         visit(elements, position)
@@ -156,7 +175,7 @@ def materialize(state: State, value: Value) -> Buffer:
     if state.is_local(value):
         state.materialized(value, buffer)
     else:
-        state.temporary(buffer)
+        state.temporary(value, buffer)
     return buffer
 
 

@@ -29,6 +29,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, unsupported
+from tilewright.backends.cpu.codegen.transpose import transposed_axis
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import F64, I32, I64
@@ -195,7 +196,8 @@ def _settle(state: State, value: Value) -> None:
     """Compute a deferred ``value`` that regions capture, unless computing it there again costs little."""
     if not isinstance(value.type, TileType) or value.op not in state.deferred or not state.is_local(value):
         return
-    if cost(state, value) > CHEAP or Plan(state, [value], None).loads():
+    costly = cost(state, value) > CHEAP or transposed_axis(state, value) is not None
+    if costly or Plan(state, [value], None).loads():
         materialize(state, value)
 
 

@@ -33,6 +33,11 @@ def shuffle(builder: ir.IRBuilder, value: ir.Value, lanes: Sequence[int]) -> ir.
     return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), integers(I32, lanes))
 
 
+def merge(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, chosen: Sequence[int]) -> ir.Value:
+    """The vector of the given lanes of ``a`` followed by ``b``."""
+    return builder.shuffle_vector(a, b, integers(I32, chosen))
+
+
 def _mangled(type_: ir.Type) -> str:
     if isinstance(type_, ir.VectorType):
         return f"v{type_.count}{_mangled(type_.element)}"

@@ -54,7 +54,10 @@ def _blocking(state: State, m: int, n: int, accumulator: ir.Type) -> _Blocking:
 
 def emit_mma(state: State, op: Op) -> None:
     x, y, acc = op.operands
-    _multiply(state, op, x, y, acc)
+    packed_x, packed_y = _operand(state, x), _operand(state, y)
+    _finish(state, op, packed_x, packed_y, acc, x, y)
+    state.release(packed_x)
+    state.release(packed_y)
 
 
 def emit_mma_scaled(state: State, op: Op) -> None:
@@ -103,19 +106,14 @@ def _scaled(state: State, op: Op, x: Value, scale: Value, axis: int) -> Buffer:
     return buffer
 
 
-def _multiply(state: State, op: Op, x: Value, y: Value, acc: Value) -> None:
-    packed_x = _operand(state, x)
-    packed_y = _operand(state, y)
-    _finish(state, op, packed_x, packed_y, acc, x, y)
-
-
 def _operand(state: State, x: Value) -> Buffer:
-    """``x`` as a whole in memory, even when it has one element."""
+    """``x`` as a whole in memory, even when it has one element; to be released."""
     if x.tile.size > 1:
-        return materialize(state, x)
+        buffer = materialize(state, x)
+        buffer.users += 1
+        return buffer
     buffer = state.allocate(x.tile)
     write(state, x, buffer)
-    state.temporary(buffer)
     return buffer
 
 

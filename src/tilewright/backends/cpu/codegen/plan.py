@@ -35,6 +35,7 @@ class Plan:
         self.width = 1  # bytes of the widest element
         self.buffers: dict[Value, bool] = {}  # read, and whether exact
         self._exact: dict[Op, bool] = {}
+        self._repeated: set[Op] = set()
         self._users: dict[Value, set[Op]] = {}
         for v in values:
             if consumer is not None:
@@ -61,8 +62,10 @@ class Plan:
         self._exact[op] = exact
         exact = exact and op.name not in _REARRANGING
         for v in op.operands:
-            if op.name == "broadcast":
-                exact = exact and v.tile.shape == op.result.tile.shape
+            if op.name == "broadcast" and v.tile.shape != op.result.tile.shape:
+                exact = False
+                if v.op is not None:
+                    self._repeated.add(v.op)
             if isinstance(v.type, TileType):
                 self._users.setdefault(v, set()).add(op)
                 self._visit(v, exact)
@@ -81,6 +84,10 @@ class Plan:
             and remaining[op.result] > len(self._users.get(op.result, ()))
             and cost(self.state, op.result) > CHEAP
         ]
+
+    def repeated(self) -> list[Op]:
+        """Ops whose elements the loops need many times each, because they are broadcast."""
+        return [op for op in self.ops if op in self._repeated and op.result.tile.size > 1]
 
     def loads(self) -> list[Op]:
         return [op for op in self.ops if op.name in ("load", "load_view")]

@@ -13,11 +13,14 @@ from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.plan import CHEAP, cost
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.linear import reduction_partials
+
+_ROW_VECTORS = 4  # of a row that are reduced side by side, if little is computed: memory likes longer runs
 
 Registers = list[ir.Value]  # one per reduced tile
 
@@ -129,6 +132,9 @@ def _across_lanes(
     nest, axis = elements.nest, fold.axis
     shape = fold.shape[:axis] + fold.shape[axis + 1 :]
     size = fold.op.results[0].tile.size
+    wide = _ROW_VECTORS * width
+    if shape and shape[-1] >= wide and partials <= 4 and sum(cost(fold.state, v) for v in fold.values) <= CHEAP:
+        width = wide
     count = min(width, size)
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None

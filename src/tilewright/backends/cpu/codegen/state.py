@@ -72,7 +72,7 @@ class State:
         self.loops: list[LoopFrame] = []
         self.branches: list[tuple[list[Place], ir.Block]] = []
         self.emit_block = emit_block
-        self._temporaries: list[list[Buffer]] = []
+        self._temporaries: list[list[Value]] = []
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
         """A stack variable; LLVM turns it into registers where it can."""
@@ -139,9 +139,10 @@ class State:
         """Whether ``value`` is defined in the block being emitted, so that what it is bound to here lasts."""
         return self.uses.home[value] is self.block
 
-    def temporary(self, buffer: Buffer) -> None:
-        """Keep ``buffer`` until the end of the block."""
-        self._temporaries[-1].append(buffer)
+    def temporary(self, value: Value, buffer: Buffer) -> None:
+        """Read ``value``, which is deferred in an outer block, from ``buffer`` until the end of this block."""
+        self.bindings[value] = buffer
+        self._temporaries[-1].append(value)
 
     @contextmanager
     def inside(self, block: Block) -> Iterator[None]:
@@ -150,14 +151,12 @@ class State:
         self.pending = []
         self._temporaries.append([])
         yield
-        for buffer in self._temporaries.pop():
-            self.release(buffer)
-        for value in [*block.args, *(r for op in block.ops for r in op.results)]:
+        own = [*block.args, *(r for op in block.ops for r in op.results)]
+        for value in self._temporaries.pop() + own:
             bound = self.bindings.pop(value, None)
             if isinstance(bound, Buffer):
                 self.release(bound)
-            if value.op is not None:
-                self.deferred.discard(value.op)
+        self.deferred.difference_update(block.ops)
         self.block, self.pending = outer
 
     def forget(self, value: Value) -> None:
