@@ -38,6 +38,7 @@ class CpuBackend:
             arguments=tuple(a.tile for a in function.body.args),
             scratch_bytes=lowered.scratch_bytes,
             may_spin=lowered.may_spin,
+            block_work=lowered.block_work,
             sites=tuple(map(Site.of, lowered.sites)),
         )
         return CpuExecutable(function, compiled, host())

@@ -33,11 +33,12 @@ class CompiledKernel:
     """Object code and its calling convention.
 
     ``arguments`` are the types of the parameters; every thread needs ``scratch_bytes``; ``may_spin`` says that a
-    block may wait for another one.
+    block may wait for another one; ``block_work`` is about how many element operations a block does, if known.
     """
 
     code: bytes
     arguments: tuple[TileType, ...]
     scratch_bytes: int
     may_spin: bool
+    block_work: int | None
     sites: tuple[Site, ...]

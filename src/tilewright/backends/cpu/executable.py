@@ -21,6 +21,7 @@ from tilewright.ir.types import TileType
 from tilewright.passes.pipelines import optimize
 
 _SPIN_THREADS = 64  # blocks that wait for each other need a thread each, whatever the number of processors
+_WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
 _CHUNKS_PER_THREAD = 16  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Context = ctypes.c_int64 * len(Field)
@@ -58,7 +59,8 @@ class CpuExecutable:
             self._raise(context[Field.FAILED] - 1, context[Field.FAILED_BLOCK], grid)
 
     def _thread_count(self, blocks: int) -> int:
-        if blocks == 1:
+        work = self.compiled.block_work
+        if blocks == 1 or (work is not None and blocks * work < _WORTH_A_THREAD):
             return 1
         return min(blocks, max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
@@ -28,8 +29,8 @@ def fuse(
 ) -> list[ir.Value]:
     """Emit the loops of ``body``, which ask for elements of ``values`` and may store to the view tile ``store``.
 
-    Where the bounds of views are not known, or a load may overlap the store, the loops are emitted twice, and a
-    test at run time picks the fast ones.
+    Where the bounds of views are not known, or a load may overlap the store, the loops are emitted in several ways,
+    and tests at run time pick the fastest that will do.
     """
     plan = _prepare(state, values, consumer, store)
     sides = [(op, state.allocate(op.result.tile)) for op in plan.shared()]
@@ -44,8 +45,7 @@ def fuse(
         return list(body(elements, state.processor.lanes(plan.width), visit))
 
     overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
-    condition = _fast_condition(state, plan, overlapping, store)
-    results = emit(False) if condition is None else _two_ways(state, condition, emit, overlapping)
+    results = _pick(state, emit, _all_inside(state, plan, store), _all_apart(state, plan, overlapping, store), overlapping)
     for op, buffer in sides:
         state.materialized(op.result, buffer)
     return results
@@ -79,41 +79,69 @@ def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> 
     return not (plan.exact(op) and views.same_elements(state.accesses[op], store))
 
 
-def _fast_condition(state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None) -> ir.Value | None:
-    """i1: every view tile lies inside its array, and no load overlaps the store. None when that is known."""
+def _all_inside(state: State, plan: Plan, store: ViewAccess | None) -> ir.Value | None:
+    """i1: does every view tile lie inside its array? None when it surely does."""
     tiles = [state.accesses[op] for op in plan.loads() if op.name == "load_view"]
-    conditions = [t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None]
-    conditions = list({id(c): c for c in conditions}.values())
-    if store is not None:
-        for op in overlapping:
-            conditions.append(views.may_fuse(state, state.accesses[op], store, plan.exact(op)))
-    found = None
-    for c in conditions:
-        found = c if found is None else state.builder.and_(found, c)
-    return found
+    found = {id(t.inside): t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None}
+    return _conjunction(state, list(found.values()))
 
 
-def _two_ways(
-    state: State, condition: ir.Value, emit: Callable[[bool], list[ir.Value]], overlapping: list[Op]
+def _all_apart(state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None) -> ir.Value | None:
+    """i1: may the loads ``overlapping`` stay in the loops that store? None when there are none."""
+    if store is None:
+        return None
+    tests = [views.may_fuse(state, state.accesses[op], store, plan.exact(op)) for op in overlapping]
+    return _conjunction(state, tests)
+
+
+def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:
+    return functools.reduce(state.builder.and_, conditions) if conditions else None
+
+
+def _pick(
+    state: State,
+    emit: Callable[[bool], list[ir.Value]],
+    inside: ir.Value | None,
+    apart: ir.Value | None,
+    overlapping: list[Op],
 ) -> list[ir.Value]:
-    """The loops without checks if ``condition``; else with checks, on copies of what might be overwritten."""
+    """The loops of a group in up to three ways: plain, with bounds checks, and on copies of what they may overwrite."""
+    masked = inside is not None
+
+    def on_copies() -> list[ir.Value]:
+        copies = [(op.result, _copy(state, op.result)) for op in overlapping]
+        results = emit(masked)
+        for value, buffer in copies:
+            del state.bindings[value]
+            state.release(buffer)
+        return results
+
+    def checked() -> list[ir.Value]:
+        return emit(masked) if apart is None else _choose(state, apart, lambda: emit(masked), on_copies)
+
+    if inside is None:
+        return checked()
+    plain = inside if apart is None else state.builder.and_(inside, apart)
+    return _choose(state, plain, lambda: emit(False), checked)
+
+
+def _choose(
+    state: State, condition: ir.Value, yes: Callable[[], list[ir.Value]], no: Callable[[], list[ir.Value]]
+) -> list[ir.Value]:
+    """The results of ``yes()`` where ``condition`` holds, else of ``no()``."""
     builder = state.builder
-    with builder.if_else(condition) as (fast, slow):
-        with fast:
-            quick = emit(False)
-            quick_end = builder.block
-        with slow:
-            copies = [(op.result, _copy(state, op.result)) for op in overlapping]
-            careful = emit(True)
-            careful_end = builder.block
-            for value, buffer in copies:
-                del state.bindings[value]
-                state.release(buffer)
+    with builder.if_else(condition) as (then, orelse):
+        with then:
+            first = yes()
+            first_end = builder.block
+        with orelse:
+            second = no()
+            second_end = builder.block
     merged = []
-    for a, b in zip(quick, careful):
+    for a, b in zip(first, second):
         phi = builder.phi(a.type)
-        phi.add_incoming(a, quick_end)
-        phi.add_incoming(b, careful_end)
+        phi.add_incoming(a, first_end)
+        phi.add_incoming(b, second_end)
         merged.append(phi)
     return merged
 

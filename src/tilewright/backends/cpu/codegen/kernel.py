@@ -26,7 +26,7 @@ from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
+from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
@@ -50,6 +50,7 @@ class Lowered:
     text: str
     scratch_bytes: int
     may_spin: bool
+    block_work: int | None
     sites: list[Op]  # print and assert ops, by number
 
 
@@ -64,7 +65,7 @@ def lower(function: Function, processor: Processor) -> Lowered:
     state = _block_function(function, block, processor)
     _driver(module, block)
     spins = any(control.may_spin(op) for op in function.walk())
-    return Lowered(str(module), state.arena.high_water, spins, state.sites)
+    return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites)
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:

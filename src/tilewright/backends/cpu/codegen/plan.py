@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.types import TileType
 
 # What an element costs relative to an addition; 1 where nothing is said.
@@ -91,6 +91,17 @@ class Plan:
 
     def loads(self) -> list[Op]:
         return [op for op in self.ops if op.name in ("load", "load_view")]
+
+
+def block_work(function: Function) -> int | None:
+    """About how much a block computes, in additions of elements; None when a loop makes that unknown."""
+    total = 0
+    for op in function.walk():
+        if op.name in ("for", "loop", "mma", "mma_scaled"):
+            return None
+        tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
+        total += _COSTS.get(op.name, 1) * max(tiles, default=0)
+    return total
 
 
 def cost(state: State, value: Value) -> int:

@@ -20,7 +20,7 @@ from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.linear import reduction_partials
 
-_ROW_VECTORS = 4  # of a row that are reduced side by side, if little is computed: memory likes longer runs
+_ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
 
 Registers = list[ir.Value]  # one per reduced tile
 
@@ -44,6 +44,12 @@ class _Fold:
 
     def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
         return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b])
+
+    def row_width(self, shape: tuple[int, ...], width: int) -> int:
+        """How many results of ``shape`` to compute side by side: several vectors if little is to be done for each."""
+        wide = _ROW_VECTORS * width
+        cheap = sum(cost(self.state, v) for v in self.values) <= CHEAP
+        return wide if shape and shape[-1] >= wide and cheap else width
 
     def blank(self, count: int | None) -> Registers:
         return [scalars.blank(v.tile.dtype, count) for v in self.values]
@@ -131,11 +137,7 @@ def _across_lanes(
     """One result per lane; partial results in different registers."""
     nest, axis = elements.nest, fold.axis
     shape = fold.shape[:axis] + fold.shape[axis + 1 :]
-    size = fold.op.results[0].tile.size
-    wide = _ROW_VECTORS * width
-    if shape and shape[-1] >= wide and partials <= 4 and sum(cost(fold.state, v) for v in fold.values) <= CHEAP:
-        width = wide
-    count = min(width, size)
+    count = min(fold.row_width(shape, width), fold.op.results[0].tile.size)
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
     k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
@@ -170,7 +172,7 @@ def emit_scan(state: State, op: Op) -> None:
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
         nest = elements.nest
         innermost = all(n == 1 for n in shape[axis + 1 :])
-        count = 1 if innermost else min(width, op.results[0].tile.size // fold.length)
+        count = 1 if innermost else min(fold.row_width(others, width), op.results[0].tile.size // fold.length)
         rest = open_chunks(nest, others, count)
         lanes_or_none = count if count > 1 else None
         k = nest.begin(fold.length) if fold.length > 1 else 0
