@@ -123,7 +123,9 @@ class ProgramMaker:
         ]
         full = self.numbers.integers(-9, 10, [2 * e for e in extents]).astype(dtype.storage)
         steps = [self.random.choice((1, 1, 2, -1)) for _ in range(rank)]
-        view = full[(..., *(slice(None, None, s) for s in steps))][(..., *(slice(0, e) for e in extents))]
+        strided: Any = (..., *(slice(None, None, s) for s in steps))
+        inner: Any = (..., *(slice(0, e) for e in extents))
+        view = full[strided][inner]
         if rank and self.random.random() < 0.3:
             view = view.transpose(self.random.sample(range(rank), rank))
         self.arrays[name] = view
@@ -160,7 +162,7 @@ class ProgramMaker:
     def load(self) -> Value:
         dtype = self.random.choice(DTYPES)
         shape = self.random.choice(SHAPES)
-        array = self.random.choice(self.params + [None, None])  # type: ignore[list-item]
+        array = self.random.choice([*self.params, None, None])
         if array is None or array.dtype not in DTYPES or len(array.shape) != len(shape):
             array = self.array(dtype, len(shape))
         view = self.partition(array, shape)

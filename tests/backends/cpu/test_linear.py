@@ -10,13 +10,18 @@ import pytest
 from backends.cpu.comparison import compare
 from support.irbuild import KernelBuilder
 
+from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.target import host
 from tilewright.ir import dtypes
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, float16, float32, float64, int8, int32, uint8
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.location import Loc
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import MMA_SCALED_BLOCKS, Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import Load
 from tilewright.ir.ops.shape import Permute
 from tilewright.ir.types import TileType
 
@@ -192,3 +197,18 @@ def test_reduce_of_two_tiles_with_a_captured_scalar(axis: int) -> None:
         value=np.zeros(shape, np.float32),
         index=np.zeros(shape, np.int32),
     )
+
+
+def test_a_combiner_with_memory_access_is_not_supported() -> None:
+    k = KernelBuilder()
+    k.b.loc = Loc("kernel.py", 3, 8)
+    source = k.array("x", float32, 1)
+    x = k.load_tile(source, (8,), zeros(k, 1))
+
+    def combine(a: Value, b: Value) -> list[Value]:
+        return [k.emit(Add, a, k.emit(Load, source.base, None, None))]
+
+    k.b.emit_op(Reduce, [x], axis=0, identities=(0.0,), commutative=True, body=k.combiner([float32], combine))
+    with pytest.raises(TileUnsupportedFeatureError, match="a combiner of reduce or scan") as caught:
+        lower(k.function(), host())
+    assert caught.value.loc == Loc("kernel.py", 3, 8)

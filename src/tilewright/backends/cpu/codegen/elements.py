@@ -6,12 +6,12 @@ elements at a position; this asks for the operands' elements, and so on down to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, lanes, scalars, views
+from tilewright.backends.cpu.codegen import index, lanes, pointers, scalars, views
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -21,7 +21,6 @@ from tilewright.backends.cpu.codegen.position import (
     Mapper,
     Position,
     is_contiguous,
-    is_uniform,
     strides_of,
 )
 from tilewright.backends.cpu.codegen.state import State
@@ -61,6 +60,11 @@ class Elements:
         self.map = Mapper(nest)
         self._known: dict[tuple[Value, Position], Element] = {}
         self._splats: dict[tuple[int, int], ir.Value] = {}
+
+    @property
+    def rearranged(self) -> Mapping[str, Callable[[Elements, Op, Position], Position]]:
+        """For ops that move elements: where the element at a position of the result lies in the operand."""
+        return REARRANGED
 
     def at(self, value: Value, position: Position) -> Element:
         """The elements of ``value`` at ``position``."""
@@ -188,37 +192,38 @@ def _iota(self: Elements, op: Op, position: Position) -> Element:
     return Element(value, count, flat.level)
 
 
-def _broadcast(self: Elements, op: Op, position: Position) -> Element:
-    x = op.operands[0]
-    return self.at(x, tuple(ZERO if n == 1 else c for n, c in zip(x.tile.shape, position)))
+def _unbroadcast(self: Elements, op: Op, position: Position) -> Position:
+    return tuple(ZERO if n == 1 else c for n, c in zip(op.operands[0].tile.shape, position))
 
 
-def _reshape(self: Elements, op: Op, position: Position) -> Element:
-    x, shape = op.operands[0], op.result.tile.shape
-    if x.tile.size == 1:
-        return self.at(x, (ZERO,) * x.tile.rank)
-    significant = [c for n, c in zip(shape, position) if n > 1]
-    if [n for n in shape if n > 1] == [n for n in x.tile.shape if n > 1]:
-        coords = iter(significant)
-        return self.at(x, tuple(next(coords) if n > 1 else ZERO for n in x.tile.shape))
-    return self.at(x, self.map.unflatten(self.map.flatten(position, strides_of(shape)), x.tile.shape))
+def _unreshape(self: Elements, op: Op, position: Position) -> Position:
+    source, shape = op.operands[0].tile.shape, op.result.tile.shape
+    if op.result.tile.size == 1:
+        return (ZERO,) * len(source)
+    if [n for n in shape if n > 1] == [n for n in source if n > 1]:
+        coords = iter([c for n, c in zip(shape, position) if n > 1])
+        return tuple(next(coords) if n > 1 else ZERO for n in source)
+    return self.map.unflatten(self.map.flatten(position, strides_of(shape)), source)
 
 
-def _permute(self: Elements, op: Op, position: Position) -> Element:
+def _unpermute(self: Elements, op: Op, position: Position) -> Position:
     source = [ZERO] * len(position)
     for k, axis in enumerate(op.attributes["axes"]):
         source[axis] = position[k]
-    return self.at(op.operands[0], tuple(source))
+    return tuple(source)
 
 
-def _extract(self: Elements, op: Op, position: Position) -> Element:
-    x, shape = op.operands[0], op.attributes["shape"]
+def _unextract(self: Elements, op: Op, position: Position) -> Position:
     builder = self.nest.builders[0]
     coords = []
-    for c, n, part, grid_index in zip(position, x.tile.shape, shape, op.indices):  # type: ignore[attr-defined]
-        start = index.low_bits(builder, self.state.index(grid_index), n // part)
-        coords.append(self.map.shift(c, index.mul(builder, start, part)))
-    return self.at(x, tuple(coords))
+    for c, n, part, at in zip(position, op.operands[0].tile.shape, op.attributes["shape"], op.indices):  # type: ignore[attr-defined]
+        cell = index.low_bits(builder, self.state.index(at), n // part)
+        coords.append(self.map.shift(c, index.mul(builder, cell, part)))
+    return tuple(coords)
+
+
+def _moved(self: Elements, op: Op, position: Position) -> Element:
+    return self.at(op.operands[0], REARRANGED[op.name](self, op, position))
 
 
 def _load_view(self: Elements, op: Op, position: Position) -> Element:
@@ -234,30 +239,30 @@ def _load_view(self: Elements, op: Op, position: Position) -> Element:
 
 
 def _load(self: Elements, op: Op, position: Position) -> Element:
-    operands = [None if v is None else self.at(v, position) for v in (op.ptrs, op.mask, op.padding)]  # type: ignore[attr-defined]
-    present = [o for o in operands if o is not None]
-    count = None if is_uniform(position) else next((o.lanes for o in present if o.lanes is not None), None)
-    level = max(o.level for o in present)
-    pointers, mask, padding = (None if o is None else self.vector(o, count) for o in operands)
-    assert pointers is not None
+    ptrs, mask, padding = op.ptrs, op.mask, op.padding  # type: ignore[attr-defined]
+    spot = pointers.locate(self, ptrs, position)
+    others = [self.at(v, position) for v in (mask, padding) if v is not None]
+    level = max([spot.level, *(o.level for o in others)])
     builder, dtype = self.nest.builders[level], op.result.tile.element
-    spot = Spot(pointers, count, False, level)
-    value = views.load_elements(self.state, builder, dtype, spot, mask, 0)
-    if mask is not None:
-        other = self.state.emitter(builder, count).constant(dtype, 0) if padding is None else padding
-        value = builder.select(mask, value, other)
-    return Element(value, count, level)
+    chosen = None if mask is None else self.vector(others[0], spot.lanes)
+    value = views.load_elements(self.state, builder, dtype, spot, chosen, 0)
+    if padding is not None:
+        value = builder.select(chosen, value, self.vector(others[-1], spot.lanes))
+    return Element(value, spot.lanes, level)
 
 
+REARRANGED: dict[str, Callable[[Elements, Op, Position], Position]] = {
+    "broadcast": _unbroadcast,
+    "reshape": _unreshape,
+    "permute": _unpermute,
+    "extract": _unextract,
+}
 _RULES: dict[str, Callable[[Elements, Op, Position], Element]] = {
     "constant": _constant,
     "undefined": _constant,
     "iota": _iota,
-    "broadcast": _broadcast,
-    "reshape": _reshape,
-    "permute": _permute,
-    "extract": _extract,
     "load_view": _load_view,
     "load": _load,
+    **dict.fromkeys(REARRANGED, _moved),
 }
 DEFERRABLE = frozenset(_RULES) | scalars.ELEMENTWISE

@@ -45,7 +45,9 @@ def fuse(
         return list(body(elements, state.processor.lanes(plan.width), visit))
 
     overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
-    results = _pick(state, emit, _all_inside(state, plan, store), _all_apart(state, plan, overlapping, store), overlapping)
+    results = _pick(
+        state, emit, _all_inside(state, plan, store), _all_apart(state, plan, overlapping, store), overlapping
+    )
     for op, buffer in sides:
         state.materialized(op.result, buffer)
     return results

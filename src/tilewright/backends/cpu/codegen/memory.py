@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, views
-from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen import atomics, pointers, views
+from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -43,14 +43,15 @@ def emit_store(state: State, op: Op) -> None:
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
         lanes = min(width, size)
         position = open_chunks(elements.nest, shape, lanes)
-        found = [elements.at(v, position) for v in values]
-        visit(elements, position)
+        spot = pointers.locate(elements, values[0], position)
         count = lanes if lanes > 1 else None
-        registers = [elements.vector(e, count) for e in found]
-        mask = registers[2] if len(registers) == 3 else None
-        spot = Spot(registers[0], count, False, elements.nest.level)
+        found = [elements.vector(elements.at(v, position), count) for v in values[1:]]
+        visit(elements, position)
+        mask = found[1] if len(found) == 2 else None
+        if count is not None and spot.lanes is None:
+            spot = Spot(elements.vector(Element(spot.address, None, spot.level), count), count, False, spot.level)
         dtype = values[1].tile.element
-        views.store_elements(state, elements.nest.builder, dtype, spot, mask, registers[1])
+        views.store_elements(state, elements.nest.builder, dtype, spot, mask, found[0])
         close(elements.nest)
         return []
 

@@ -26,6 +26,10 @@ class Coord:
     level: int = 0
     pattern: Pattern | None = None
 
+    def first_lane(self) -> Coord:
+        """The coordinate of lane 0 alone."""
+        return self if self.pattern is None else Coord(self.base, self.level, (self.pattern[0],))
+
 
 ZERO = Coord()
 Position = tuple[Coord, ...]

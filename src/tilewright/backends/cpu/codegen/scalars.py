@@ -23,7 +23,7 @@ def emit(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequen
     dtype = op.operands[-1].tile.dtype
     if op.name in _PROMISES:
         return operands[0]
-    if op.name in _POINTER_OPS or isinstance(dtype, PointerType) and op.name == "bitcast":
+    if op.name in _POINTER_OPS or (isinstance(dtype, PointerType) and op.name == "bitcast"):
         return _pointer(emitter, builder, op, operands)
     return emitter.emit(op.name, dtype, operands, op.attributes, op.result.tile.dtype)
 

@@ -1,0 +1,89 @@
+"""Accesses through pointer tiles: runs of consecutive addresses are found, so that they need no gather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import scalars
+from tilewright.backends.cpu.codegen.position import Pattern, Position, is_uniform, strides_of
+from tilewright.backends.cpu.codegen.state import storage_bytes
+from tilewright.backends.cpu.codegen.views import Spot
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.types import PointerType
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.codegen.elements import Elements
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Lane l has the value ``first`` + ``pattern[l]``; pointers count bytes."""
+
+    first: ir.Value
+    level: int
+    pattern: Pattern | None
+
+
+def locate(elements: Elements, ptrs: Value, position: Position) -> Spot:
+    """Where the elements lie that the pointers at ``position`` refer to."""
+    item = storage_bytes(ptrs.tile.pointee)
+    if not is_uniform(position):
+        line = _line(elements, ptrs, position)
+        if line is not None and line.pattern is not None and _steps(line.pattern, item):
+            return Spot(line.first, len(line.pattern), True, line.level)
+    found = elements.at(ptrs, position)
+    return Spot(found.value, found.lanes, False, found.level)
+
+
+def _steps(pattern: Pattern, item: int) -> bool:
+    return all(p == lane * item for lane, p in enumerate(pattern))
+
+
+def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
+    """``value`` as a line, if it is recognised as one.
+
+    An offset that wrapped around within a vector would lie outside of any array, so wrapping need not be minded.
+    """
+    op = value.op if value not in elements.state.bindings else None
+    if op is not None and op.name == "iota":
+        flat = elements.map.flatten(position, strides_of(value.tile.shape))
+        if flat.pattern is not None:
+            first = elements.at(value, elements.map.unflatten(flat.first_lane(), value.tile.shape))
+            return _Line(first.value, first.level, tuple(p - flat.pattern[0] for p in flat.pattern))
+    elif op is not None and op.name in elements.rearranged:
+        return _line(elements, op.operands[0], elements.rearranged[op.name](elements, op, position))
+    elif op is not None and (op.name in ("add", "ptr_offset") or _is_widening(op)):
+        return _combined(elements, op, position)
+    found = elements.at(value, position)
+    return _Line(found.value, found.level, None) if found.lanes is None else None
+
+
+def _is_widening(op: Op) -> bool:
+    if op.name != "cast":
+        return False
+    source, dtype = op.operands[0].tile.dtype, op.result.tile.dtype
+    if not isinstance(source, DType) or not isinstance(dtype, DType):
+        return False
+    return source.is_integer and dtype.is_integer and source.bitwidth <= dtype.bitwidth
+
+
+def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
+    """A sum, or a conversion, of lines."""
+    if not isinstance(op.result.tile.dtype, PointerType) and op.result.tile.element.is_floating:
+        return None
+    lines = []
+    for v in op.operands:
+        line = _line(elements, v, position)
+        if line is None:
+            return None
+        lines.append(line)
+    level = max(line.level for line in lines)
+    builder = elements.nest.builders[level]
+    first = scalars.emit(elements.state.emitter(builder), builder, op, [line.first for line in lines])
+    scales = [1, storage_bytes(op.result.tile.pointee)] if op.name == "ptr_offset" else [1, 1]
+    moving = [[p * scale for p in line.pattern] for line, scale in zip(lines, scales) if line.pattern is not None]
+    return _Line(first, level, tuple(map(sum, zip(*moving))) if moving else None)
