@@ -108,3 +108,21 @@ def test_invariants_leave_nested_loops() -> None:
         }
         """,
     )
+
+
+def test_a_branch_that_leaves_the_loop_is_not_invariant() -> None:
+    text = """
+        func @f(%p: ptr<i32> = "x".base, %c: i1 = "c".scalar, %n: i32 = "n".scalar) {
+          loop([]) {types = ()} {
+            if(%c) {types = ()} {
+              break([])
+            } {
+              yield([])
+            }
+            store(%p, %n, _)
+            break([])
+          }
+          return()
+        }
+        """
+    check(LoopInvariantCodeMotion(), text, text)

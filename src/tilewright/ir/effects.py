@@ -24,8 +24,14 @@ def effect_of(op: Op) -> Effect:
 
 def is_pure(op: Op) -> bool:
     """True when ``op`` can be removed if unused, repeated, or moved: no effect, and no way out of a region."""
-    return effect_of(op) == Effect.NONE and not op.spec.terminator and not _may_not_terminate(op)
+    if effect_of(op) != Effect.NONE or op.spec.terminator:
+        return False
+    # A loop may not end, and a branch with a jump decides about what follows it.
+    return not any(nested.name in ("loop", "break") for nested in op.walk()) and not jumps_out(op)
 
 
-def _may_not_terminate(op: Op) -> bool:
-    return any(nested.name == "loop" for nested in op.walk())
+def jumps_out(op: Op) -> bool:
+    """Whether ``op`` contains a ``continue`` or ``break`` of a loop around it."""
+    if op.name in ("for", "loop"):
+        return False
+    return op.name in ("continue", "break") or any(jumps_out(o) for region in op.regions for o in region.ops)
