@@ -14,62 +14,13 @@ import numpy as np
 from support.irbuild import ArrayParam, KernelBuilder
 
 from tilewright.ir.core import Function, Value
-from tilewright.ir.dtypes import (
-    DType,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int32,
-    int64,
-    uint8,
-)
-from tilewright.ir.enums import (
-    AtomicKind,
-    CmpPredicate,
-    MemoryOrder,
-    MemoryScope,
-    PaddingMode,
-)
-from tilewright.ir.ops.arith import (
-    Abs,
-    Add,
-    And,
-    Cast,
-    Cmp,
-    Div,
-    Max,
-    Min,
-    Mul,
-    Neg,
-    Not,
-    Or,
-    Select,
-    Sub,
-    Xor,
-)
+from tilewright.ir.dtypes import DType, bool_, float16, float32, float64, int8, int32, int64, uint8
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.ops.arith import Abs, Add, And, Cast, Cmp, Div, Max, Min, Mul, Neg, Not, Or, Select, Sub, Xor
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.ops.memory import (
-    AtomicRmw,
-    Load,
-    LoadView,
-    MakePartitionView,
-    MakeTensorView,
-    Store,
-    StoreView,
-)
-from tilewright.ir.ops.shape import (
-    Broadcast,
-    Cat,
-    Extract,
-    Insert,
-    Pack,
-    Permute,
-    Reshape,
-    Unpack,
-)
+from tilewright.ir.ops.memory import AtomicRmw, Load, LoadView, MakePartitionView, MakeTensorView, Store, StoreView
+from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Pack, Permute, Reshape, Unpack
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 DTYPES = (float32, float32, int32, float16, int8, uint8, int64, float64, bool_)

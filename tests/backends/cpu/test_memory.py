@@ -56,7 +56,8 @@ def strided(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any,
     low = sum(min(s, 0) * (n - 1) for n, s in zip(shape, strides))
     high = sum(max(s, 0) * (n - 1) for n, s in zip(shape, strides))
     memory = np.arange(high - low + 1, dtype=np.int32)
-    return np.ndarray(shape, np.int32, memory.data, -low * 4, [4 * s for s in strides])
+    array: np.ndarray[Any, Any] = np.ndarray(shape, np.int32, memory.data, -low * 4, [4 * s for s in strides])
+    return array
 
 
 @pytest.mark.parametrize("static", [True, False])
@@ -200,7 +201,7 @@ def test_pointer_arithmetic() -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("masked", [True, False])
 def test_gather_and_scatter_of_rows(stride: int, masked: bool) -> None:
-    """Offsets row * 100 + stride * column + start, in 64 bits: with stride 1 the rows are runs of consecutive elements."""
+    """Offsets row * 100 + stride * column + start, in 64 bits: rows are runs of elements if stride is 1."""
     k = KernelBuilder()
     x, out = k.array("x", float16, 1), k.array("out", float16, 1)
     shape = (4, 32)

@@ -15,14 +15,7 @@ from tilewright.backends.cpu.codegen import index, lanes, pointers, scalars, vie
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.position import (
-    ZERO,
-    Coord,
-    Mapper,
-    Position,
-    is_contiguous,
-    strides_of,
-)
+from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import Spot, ViewAccess
 from tilewright.backends.cpu.vector.types import I8, I64

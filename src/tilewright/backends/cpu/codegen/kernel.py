@@ -12,16 +12,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import (
-    atomics,
-    control,
-    memory,
-    mma,
-    output,
-    reduce,
-    shape,
-    views,
-)
+from tilewright.backends.cpu.codegen import atomics, control, memory, mma, output, reduce, shape, views
 from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER

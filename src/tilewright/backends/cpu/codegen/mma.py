@@ -10,13 +10,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.groups import (
-    Visit,
-    close,
-    fuse,
-    materialize,
-    write,
-)
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State

@@ -7,13 +7,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import (
-    Visit,
-    close,
-    fuse,
-    materialize,
-    write,
-)
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
