@@ -1,0 +1,194 @@
+"""Calls: op builders, builtins, and functions whose body is traced in place."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import functools
+import inspect
+import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python import control_flow, objects, static
+from tilewright.frontend.python.builtins import BUILTINS, REJECTED
+from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.convert import cast_call
+from tilewright.frontend.python.ops.table import BUILDERS
+from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captured
+from tilewright.frontend.python.source import Source, source_of
+from tilewright.frontend.python.values import BoundMethod
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from tilewright.language.functions import TileFunction
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+MAX_DEPTH = 1000
+
+
+def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """``function(*arguments, **keywords)`` in tile code."""
+    if isinstance(function, BoundMethod):
+        return call(t, function.stub, (function.receiver, *arguments), keywords)
+    if isinstance(function, LocalFunction):
+        scope = Scope({}, function.scope)
+        return _inline(t, function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
+    if isinstance(function, DType):
+        return cast_call(t, function, *_only_positional(t, function.name, arguments, keywords))
+    hashable = getattr(function, "__hash__", None) is not None
+    if hashable and function in static.SYNTACTIC:
+        t.fail(TileSyntaxError, f"{static.SYNTACTIC[function]} must be called by that name, not through a variable")
+    if hashable and function in BUILDERS:
+        bound = _bind(t, function, arguments, keywords)
+        return BUILDERS[function](t, *bound.args, **bound.kwargs)
+    if hashable and function in BUILTINS:
+        return BUILTINS[function](t, *arguments, **keywords)
+    if hashable and function in OPERATOR_FUNCTIONS:
+        return _operator_function(t, function, *_only_positional(t, function.__name__, arguments, keywords))
+    if isinstance(function, TileFunction):
+        if not function.tile:
+            t.fail(UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only")
+        return call(t, function.function, arguments, keywords)
+    if isinstance(function, types.FunctionType):
+        scope = Scope({}, None, captured(function), function.__globals__)
+        source = source_of(function.__code__)
+        defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+        return _inline(t, source, scope, defaults, keyword_defaults, arguments, keywords)
+    if isinstance(function, types.MethodType):
+        return call(t, function.__func__, (function.__self__, *arguments), keywords)
+    if isinstance(function, type) and issubclass(function, enum.Enum):
+        return objects.enum_member(t, function, *_only_positional(t, function.__name__, arguments, keywords))
+    if isinstance(function, type) and dataclasses.is_dataclass(function):
+        return objects.construct(t, function, arguments, keywords)
+    found, method = objects.find_method(function, "__call__")
+    if found:
+        return call(t, method, (function, *arguments), keywords)
+    t.fail(UnsupportedCallError, _why_not(function))
+
+
+def _why_not(function: Any) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or describe(function)
+    module = getattr(function, "__module__", None)
+    if getattr(function, "is_tile_kernel", False):
+        return f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function"
+    if hasattr(function, "__hash__") and function.__hash__ is not None and function in REJECTED:
+        return f"{name}() cannot be called in tile code; {REJECTED[function]}"
+    if module == "math":
+        return f"math.{name}() works on host numbers only; use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
+    if isinstance(function, functools.partial):
+        return "functools.partial objects cannot be called in tile code; write a lambda or a nested function"
+    if not callable(function):
+        return f"{describe(function)} is not callable"
+    return f"{module + '.' if module else ''}{name} cannot be called in tile code; call ct functions and plain Python functions"
+
+
+def _only_positional(t: Tracer, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    if keywords:
+        t.fail(TileTypeError, f"{name}() takes no keyword arguments")
+    return arguments
+
+
+def _operator_function(t: Tracer, function: Any, *values: Any) -> Any:
+    key = OPERATOR_FUNCTIONS[function]
+    try:
+        inspect.signature(function).bind(*values)
+    except TypeError as e:
+        t.fail(TileTypeError, f"{function.__name__}(): {e}")
+    return objects.apply_operator(t, key, function, values)
+
+
+@functools.lru_cache(maxsize=None)
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _bind(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+    try:
+        return _signature(function).bind(*arguments, **keywords)
+    except TypeError as e:
+        t.fail(TileTypeError, f"{function.__name__}(): {e}; its signature is {function.__name__}{_plain(function)}")
+
+
+def _plain(function: Any) -> str:
+    """The signature without annotations."""
+    signature = _signature(function)
+    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+
+
+def _inline(
+    t: Tracer,
+    source: Source,
+    scope: Scope,
+    defaults: tuple[Any, ...],
+    keyword_defaults: Mapping[str, Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> Any:
+    """Trace the body of a function in place, in a frame of its own."""
+    if t.frame.depth >= MAX_DEPTH:
+        t.fail(
+            TileRecursionError,
+            f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls are expanded "
+            "in place, so recursion must end at a condition that is known at compile time; otherwise write a loop",
+        )
+    scope.names = bind_arguments(t, source, defaults, keyword_defaults, arguments, keywords)
+    where, call_node = t.builder.loc, t.call_node
+    t.frames.append(Frame(source, scope, where, t.frame.depth + 1))
+    t.call_node = None
+    try:
+        node = source.node
+        if isinstance(node, ast.Lambda):
+            return t.eval(node.body)
+        return control_flow.run_function(t, lambda: t.body(node.body))
+    finally:
+        t.frames.pop()
+        t.builder.loc, t.call_node = where, call_node
+
+
+def bind_arguments(
+    t: Tracer,
+    source: Source,
+    defaults: tuple[Any, ...],
+    keyword_defaults: Mapping[str, Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> dict[str, Any]:
+    """The local variables that a call starts with, by Python's rules."""
+    a = source.node.args
+    positional = [*a.posonlyargs, *a.args]
+    names: dict[str, Any] = {}
+    wanted = f"{source.name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)}"
+    for parameter, value in zip(positional, arguments):
+        names[parameter.arg] = value
+    if len(arguments) > len(positional):
+        if a.vararg is None:
+            t.fail(TileTypeError, f"{wanted}, but {len(arguments)} were given")
+        names[a.vararg.arg] = arguments[len(positional) :]
+    elif a.vararg is not None:
+        names[a.vararg.arg] = ()
+    by_keyword = {p.arg for p in (*a.args, *a.kwonlyargs)}
+    extra: dict[str, Any] = {}
+    for name, value in keywords.items():
+        if name in by_keyword:
+            if name in names:
+                t.fail(TileTypeError, f"{source.name}() got two values for its argument {name!r}")
+            names[name] = value
+        elif a.kwarg is not None:
+            extra[name] = value
+        else:
+            t.fail(TileTypeError, f"{source.name}() has no parameter {name!r}")
+    if a.kwarg is not None:
+        names[a.kwarg.arg] = extra
+    for parameter, default in zip(reversed(positional), reversed(defaults)):
+        names.setdefault(parameter.arg, default)
+    for name, default in keyword_defaults.items():
+        names.setdefault(name, default)
+    missing = [p.arg for p in (*positional, *a.kwonlyargs) if p.arg not in names]
+    if missing:
+        t.fail(TileTypeError, f"{source.name}() is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}")
+    return names

@@ -1,0 +1,75 @@
+"""Values that a loop carries from one iteration to the next.
+
+The entry value of a variable is its template: the parts that are IR values are carried, everything else in it must
+stay the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.frontend.python.merge import fits, concrete, same
+from tilewright.frontend.python.values import Array, Tile, TiledView
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Value
+
+
+def fields_of(value: Any) -> tuple[str, ...] | None:
+    """The attributes of a composite value that may hold IR values; None for values without parts."""
+    if isinstance(value, Array):
+        return ("base", "shape", "strides")
+    if isinstance(value, TiledView):
+        return ("array", "view")
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Tile)):
+        return tuple(f.name for f in dataclasses.fields(value))
+    return None
+
+
+def spread(value: Any) -> list[Value]:
+    """The IR values in ``value``, in a fixed order."""
+    if isinstance(value, Value):
+        return [value]
+    if isinstance(value, Tile):
+        return [value.value]
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in spread(item)]
+    names = fields_of(value)
+    return [leaf for name in names or () for leaf in spread(getattr(value, name))]
+
+
+def rebuild(template: Any, leaves: Iterator[Value]) -> Any:
+    """``template`` with its IR values replaced by the next ones of ``leaves``."""
+    if isinstance(template, Value):
+        return next(leaves)
+    if isinstance(template, Tile):
+        return Tile(next(leaves))
+    if type(template) is tuple:
+        return tuple(rebuild(item, leaves) for item in template)
+    names = fields_of(template)
+    if not names or not spread(template):
+        return template
+    return dataclasses.replace(template, **{name: rebuild(getattr(template, name), leaves) for name in names})
+
+
+def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value] | None:
+    """The IR values of ``value`` where ``template`` has its own, or None when the two differ in kind or type."""
+    if isinstance(template, Value):
+        return [value] if isinstance(value, Value) and value.type == template.type else None
+    if isinstance(template, Tile):
+        if isinstance(value, Tile):
+            return [value.value] if value.value.type == template.value.type else None
+        if isinstance(value, (bool, int, float)) and fits(value, template.value.tile):
+            return [concrete(value, block, template.value.tile, builder)]
+        return None
+    if type(template) is tuple:
+        if type(value) is not tuple or len(value) != len(template):
+            return None
+        parts = [fit(a, b, block, builder) for a, b in zip(template, value)]
+        return None if None in parts else [leaf for part in parts for leaf in part or ()]
+    names = fields_of(template)
+    if names and type(value) is type(template):
+        parts = [fit(getattr(template, n), getattr(value, n), block, builder) for n in names]
+        return None if None in parts else [leaf for part in parts for leaf in part or ()]
+    return [] if same(template, value) else None

@@ -1,0 +1,135 @@
+"""From a Python function and the descriptors of its arguments to Tile IR."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright.frontend.python import control_flow
+from tilewright.frontend.python.scope import Frame, Scope, captured
+from tilewright.frontend.python.source import Source, source_of
+from tilewright.frontend.python.tracer import Tracer
+from tilewright.frontend.python.values import Array, ArrayList, Tile
+from tilewright.frontend.signature import (
+    ArgumentSpec,
+    ArraySpec,
+    ConstantSpec,
+    ListSpec,
+    ScalarSpec,
+    Signature,
+    TupleSpec,
+    parameters,
+)
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Param, Value
+from tilewright.ir.errors import TileRecursionError, TileSyntaxError, TileTypeError
+from tilewright.ir.ops.control import Return
+from tilewright.ir.ops.memory import AssumeDivisible
+
+_RECURSION_LIMIT = 50_000  # calls are traced in place, at about ten Python frames each
+
+
+def trace(function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None = None) -> Function:
+    """The IR of kernel ``function`` for arguments that ``signature`` describes.
+
+    Raises a TileError, with the place in the source, for everything that is wrong with the kernel.
+    """
+    source = source_of(function.__code__)
+    names = parameter_names(source)
+    body = Block()
+    loc = source.loc(source.node, None)
+    builder = Builder(body, loc)
+    tracer = Tracer(builder)
+    params: list[Param] = []
+    values: dict[str, Any] = {}
+    for argument, spec in zip(names, signature.arguments):
+        args = []
+        for param, type_ in parameters(argument, spec):
+            params.append(param)
+            args.append(body.add_arg(type_, _value_name(param)))
+        values[argument] = _argument(builder, argument, spec, iter(args))
+    scope = Scope(values, None, captured(function), function.__globals__)
+    tracer.frames.append(Frame(source, scope, None, 0))
+    with _deep_recursion(builder):
+        _trace_body(tracer, source)
+    return Function(name or function.__name__, body, params, loc, dict(hints))
+
+
+def parameter_names(source: Source) -> list[str]:
+    """The parameters of a kernel. TileSyntaxError for ``*args`` and ``**kwargs``."""
+    a = source.node.args
+    if a.vararg is not None or a.kwarg is not None:
+        loc = source.loc(a.vararg or a.kwarg or source.node, None)
+        raise TileSyntaxError("a kernel cannot have *args or **kwargs; name every parameter, or pass a tuple", loc)
+    return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+
+
+def _trace_body(tracer: Tracer, source: Source) -> None:
+    assert isinstance(source.node, ast.FunctionDef)
+    statements = source.node.body
+    result = control_flow.run_function(tracer, lambda: tracer.body(statements))
+    if result is not None:
+        tracer.fail(TileTypeError, "a kernel cannot return a value; store results with ct.store", at=source.node)
+    tracer.locate(source.node)
+    tracer.builder.emit_op(Return)
+
+
+@contextmanager
+def _deep_recursion(builder: Builder) -> Iterator[None]:
+    """Room for Python frames while calls are expanded."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        yield
+    except RecursionError:
+        raise TileRecursionError("the code nests too deeply to be compiled; split it up", builder.loc) from None
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _value_name(param: Param) -> str:
+    name = param.argument.replace("[", "_").replace("]", "")
+    return name if param.role in ("base", "scalar", "table") else f"{name}_{param.role}{'' if param.axis is None else param.axis}"
+
+
+def _argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Value]) -> Any:
+    """The value of a kernel argument in tile code, over the function parameters it became."""
+    if isinstance(spec, ConstantSpec):
+        return spec.value
+    if isinstance(spec, ScalarSpec):
+        return Tile(next(args))
+    if isinstance(spec, TupleSpec):
+        return tuple(_argument(builder, f"{name}[{i}]", item, args) for i, item in enumerate(spec.items))
+    if isinstance(spec, ListSpec):
+        return ArrayList(next(args), Tile(next(args)), spec.element, name)
+    return array(builder, name, spec, args)
+
+
+def array(builder: Builder, name: str, spec: ArraySpec, args: Iterator[Value]) -> Array:
+    """An array over its base pointer and its dynamic extents and strides, with what is known of them stated."""
+    base = _divisible(builder, next(args), spec.base_divisible)
+    extents: list[list[Any]] = []
+    for static, visible, divisible in (
+        (spec.shape, spec.constant_shape, spec.shape_divisible),
+        (spec.strides, spec.constant_strides, spec.strides_divisible),
+    ):
+        row: list[Any] = []
+        for axis, known in enumerate(static):
+            if known is None:
+                row.append(Tile(_divisible(builder, next(args), divisible[axis] if divisible else 1)))
+            elif axis in visible:
+                row.append(known)
+            else:
+                row.append(Tile(builder.constant(known, spec.index_dtype)))
+        extents.append(row)
+    return Array(
+        spec.dtype, base, tuple(extents[0]), tuple(extents[1]), spec.shape, spec.strides, spec.index_dtype, name
+    )
+
+
+def _divisible(builder: Builder, value: Value, divisor: int) -> Value:
+    return value if divisor == 1 else builder.emit(AssumeDivisible, value, divisor=divisor)

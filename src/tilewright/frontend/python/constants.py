@@ -1,0 +1,77 @@
+"""Operators on compile-time Python values: they fold by Python's own rules."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+# AST operator -> key of the table of operators on tiles, and Python's own function.
+BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any], str]] = {
+    ast.Add: ("add", operator.add, "+"),
+    ast.Sub: ("sub", operator.sub, "-"),
+    ast.Mult: ("mul", operator.mul, "*"),
+    ast.Div: ("truediv", operator.truediv, "/"),
+    ast.FloorDiv: ("floordiv", operator.floordiv, "//"),
+    ast.Mod: ("mod", operator.mod, "%"),
+    ast.Pow: ("pow", operator.pow, "**"),
+    ast.MatMult: ("matmul", operator.matmul, "@"),
+    ast.BitAnd: ("and_", operator.and_, "&"),
+    ast.BitOr: ("or_", operator.or_, "|"),
+    ast.BitXor: ("xor", operator.xor, "^"),
+    ast.LShift: ("lshift", operator.lshift, "<<"),
+    ast.RShift: ("rshift", operator.rshift, ">>"),
+}
+UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any], str]] = {
+    ast.USub: ("neg", operator.neg, "-"),
+    ast.UAdd: ("pos", operator.pos, "+"),
+    ast.Invert: ("invert", operator.invert, "~"),
+    ast.Not: ("not_", operator.not_, "not"),
+}
+COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any], str]] = {
+    ast.Eq: ("eq", operator.eq, "=="),
+    ast.NotEq: ("ne", operator.ne, "!="),
+    ast.Lt: ("lt", operator.lt, "<"),
+    ast.LtE: ("le", operator.le, "<="),
+    ast.Gt: ("gt", operator.gt, ">"),
+    ast.GtE: ("ge", operator.ge, ">="),
+}
+
+# The same operators as functions, for ``operator.add`` and the like in tile code.
+OPERATOR_FUNCTIONS: dict[Callable[..., Any], str] = {
+    function: key for table in (BINARY, UNARY, COMPARE) for key, function, _ in table.values()
+}
+OPERATOR_FUNCTIONS[operator.abs] = "abs"
+
+_MAX_SHIFT = 1 << 12
+
+
+class FoldError(Exception):
+    """Why an operation on constants has no value."""
+
+
+def fold(function: Callable[..., Any], *values: Any) -> Any:
+    """``function(*values)`` by Python's rules. FoldError when it fails or leaves the range of constants."""
+    if function in (operator.lshift, operator.pow) and _too_large(function, *values):
+        raise FoldError("the result does not fit in 64 bits")
+    try:
+        result = function(*values)
+    except (ArithmeticError, ValueError, TypeError) as e:
+        raise FoldError(str(e)) from None
+    if isinstance(result, complex):
+        raise FoldError("the result is a complex number")
+    check_range(result)
+    return result
+
+
+def _too_large(function: Callable[..., Any], x: Any, y: Any) -> bool:
+    if not (isinstance(x, int) and isinstance(y, int)) or x in (0, 1, -1) or y < 0:
+        return False
+    return y > _MAX_SHIFT or (function is operator.pow and x.bit_length() * y > _MAX_SHIFT)
+
+
+def check_range(value: Any) -> None:
+    """FoldError when an integer is outside [-2**63, 2**64)."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise FoldError(f"the integer {value} does not fit in 64 bits")

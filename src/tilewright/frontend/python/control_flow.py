@@ -1,0 +1,309 @@
+"""Branches, loops and early exits: from statements to structured IR.
+
+A path that leaves a region early (``break``, ``continue``, ``return``) is recorded as an exit, and gets its
+terminator when the construct that it leaves has been traced whole, because only then the values that all paths
+agree to pass on are known. A function whose paths return early is a ``loop`` that runs once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python.paths import RETURN, Context
+from tilewright.frontend.python.carry import fit, rebuild, spread
+from tilewright.frontend.python.merge import Path, common_type, concrete, describe, merge, same, undefined
+from tilewright.frontend.python.scope import Unusable
+from tilewright.frontend.python.source import assigned_names, leaves_loop
+from tilewright.frontend.python.values import Tile
+from tilewright.ir.core import Block, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.errors import TileSyntaxError, TileTypeError
+from tilewright.ir.opdef import create
+from tilewright.ir.ops.arith import Add, Cmp
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.types import BOOL, Type
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+def leave(t: Tracer, kind: str) -> bool:
+    """Record that the current path ends here. Returns False: nothing falls through."""
+    t.contexts[-1].exits[kind].append(Path(t.builder.block, t.scope.names))
+    return False
+
+
+def unreachable(t: Tracer) -> bool:
+    """Record that the end of the current block cannot be reached. Returns False."""
+    t.contexts[-1].dead.append(t.builder.block)
+    return False
+
+
+def branch(t: Tracer, condition: Value, arms: tuple[Any, Any]) -> bool:
+    """A run-time ``if``. ``arms`` trace the two sides; each returns whether control falls through."""
+    outer = t.scope.names
+    blocks, falling = [], []
+    for arm in arms:
+        block = Block()
+        t.scope.names = dict(outer)
+        with t.builder.at(block):
+            if arm():
+                falling.append(Path(block, t.scope.names))
+        blocks.append(block)
+    merged = merge(falling, outer, t.builder)
+    for path in falling:
+        with t.builder.at(path.block):
+            t.builder.emit_op(Yield, path.leaves)
+    op = t.builder.emit_op(If, condition, types=tuple(merged.types), then=blocks[0], orelse=blocks[1])
+    t.scope.names = {**outer, **merged.bind(op.results)}
+    return True if falling else unreachable(t)
+
+
+def if_statement(t: Tracer, node: ast.If) -> bool:
+    condition = t.condition(node.test)
+    if isinstance(condition, bool):
+        return t.body(node.body if condition else node.orelse)
+    return branch(t, condition, (lambda: t.body(node.body), lambda: t.body(node.orelse)))
+
+
+class _Carried:
+    """The variables of a loop: what is carried as IR values, found by tracing the body until it is stable."""
+
+    def __init__(self, t: Tracer, node: ast.For | ast.While) -> None:
+        self.t = t
+        self.node = node
+        self.outer = t.scope.names
+        self.names = [n for n in self.outer if n in assigned_names(node)]
+        self.entry: dict[str, Any] = {n: self.outer[n] for n in self.names}
+        for name in _augmented(node):
+            if isinstance(self.entry.get(name), (bool, int, float)):
+                self.make_run_time(name, [self.entry[name]])
+
+    def make_run_time(self, name: str, values: list[Any]) -> bool:
+        """Carry a number as a scalar whose type suits all ``values``; False when there is none."""
+        found = common_type(values)
+        if found is None or found.rank:
+            return False
+        entry = self.entry[name]
+        self.entry[name] = Tile(concrete(entry, self.t.builder.block, found, self.t.builder))
+        return True
+
+    def open(self, block: Block) -> dict[str, Any]:
+        """The variables inside the body: carried parts are arguments of ``block``."""
+        names = dict(self.outer)
+        for name, value in self.entry.items():
+            args = [block.add_arg(v.type, name) for v in spread(value)]
+            names[name] = rebuild(value, iter(args)) if args else value
+        return names
+
+    @property
+    def inits(self) -> list[Value]:
+        return [leaf for value in self.entry.values() for leaf in spread(value)]
+
+    def unstable(self, paths: list[Path]) -> bool:
+        """Whether an iteration changes something that was taken as constant; then the entry values are adapted."""
+        changed = False
+        for name, entry in list(self.entry.items()):
+            if isinstance(entry, Unusable):
+                continue
+            following = [p.names.get(name) for p in paths]
+            if all(fit(entry, v, Block(), self.t.builder) is not None for v in following):
+                continue
+            changed = True
+            if isinstance(entry, (bool, int, float)) and self.make_run_time(name, [entry, *following]):
+                continue
+            odd = next(v for v in following if not same(v, entry))
+            self.entry[name] = Unusable(
+                f"{name!r} is {describe(entry)} before the loop and {describe(odd)} after an iteration; the type of a "
+                f"variable that a loop carries cannot change. {_advice(odd)}"
+            )
+        return changed
+
+    def next_values(self, path: Path) -> list[Value]:
+        """The carried values at the end of an iteration."""
+        leaves = []
+        for name, entry in self.entry.items():
+            if not isinstance(entry, Unusable):
+                found = fit(entry, path.names[name], path.block, self.t.builder)
+                assert found is not None
+                leaves += found
+        return leaves
+
+
+def _advice(value: Any) -> str:
+    if isinstance(value, Tile) and value.shape:
+        return f"Start it with ct.zeros({value.shape}, ct.{value.dtype}) or convert it with astype()"
+    if isinstance(value, Tile):
+        return f"Start it with a {value.dtype} scalar or convert it with astype()"
+    return "Use another name inside the loop"
+
+
+def _augmented(node: ast.AST) -> Iterable[str]:
+    """Names that ``node`` changes with ``+=`` and the like: they are not constant."""
+    return [n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
+
+
+def while_loop(t: Tracer, node: ast.While) -> bool:
+    _no_else(t, node)
+    carried = _Carried(t, node)
+    while True:
+        block = Block()
+        context = Context(True)
+        t.scope.names = carried.open(block)
+        t.contexts.append(context)
+        with t.builder.at(block):
+            condition = t.condition(node.test)
+            if isinstance(condition, Value):
+                branch(t, condition, (lambda: True, lambda: leave(t, "break")))
+            elif not condition:
+                leave(t, "break")
+            if condition is not False and t.body(node.body):
+                leave(t, "continue")
+        t.contexts.pop()
+        t.scope.names = carried.outer
+        if not carried.unstable(context.exits["continue"]):
+            return _finish_loop(t, context, carried, block, [], lambda path: [])
+
+
+def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value, Value]) -> bool:
+    """``for target in range(...)``: a ``for`` op, or a ``loop`` with a counter when the body leaves early."""
+    carried = _Carried(t, node)
+    if target in carried.entry:
+        carried.entry[target] = Unusable(f"{target!r} is the variable of a loop that may not have run")
+    lower, upper, step = bounds
+    early = leaves_loop(node)
+    while True:
+        block = Block()
+        context = Context(True)
+        counter = block.add_arg(lower.type, target)
+        t.scope.names = {**carried.open(block), target: Tile(counter)}
+        t.contexts.append(context)
+        with t.builder.at(block):
+            if early:
+                running = t.builder.emit(Cmp, counter, upper, predicate=CmpPredicate.LT)
+                branch(t, running, (lambda: True, lambda: leave(t, "break")))
+            if t.body(node.body):
+                leave(t, "continue")
+        t.contexts.pop()
+        t.scope.names = carried.outer
+        if not carried.unstable(context.exits["continue"]):
+            break
+    after = Unusable(f"{target!r} is the variable of a loop and is undefined after it; assign it to another name inside")
+    if early:
+
+        def advance(path: Path) -> list[Value]:
+            with t.builder.at(path.block):
+                return [t.builder.emit(Add, counter, step)]
+
+        falls = _finish_loop(t, context, carried, block, [lower], advance)
+        if falls:
+            t.scope.names = {**t.scope.names, target: after}
+        return falls
+    for path in context.exits["continue"]:
+        values = carried.next_values(path)
+        with t.builder.at(path.block):
+            t.builder.emit_op(Continue, values)
+    for dead in context.dead:
+        _end(t, dead, Continue, [v.type for v in carried.inits])
+    op = t.builder.emit_op(For, lower, upper, step, carried.inits, body=block)
+    results = iter(op.results)
+    names = dict(carried.outer)
+    for name in assigned_names(node):
+        names[name] = Unusable(f"{name!r} may be undefined here: the loop that assigns it may not have run")
+    for name, entry in carried.entry.items():
+        names[name] = rebuild(entry, results) if spread(entry) else entry
+    t.scope.names = {**names, target: after}
+    return True
+
+
+def _end(t: Tracer, block: Block, terminator: Any, types: Iterable[Type]) -> None:
+    """Give a block that cannot be reached a terminator."""
+    values = [undefined(ty, block, t.builder) for ty in types]
+    with t.builder.at(block):
+        t.builder.emit_op(terminator, values)
+
+
+def _finish_loop(
+    t: Tracer, context: Context, carried: _Carried, block: Block, counter: list[Value], advance: Any
+) -> bool:
+    """Terminate every path of a ``loop`` body and emit the op."""
+    for path in context.exits["continue"]:
+        values = [*advance(path), *carried.next_values(path)]
+        with t.builder.at(path.block):
+            t.builder.emit_op(Continue, values)
+    breaks, returns = context.exits["break"], context.exits[RETURN]
+    merged = merge(breaks, carried.outer, t.builder)
+    for path in returns:
+        path.names = {RETURN: path.names[RETURN]}
+    returned = merge(returns, {}, t.builder)
+    flag: list[Type] = [BOOL] if breaks and returns else []
+    types = [*merged.types, *returned.types, *flag]
+    for paths, before, after, returning in (
+        (breaks, [], returned.types, False),
+        (returns, merged.types, [], True),
+    ):
+        for path in paths:
+            values = [undefined(ty, path.block, t.builder) for ty in before] + path.leaves
+            values += [undefined(ty, path.block, t.builder) for ty in after]
+            with t.builder.at(path.block):
+                if flag:
+                    values.append(t.builder.constant(returning, bool_))
+                t.builder.emit_op(Break, values)
+    for dead in context.dead:
+        _end(t, dead, Break, types)
+    op = t.builder.emit_op(Loop, [*counter, *carried.inits], types=tuple(types), body=block)
+    after_loop = {**carried.outer, **merged.bind(op.results)}
+    split = len(merged.types)
+    if not breaks and not returns:
+        return unreachable(t)
+    t.scope.names = after_loop
+    if not returns:
+        return True
+    value = returned.bind(op.results[split : split + len(returned.types)])[RETURN]
+
+    def give_back() -> bool:
+        t.scope.names[RETURN] = value
+        return leave(t, RETURN)
+
+    if not breaks:
+        t.scope.names = dict(after_loop)
+        return give_back()
+    return branch(t, op.results[-1], (give_back, lambda: True))
+
+
+def _no_else(t: Tracer, node: ast.While | ast.For) -> None:
+    if node.orelse:
+        t.fail(TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards", at=node)
+
+
+def run_function(t: Tracer, trace_body: Any) -> Any:
+    """Trace a function body with ``trace_body``, which returns whether it falls off the end; gives the result."""
+    outer_block = t.builder.block
+    body = Block()
+    context = Context(False)
+    t.contexts.append(context)
+    with t.builder.at(body):
+        if trace_body():
+            t.scope.names = {**t.scope.names, RETURN: None}
+            leave(t, RETURN)
+    t.contexts.pop()
+    returns = context.exits[RETURN]
+    for path in returns:
+        path.names = {RETURN: path.names[RETURN]}
+    if len(returns) == 1 and returns[0].block is body and not context.dead:
+        outer_block.ops.extend(body.ops)
+        return returns[0].names[RETURN]
+    merged = merge(returns, {}, t.builder)
+    for path in returns:
+        with t.builder.at(path.block):
+            t.builder.emit_op(Break, path.leaves)
+    for dead in context.dead:
+        _end(t, dead, Break, merged.types)
+    op = create(Loop, ([],), {"types": tuple(merged.types), "body": body}, t.builder.loc)
+    outer_block.ops.append(op)
+    result = merged.bind(op.results).get(RETURN)
+    if isinstance(result, Unusable):
+        t.fail(TileTypeError, result.reason.replace(repr(RETURN), "the result of this function"))
+    return result

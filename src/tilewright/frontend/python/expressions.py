@@ -1,0 +1,277 @@
+"""Expressions: one function per syntax class, in the table ``EXPRESSIONS``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.frontend.python import control_flow, static
+from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check_range
+from tilewright.frontend.python.formatting import FormattedString, format_string
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.scope import LocalFunction, Unusable
+from tilewright.frontend.python.source import Source
+from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+RUN_TIME = (Tile, Array, TiledView, ArrayList)
+
+
+def _constant(t: Tracer, node: ast.Constant) -> Any:
+    value = node.value
+    if isinstance(value, (bytes, complex)) or value is Ellipsis:
+        if value is Ellipsis:
+            return value
+        t.fail(TileTypeError, f"tile code has no {type(value).__name__} values")
+    try:
+        check_range(value)
+    except FoldError as e:
+        t.fail(TileValueError, str(e))
+    return value
+
+
+def _name(t: Tracer, node: ast.Name) -> Any:
+    found, value = t.scope.find(node.id)
+    if not found:
+        t.fail(TileSyntaxError, f"the name {node.id!r} is not defined")
+    if isinstance(value, Unusable):
+        t.fail(TileTypeError, value.reason)
+    return t.imported(value, node.id)
+
+
+def _tuple(t: Tracer, node: ast.Tuple) -> tuple[Any, ...]:
+    return tuple(t.elements(node.elts))
+
+
+def _binary(t: Tracer, node: ast.BinOp) -> Any:
+    x = t.eval(node.left)
+    y = t.eval(node.right)
+    t.locate(node)
+    return t.binary(BINARY[type(node.op)], x, y)
+
+
+def _unary(t: Tracer, node: ast.UnaryOp) -> Any:
+    x = t.eval(node.operand)
+    t.locate(node)
+    key, function, symbol = UNARY[type(node.op)]
+    if isinstance(x, Tile):
+        return t.operator(key, x)
+    if isinstance(node.op, ast.Not):
+        condition = t.truth(x)
+        return not condition if isinstance(condition, bool) else t.operator(key, Tile(condition))
+    if isinstance(x, (bool, int, float)):
+        return t.fold(function, symbol, x)
+    t.fail(TileTypeError, f"{symbol} cannot be applied to {describe(x)}")
+
+
+def _compare(t: Tracer, node: ast.Compare) -> Any:
+    """A chain evaluates each operand once, and stops at the first false comparison."""
+    left = t.eval(node.left)
+    return _compare_rest(t, node, left, 0)
+
+
+def _compare_rest(t: Tracer, node: ast.Compare, left: Any, i: int) -> Any:
+    right = t.eval(node.comparators[i])
+    t.locate(node)
+    result = t.compare(node.ops[i], left, right)
+    if i + 1 == len(node.ops):
+        return result
+    return _short_circuit(t, result, True, lambda: _compare_rest(t, node, right, i + 1))
+
+
+def _short_circuit(t: Tracer, first: Any, go_on: bool, rest: Callable[[], Any]) -> Any:
+    """``first and rest()`` (``go_on`` is True) or ``first or rest()``, as a bool."""
+    condition = t.truth(first)
+    if isinstance(condition, bool):
+        if condition is not go_on:
+            return condition
+        second = t.truth(rest())
+        return second if isinstance(second, bool) else Tile(second)
+    result: list[Any] = []
+
+    def evaluate() -> bool:
+        second = t.truth(rest())
+        t.scope.names = {**t.scope.names, _RESULT: second if isinstance(second, bool) else Tile(second)}
+        return True
+
+    def skip() -> bool:
+        t.scope.names = {**t.scope.names, _RESULT: not go_on}
+        return True
+
+    control_flow.branch(t, condition, (evaluate, skip) if go_on else (skip, evaluate))
+    names = dict(t.scope.names)
+    result.append(names.pop(_RESULT))
+    t.scope.names = names
+    return result[0]
+
+
+_RESULT = "value of the expression"  # no identifier, so it cannot clash with a variable
+
+
+def _bool(t: Tracer, node: ast.BoolOp) -> Any:
+    go_on = isinstance(node.op, ast.And)
+
+    def operand(i: int) -> Any:
+        value = t.eval(node.values[i])
+        t.locate(node)
+        return value if i + 1 == len(node.values) else _short_circuit(t, value, go_on, lambda: operand(i + 1))
+
+    result = operand(0)
+    return result
+
+
+def _conditional(t: Tracer, node: ast.IfExp) -> Any:
+    condition = t.condition(node.test)
+    if isinstance(condition, bool):
+        return t.eval(node.body if condition else node.orelse)
+
+    def arm(value: ast.expr) -> Callable[[], bool]:
+        def run() -> bool:
+            result = t.eval(value)
+            t.scope.names = {**t.scope.names, _RESULT: result}
+            return True
+
+        return run
+
+    control_flow.branch(t, condition, (arm(node.body), arm(node.orelse)))
+    names = dict(t.scope.names)
+    result = names.pop(_RESULT)
+    t.scope.names = names
+    t.locate(node)
+    if isinstance(result, Unusable):
+        t.fail(TileTypeError, result.reason.replace(repr(_RESULT), "the conditional expression"))
+    return result
+
+
+def _attribute(t: Tracer, node: ast.Attribute) -> Any:
+    value = t.eval(node.value)
+    t.locate(node)
+    return t.attribute(value, node.attr)
+
+
+def _subscript(t: Tracer, node: ast.Subscript) -> Any:
+    value = t.eval(node.value)
+    index = t.eval(node.slice)
+    t.locate(node)
+    return t.subscript(value, index)
+
+
+def _slice(t: Tracer, node: ast.Slice) -> slice:
+    return slice(*(None if part is None else t.eval(part) for part in (node.lower, node.upper, node.step)))
+
+
+def _call(t: Tracer, node: ast.Call) -> Any:
+    callee = static.syntactic_callee(t, node)
+    if callee is not None:
+        return static.evaluate_call(t, node, callee)
+    if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords:
+        return _call_with_generator(t, node, node.args[0])
+    function = t.eval(node.func)
+    arguments = tuple(t.elements(node.args))
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = t.eval(keyword.value)
+        t.locate(node)
+        extra = {keyword.arg: value} if keyword.arg is not None else t.mapping(value)
+        for name, item in extra.items():
+            if name in keywords:
+                t.fail(TileTypeError, f"the argument {name!r} is given twice")
+            keywords[name] = item
+    t.locate(node)
+    return t.call_at(node, function, arguments, keywords)
+
+
+def _call_with_generator(t: Tracer, node: ast.Call, generator: ast.GeneratorExp) -> Any:
+    """``tuple(... for ... in ...)``, and functions that take a tuple of such items, such as ``str.join``."""
+    function = t.eval(node.func)
+    items = static.comprehension(t, generator)
+    t.locate(node)
+    return items if function is tuple else t.call_at(node, function, (items,), {})
+
+
+def _lambda(t: Tracer, node: ast.Lambda) -> LocalFunction:
+    return local_function(t, node, "<lambda>")
+
+
+def local_function(t: Tracer, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
+    """A nested function or lambda, with its defaults evaluated now."""
+    outer = t.frame.source
+    source = Source(node, outer.file, outer.first_line, outer.indent, outer.lines, name)
+    defaults = tuple(t.eval(d) for d in node.args.defaults)
+    keyword_defaults = {
+        a.arg: t.eval(d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d is not None
+    }
+    return LocalFunction(source, t.scope, defaults, keyword_defaults)
+
+
+def _joined(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
+    return format_string(t, node)
+
+
+def _generator(t: Tracer, node: ast.GeneratorExp) -> Any:
+    t.fail(
+        TileSyntaxError,
+        "a generator expression is only possible as tuple(... for ... in ct.static_iter(...)); write a for loop",
+    )
+
+
+def _starred(t: Tracer, node: ast.Starred) -> Any:
+    t.fail(TileSyntaxError, "a starred expression is only possible in a call or a tuple")
+
+
+def _rejected(what: str) -> Callable[[Tracer, ast.expr], Any]:
+    def reject(t: Tracer, node: ast.expr) -> Any:
+        t.fail(TileSyntaxError, f"tile code has no {what}")
+
+    return reject
+
+
+EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Tuple: _tuple,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _bool,
+    ast.IfExp: _conditional,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.Call: _call,
+    ast.Lambda: _lambda,
+    ast.JoinedStr: _joined,
+    ast.GeneratorExp: _generator,
+    ast.Starred: _starred,
+    ast.List: _rejected("list displays; write a tuple, such as (a, b)"),
+    ast.Set: _rejected("set displays; write a tuple"),
+    ast.Dict: _rejected("dict displays; use keyword arguments or a frozen dataclass"),
+    ast.ListComp: _rejected("list comprehensions; write tuple(... for ... in ct.static_iter(...)) or a for loop"),
+    ast.SetComp: _rejected("set comprehensions; write tuple(... for ... in ct.static_iter(...))"),
+    ast.DictComp: _rejected("dict comprehensions"),
+    ast.NamedExpr: _rejected("assignment expressions (:=); write the assignment as a statement of its own"),
+    ast.Await: _rejected("'await'"),
+    ast.Yield: _rejected("'yield' outside context managers; return a value instead"),
+    ast.YieldFrom: _rejected("'yield from'; return a value instead"),
+}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` is a Python constant on which Python's own operators work."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return isinstance(value, (bool, int, float, str, DType)) or value is None
+
+
+__all__ = ["EXPRESSIONS", "RUN_TIME", "is_number", "is_plain", "local_function"]

@@ -1,0 +1,221 @@
+"""Joining the variables of several control-flow paths.
+
+Where paths meet, a variable keeps its compile-time value if every path gives the same one; otherwise its run-time
+parts are passed along as IR values, if the paths agree on their types; otherwise it becomes unusable, which is an
+error only for code that reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.frontend.python.scope import Unusable
+from tilewright.frontend.python.values import Array, Tile, TiledView
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Value
+from tilewright.ir.ops.shape import Undefined
+from tilewright.ir.promotion import loose_dtype
+from tilewright.ir.types import TileType, Type
+
+
+@dataclass
+class Path:
+    """The end of one path: the block that ops can still be added to, and the variables there."""
+
+    block: Block
+    names: dict[str, Any]
+    leaves: list[Value] = field(default_factory=list)
+
+
+Rebuild = Callable[[Iterator[Value]], Any]
+
+
+@dataclass
+class Merged:
+    """The result of ``merge``: the types of the IR values that every path passes on, and how to bind the names."""
+
+    types: list[Type]
+    rebuild: dict[str, Rebuild]
+
+    def bind(self, values: Iterable[Value]) -> dict[str, Any]:
+        """The merged variables, given the IR values after the join."""
+        iterator = iter(values)
+        return {name: make(iterator) for name, make in self.rebuild.items()}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two compile-time values are one and the same: 1, 1.0 and True differ."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Tile):
+        return a.value is b.value and a.constant == b.constant
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    if isinstance(a, (bool, int, str, Unusable)):
+        return bool(a == b)
+    return False
+
+
+def merge(paths: Sequence[Path], outer: Mapping[str, Any], builder: Builder) -> Merged:
+    """Join the variables of ``paths`` that differ from ``outer``, the variables before the paths split.
+
+    Adds to each path the IR values (``leaves``) that it passes on.
+    """
+    merged = Merged([], {})
+    changed: dict[str, None] = {}  # an ordered set
+    for path in paths:
+        path.leaves = []
+        for name, value in path.names.items():
+            if name not in outer or not same(value, outer[name]):
+                changed[name] = None
+    for name in changed:
+        missing = Unusable(f"{name!r} may be undefined here: not every path assigns it")
+        values = [p.names.get(name, missing) for p in paths]
+        merged.rebuild[name] = _join(name, values, paths, merged, builder)
+    return merged
+
+
+def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, builder: Builder) -> Rebuild:
+    first = values[0]
+    # A run-time value may be defined inside the paths, so even a common one has to be passed out of them.
+    if not has_parts(first) and all(same(first, v) for v in values[1:]):
+        return lambda _: first
+    for v in values:
+        if isinstance(v, Unusable):
+            return lambda _, unusable=v: unusable  # type: ignore[misc]
+    if all(isinstance(v, tuple) and type(v) is tuple and len(v) == len(first) for v in values):
+        parts = [_join(name, [v[i] for v in values], paths, merged, builder) for i in range(len(first))]
+        return lambda it: tuple(part(it) for part in parts)
+    if all(isinstance(v, (Tile, bool, int, float)) for v in values):
+        return _join_tiles(name, values, paths, merged, builder)
+    if all(isinstance(v, Array) for v in values) and len({_array_key(v) for v in values}) == 1:
+        return _join_fields(name, values, ("base", "shape", "strides"), paths, merged, builder)
+    if all(isinstance(v, TiledView) for v in values) and len({_view_key(v) for v in values}) == 1:
+        return _join_fields(name, values, ("array", "view"), paths, merged, builder)
+    if dataclasses.is_dataclass(first) and all(type(v) is type(first) for v in values):
+        fields = tuple(f.name for f in dataclasses.fields(first))
+        return _join_fields(name, values, fields, paths, merged, builder)
+    if all(isinstance(v, Value) for v in values) and len({v.type for v in values}) == 1:
+        return _leaf(values, paths, merged, lambda value: value)
+    if all(same(first, v) for v in values[1:]):
+        return lambda _: first
+    return _conflict(name, values)
+
+
+def has_parts(value: Any) -> bool:
+    """Whether ``value`` may contain run-time data."""
+    return isinstance(value, (Tile, Array, TiledView, Value, tuple)) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    )
+
+
+def _array_key(a: Array) -> tuple[Any, ...]:
+    return (a.dtype, a.static_shape, a.static_strides, a.index_dtype)
+
+
+def _view_key(v: TiledView) -> tuple[Any, ...]:
+    return (v.view.type, v.tile_shape, v.traversal_steps, v.padding_mode)
+
+
+def _join_fields(
+    name: str, values: list[Any], fields: tuple[str, ...], paths: Sequence[Path], merged: Merged, builder: Builder
+) -> Rebuild:
+    parts = {f: _join(name, [getattr(v, f) for v in values], paths, merged, builder) for f in fields}
+    first = values[0]
+
+    def rebuild(it: Iterator[Value]) -> Any:
+        return dataclasses.replace(first, **{f: part(it) for f, part in parts.items()})
+
+    return rebuild
+
+
+def _leaf(values: list[Value], paths: Sequence[Path], merged: Merged, wrap: Callable[[Value], Any]) -> Rebuild:
+    for path, value in zip(paths, values):
+        path.leaves.append(value)
+    merged.types.append(values[0].type)
+    return lambda it: wrap(next(it))
+
+
+def _join_tiles(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, builder: Builder) -> Rebuild:
+    wanted = common_type(values)
+    if wanted is None:
+        return _conflict(name, values)
+    tiles = [concrete(v, p.block, wanted, builder) for v, p in zip(values, paths)]
+    return _leaf(tiles, paths, merged, Tile)
+
+
+def common_type(values: Sequence[Any]) -> TileType | None:
+    """The type that the tiles and numbers in ``values`` share; a number takes the dtype of scalars of its category."""
+    types = {v.value.type for v in values if isinstance(v, Tile)}
+    numbers = [v for v in values if not isinstance(v, Tile)]
+    if not types:
+        types = {TileType(loose_dtype(n)) for n in numbers}
+        # Integers of different magnitude meet in the wider type.
+        if len(types) > 1 and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+            types = {max(types, key=lambda t: (t.element.bitwidth, not t.element.is_signed))}
+    if len(types) != 1:
+        return None
+    (found,) = types
+    return found if all(fits(n, found) for n in numbers) else None
+
+
+def fits(number: bool | int | float, t: TileType) -> bool:
+    """Whether a number can take part as a scalar of type ``t``: same category, in range."""
+    if t.rank or t.is_pointer:
+        return False
+    dtype = t.element
+    if isinstance(number, bool):
+        return dtype.is_bool
+    if isinstance(number, int):
+        return dtype.is_integer and dtype.min <= number <= dtype.max
+    return dtype.is_float
+
+
+def concrete(value: Any, block: Block, t: TileType, builder: Builder) -> Value:
+    """``value``, a tile or a number that fits, as an IR value of type ``t`` available at the end of ``block``."""
+    if isinstance(value, Tile):
+        return value.value
+    with builder.at(block):
+        return builder.constant(value, t.dtype)
+
+
+def undefined(t: Type, block: Block, builder: Builder) -> Value:
+    """A placeholder that no path reads."""
+    assert isinstance(t, TileType)
+    with builder.at(block):
+        return builder.emit(Undefined, type=t)
+
+
+def describe(value: Any) -> str:
+    """What ``value`` is, for messages about types that do not agree."""
+    if isinstance(value, Tile):
+        t = value.value.tile
+        return f"a {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
+    if isinstance(value, Array):
+        return f"a {value.ndim}-dimensional array of {value.dtype}"
+    if isinstance(value, TiledView):
+        return f"a tiled view of {value.dtype} with tile shape {value.tile_shape}"
+    if isinstance(value, (bool, int, float)):
+        return f"the constant {value!r}"
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"
+
+
+def _conflict(name: str, values: list[Any]) -> Rebuild:
+    kinds: list[str] = []
+    for v in values:
+        if (kind := describe(v)) not in kinds:
+            kinds.append(kind)
+    marker = Unusable(
+        f"{name!r} has no single type here: it is {' on one path and '.join(kinds)} on another. "
+        "Give it the same dtype and shape on every path, with astype(), ct.full() or ct.zeros()"
+    )
+    return lambda _: marker

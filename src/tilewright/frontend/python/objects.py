@@ -1,0 +1,379 @@
+"""Attributes, items and methods of the objects of tile code: tuples, dataclasses, enums, modules, tiles, arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python.constants import FoldError, fold
+from tilewright.frontend.python.formatting import FormattedString
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.convert import to_tile
+from tilewright.frontend.python.ops.load_store import list_element
+from tilewright.frontend.python.ops.table import ATTRIBUTES, METHODS
+from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Tile, TiledView
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
+from tilewright.language.static import static_iter
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+_DUNDERS = {
+    "add": ("__add__", "__radd__"),
+    "sub": ("__sub__", "__rsub__"),
+    "mul": ("__mul__", "__rmul__"),
+    "truediv": ("__truediv__", "__rtruediv__"),
+    "floordiv": ("__floordiv__", "__rfloordiv__"),
+    "mod": ("__mod__", "__rmod__"),
+    "pow": ("__pow__", "__rpow__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "and_": ("__and__", "__rand__"),
+    "or_": ("__or__", "__ror__"),
+    "xor": ("__xor__", "__rxor__"),
+    "lshift": ("__lshift__", "__rlshift__"),
+    "rshift": ("__rshift__", "__rrshift__"),
+    "eq": ("__eq__", "__eq__"),
+    "ne": ("__ne__", "__ne__"),
+    "lt": ("__lt__", "__gt__"),
+    "le": ("__le__", "__ge__"),
+    "gt": ("__gt__", "__lt__"),
+    "ge": ("__ge__", "__le__"),
+}
+
+
+def is_instance(value: Any) -> bool:
+    """Whether ``value`` is an instance of a dataclass of the program's own."""
+    ours = (Tile, Array, TiledView, ArrayList, BoundMethod, FormattedString)
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not isinstance(value, ours)
+
+
+def find_method(value: Any, *names: str) -> tuple[bool, Any]:
+    """The first of the methods ``names`` that the program defined on the dataclass of ``value``."""
+    if not is_instance(value):
+        return False, None
+    for name in names:
+        method = inspect.getattr_static(type(value), name, None)
+        generated = name in ("__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__")
+        if isinstance(method, types.FunctionType) and not (generated and _is_generated(method)):
+            return True, method
+    return False, None
+
+
+def _is_generated(method: types.FunctionType) -> bool:
+    """Whether ``dataclass`` wrote the method."""
+    wrapped = inspect.unwrap(method)
+    return wrapped.__code__.co_filename.startswith("<") or "dataclasses" in wrapped.__code__.co_filename
+
+
+def binary_method(t: Tracer, key: str, x: Any, y: Any) -> tuple[bool, Any]:
+    """The result of an operator that a dataclass defines."""
+    direct, reflected = _DUNDERS[key]
+    found, method = find_method(x, direct)
+    if found:
+        return True, t.call(method, (x, y), {})
+    found, method = find_method(y, reflected)
+    if found:
+        return True, t.call(method, (y, x), {})
+    if key in ("eq", "ne") and is_instance(x) and type(x) is type(y):
+        fields = tuple(f.name for f in dataclasses.fields(x) if f.compare)
+        result = compare_tuples(t, "eq", tuple(getattr(x, f) for f in fields), tuple(getattr(y, f) for f in fields))
+        return True, result if key == "eq" else apply_operator(t, "not_", lambda v: not v, (result,))
+    return False, None
+
+
+def apply_operator(t: Tracer, key: str, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    """An operator given as a function, such as ``operator.add``."""
+    if any(isinstance(v, Tile) for v in values):
+        return t.operator(key, *values)
+    if key in _DUNDERS and len(values) == 2:
+        found, result = binary_method(t, key, *values)
+        if found:
+            return result
+    try:
+        return fold(function, *values)
+    except FoldError as e:
+        t.fail(TileValueError, f"{function.__name__}{values!r} cannot be computed: {e}")
+
+
+def truth(t: Tracer, value: Any) -> bool | Value:
+    if isinstance(value, (Array, TiledView)):
+        t.fail(TileTypeError, f"{describe(value)} cannot be a condition; compare a loaded scalar")
+    found, method = find_method(value, "__bool__")
+    if found:
+        return t.truth(t.call(method, (value,), {}))
+    found, method = find_method(value, "__len__")
+    if found:
+        return t.truth(t.call(method, (value,), {}))
+    if isinstance(value, (tuple, dict)):
+        return bool(value)
+    if isinstance(value, ArrayList):
+        t.fail(TileTypeError, "a list of arrays cannot be a condition; compare len(...) with 0")
+    if isinstance(value, FormattedString):
+        return True
+    if isinstance(value, enum.Enum):
+        return bool(value)
+    return value is not None
+
+
+# -- attributes
+
+
+def attribute(t: Tracer, value: Any, name: str) -> Any:
+    """``value.name``."""
+    found, result = _find_attribute(t, value, name)
+    if found:
+        return result
+    advice = _ATTRIBUTE_ADVICE.get(name, "") if isinstance(value, (Tile, bool, int, float)) else ""
+    if isinstance(value, types.ModuleType):
+        t.fail(TileTypeError, f"the module {value.__name__} has no {name!r}")
+    t.fail(TileTypeError, f"{describe(value)} has no attribute {name!r} in tile code{advice}")
+
+
+_ATTRIBUTE_ADVICE = {
+    "T": "; write ct.transpose(x)",
+    "size": "; multiply the entries of x.shape",
+    "sum": "; write ct.sum(x)",
+    "max": "; write ct.max(x)",
+    "min": "; write ct.min(x)",
+    "mean": "; write ct.sum(x) / n",
+    "flatten": "; write x.reshape((-1,))",
+    "itemsize": "; use x.dtype.bitwidth on the host",
+}
+
+
+def _find_attribute(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
+    if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
+        value = to_tile(t, value)
+    kind = type(value)
+    if name in ATTRIBUTES.get(kind, ()):
+        return True, ATTRIBUTES[kind][name](t, value)
+    if name in METHODS.get(kind, ()):
+        return True, BoundMethod(value, METHODS[kind][name])
+    if kind in ATTRIBUTES or isinstance(value, (DType, tuple, slice, FormattedString)) or value is None:
+        return False, None
+    if isinstance(value, str):
+        return (True, BoundMethod(value, _join_strings)) if name == "join" else (False, None)
+    if isinstance(value, dict):
+        return (True, BoundMethod(value, _dict_get)) if name == "get" else (False, None)
+    if isinstance(value, types.ModuleType):
+        return (True, t.imported(getattr(value, name), name)) if hasattr(value, name) else (False, None)
+    return _member(t, value, name)
+
+
+def _member(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
+    """An attribute of a class, an enum member or a dataclass instance."""
+    owner = value if isinstance(value, type) else type(value)
+    if isinstance(value, enum.Enum):
+        return (True, getattr(value, name)) if name in ("name", "value") else (False, None)
+    if is_instance(value) and any(f.name == name for f in dataclasses.fields(value)):
+        return True, getattr(value, name)
+    static = inspect.getattr_static(owner, name, None)
+    if static is None and not hasattr(owner, name):
+        return False, None
+    if isinstance(value, type):
+        found = getattr(value, name)
+        return True, t.imported(found, name)
+    if not is_instance(value):
+        return (True, t.imported(getattr(value, name), name)) if hasattr(value, name) else (False, None)
+    if isinstance(static, property):
+        return True, t.call(static.fget, (value,), {})
+    if isinstance(static, staticmethod):
+        return True, static.__func__
+    if isinstance(static, classmethod):
+        return True, BoundMethod(owner, static.__func__)
+    if isinstance(static, types.FunctionType):
+        return True, BoundMethod(value, static)
+    return True, t.imported(static, name)
+
+
+def has_attribute(t: Tracer, value: Any, name: str) -> bool:
+    return _find_attribute(t, value, name)[0]
+
+
+def _join_strings(separator: str, items: tuple[str, ...]) -> str:
+    """``separator.join(items)``, traced like any function."""
+    text = ""
+    first = True
+    for item in static_iter(items):
+        text = text + item if first else text + separator + item
+        first = False
+    return text
+
+
+def _dict_get(mapping: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """``mapping.get(key, default)``, traced like any function."""
+    return mapping[key] if key in mapping else default
+
+
+# -- items
+
+
+def subscript(t: Tracer, value: Any, index: Any) -> Any:
+    """``value[index]`` for everything but tiles."""
+    if isinstance(value, ArrayList):
+        return list_element(t, value, index)
+    if isinstance(value, tuple) or isinstance(value, str):
+        return _item(t, value, index)
+    if isinstance(value, dict):
+        if index in value:
+            return value[index]
+        t.fail(TileValueError, f"there is no keyword argument {index!r}")
+    if isinstance(value, Array):
+        t.fail(
+            TileTypeError,
+            f"arrays have no [] in tile code; load a tile with ct.load({value.name}, index, shape), or single elements "
+            f"with ct.gather({value.name}, indices)",
+        )
+    found, method = find_method(value, "__getitem__")
+    if found:
+        return t.call(method, (value, index), {})
+    if isinstance(value, type) and issubclass(value, enum.Enum) and isinstance(index, str):
+        if index in value.__members__:
+            return value[index]
+        t.fail(TileValueError, f"{value.__name__} has no member {index!r}")
+    if hasattr(value, "__class_getitem__"):
+        return value
+    t.fail(TileTypeError, f"{describe(value)} has no [] in tile code")
+
+
+def _item(t: Tracer, value: Any, index: Any) -> Any:
+    if isinstance(index, Tile) and index.constant is not None:
+        index = index.constant
+    if isinstance(index, Tile):
+        t.fail(TileTypeError, "the index of a tuple must be a constant; a run-time index needs an array and ct.gather")
+    if isinstance(index, slice):
+        parts = tuple(p.constant if isinstance(p, Tile) else p for p in (index.start, index.stop, index.step))
+        if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
+            return value[slice(*parts)]
+        t.fail(TileTypeError, "the bounds of a slice of a tuple must be integer constants")
+    if not isinstance(index, int):
+        t.fail(TileTypeError, f"the index of a tuple must be an integer, not {describe(index)}")
+    if not -len(value) <= index < len(value):
+        t.fail(TileValueError, f"index {index} is out of range for a tuple of {len(value)}")
+    return value[index]
+
+
+def set_item(t: Tracer, receiver: Any, index: Any, value: Any) -> None:
+    found, method = find_method(receiver, "__setitem__")
+    if not found:
+        advice = "ct.store(array, index, tile) or ct.scatter" if isinstance(receiver, Array) else "ct.insert or ct.where"
+        t.fail(TileTypeError, f"{describe(receiver)} cannot be changed by item assignment in tile code; use {advice}")
+    t.call(method, (receiver, index, value), {})
+
+
+# -- comparisons
+
+
+def contains(t: Tracer, x: Any, container: Any, negate: bool) -> Any:
+    """``x in container`` for tuples, dictionaries of keyword arguments and strings."""
+    if isinstance(container, dict) or (isinstance(container, str) and isinstance(x, str)):
+        return (x in container) is not negate
+    if not isinstance(container, tuple):
+        t.fail(TileTypeError, f"'in' needs a tuple, not {describe(container)}")
+    result: Any = False
+    for item in container:
+        equal = apply_equal(t, x, item)
+        if equal is True:
+            result = True
+            break
+        if equal is not False:
+            result = equal if result is False else t.operator("or_", result, equal)
+    return apply_operator(t, "not_", lambda v: not v, (result,)) if negate else result
+
+
+def apply_equal(t: Tracer, x: Any, y: Any) -> Any:
+    found, result = binary_method(t, "eq", x, y)
+    if found:
+        return result
+    if isinstance(x, Tile) or isinstance(y, Tile):
+        if isinstance(x, (Tile, bool, int, float)) and isinstance(y, (Tile, bool, int, float)):
+            return t.operator("eq", x, y)
+        return False
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return compare_tuples(t, "eq", x, y)
+    return bool(x == y)
+
+
+def compare_tuples(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
+    """``==`` and ``!=`` of tuples that contain run-time scalars."""
+    if key not in ("eq", "ne"):
+        t.fail(TileTypeError, "tuples with run-time values can only be compared with == and !=")
+    if len(x) != len(y):
+        return key == "ne"
+    result: Any = True
+    for a, b in zip(x, y):
+        equal = apply_equal(t, a, b)
+        if equal is False:
+            return key == "ne"
+        if equal is not True:
+            result = equal if result is True else t.operator("and_", result, equal)
+    return result if key == "eq" else apply_operator(t, "not_", lambda v: not v, (result,))
+
+
+def compare_constants(t: Tracer, key: str, function: Callable[..., Any], symbol: str, x: Any, y: Any) -> bool:
+    if isinstance(x, (Array, TiledView)) or isinstance(y, (Array, TiledView)):
+        t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared; load tiles first")
+    try:
+        return bool(function(x, y))
+    except TypeError:
+        t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared with {symbol}")
+
+
+# -- construction
+
+
+def enum_member(t: Tracer, cls: type[enum.Enum], *arguments: Any) -> enum.Enum:
+    if len(arguments) != 1:
+        t.fail(TileTypeError, f"{cls.__name__}() takes one value")
+    (value,) = arguments
+    if isinstance(value, Tile):
+        if value.constant is None:
+            t.fail(TileTypeError, f"{cls.__name__}() needs a constant; this value is known only at run time")
+        value = value.constant
+    try:
+        return cls(value)
+    except ValueError:
+        t.fail(TileValueError, f"{value!r} is no value of {cls.__name__}")
+
+
+def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """An instance of a frozen dataclass, made without running host code on run-time values."""
+    params = cls.__dataclass_params__  # type: ignore[attr-defined]
+    if not params.frozen:
+        t.fail(TileTypeError, f"{cls.__name__} is a mutable dataclass; write @dataclass(frozen=True)")
+    fields = dataclasses.fields(cls)
+    for name in ("__new__", "__init__"):
+        own = inspect.getattr_static(cls, name)
+        if isinstance(own, types.FunctionType) and not _is_generated(own):
+            t.fail(UnsupportedCallError, f"{cls.__name__} has its own {name}, which tile code cannot call")
+    if any(f.default_factory is not dataclasses.MISSING or not f.init for f in fields):
+        t.fail(UnsupportedCallError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults")
+    try:
+        bound = inspect.signature(cls).bind(*arguments, **keywords)
+    except TypeError as e:
+        t.fail(TileTypeError, f"{cls.__name__}(): {e}")
+    bound.apply_defaults()
+    instance = object.__new__(cls)
+    for name, value in bound.arguments.items():
+        object.__setattr__(instance, name, value)
+    found, method = find_method(instance, "__post_init__")
+    if found:
+        t.call(method, (instance,), {})
+    return instance
+
+
+def replace(t: Tracer, instance: Any, **changes: Any) -> Any:
+    """``dataclasses.replace``."""
+    if not is_instance(instance):
+        t.fail(TileTypeError, f"dataclasses.replace() needs a dataclass instance, not {describe(instance)}")
+    values = {f.name: getattr(instance, f.name) for f in dataclasses.fields(instance)}
+    unknown = set(changes) - set(values)
+    if unknown:
+        t.fail(TileTypeError, f"{type(instance).__name__} has no field {', '.join(sorted(unknown))}")
+    return construct(t, type(instance), (), {**values, **changes})

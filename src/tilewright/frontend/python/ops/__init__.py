@@ -1,0 +1,1 @@
+"""Op builders: what each function, method and operator of tile code emits."""

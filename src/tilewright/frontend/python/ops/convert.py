@@ -1,0 +1,248 @@
+"""Numbers and tiles as IR values: materialisation, casts, promotion, broadcasting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.python.context import Context
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.values import Array, Tile
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, bool_
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.ops.arith import Cast, Cmp
+from tilewright.ir.ops.shape import Broadcast, Reshape
+from tilewright.ir.promotion import (
+    broadcast_shapes,
+    casts_implicitly,
+    common_dtype,
+    common_with_number,
+    fits,
+    loose_dtype,
+    number_casts_implicitly,
+)
+from tilewright.ir.semantics import constant_array
+from tilewright.ir.types import check_tile_shape
+from tilewright.language.dtypes import to_dtype
+
+Number = (bool, int, float)
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a loosely typed constant."""
+    return isinstance(value, Number)
+
+
+def constant_of(value: Any) -> bool | int | float | None:
+    """The number behind a loose or strict constant; None for run-time values."""
+    if isinstance(value, Tile):
+        return value.constant
+    return value if is_number(value) else None
+
+
+def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
+    """``number`` as ``dtype`` holds it: integers wrap, floats round."""
+    if dtype.is_floating:
+        if dtype.short == "f8e5m3fnu":
+            return float(number)
+        with np.errstate(all="ignore"):
+            return float(constant_array(number, dtype, ())[()])
+    if isinstance(number, float):
+        if not math.isfinite(number):
+            return 0
+        number = int(number)
+    if dtype.is_bool:
+        return bool(number)
+    span = 1 << dtype.bitwidth
+    return (int(number) - dtype.min) % span + dtype.min
+
+
+def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+    """A tile filled with ``number``, converted to ``dtype`` without range checks."""
+    if dtype.short == "f8e8m0fnu" and number < 0 or dtype.short == "f8e5m3fnu" and number < 0:
+        ctx.fail(TileValueError, f"{number!r} cannot be a {dtype}: the format has no sign")
+    if dtype.short == "f4e2m1fn" and isinstance(number, float) and math.isnan(number):
+        ctx.fail(TileValueError, f"{dtype} has no NaN")
+    return ctx.builder.constant(rounded(number, dtype), dtype, shape)
+
+
+def strict(ctx: Context, number: bool | int | float, dtype: DType) -> Tile:
+    """A strictly typed constant."""
+    value = constant(ctx, number, dtype)
+    known = value.op.attributes["value"] if value.op is not None else number
+    return Tile(value, known)
+
+
+def strict_constant(ctx: Context, value: np.generic) -> Tile:
+    """A NumPy scalar as a strictly typed constant."""
+    dtype = to_dtype(value.dtype)
+    if dtype is None:
+        ctx.fail(TileTypeError, f"a NumPy scalar of dtype {value.dtype} cannot be used in tile code")
+    number: Any = value.item() if not dtype.is_floating else float(value)
+    return strict(ctx, number, dtype)
+
+
+def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
+    """``ct.int32(x)``: a strictly typed scalar."""
+    if len(arguments) != 1:
+        ctx.fail(TileTypeError, f"{dtype}() takes one value, {len(arguments)} given")
+    if dtype.bitwidth % 8:
+        ctx.fail(TileTypeError, f"{dtype} cannot be called; use ct.full or astype")
+    (value,) = arguments
+    known = constant_of(value)
+    if known is not None:
+        return strict(ctx, known, dtype)
+    tile = to_tile(ctx, value)
+    if tile.ndim:
+        ctx.fail(TileTypeError, f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
+    return Tile(cast(ctx, tile.value, dtype))
+
+
+def to_tile(ctx: Context, value: Any, dtype: DType | None = None) -> Tile:
+    """``value`` as a tile; a constant takes ``dtype``, or else its own. Anything else than tiles and numbers fails."""
+    if isinstance(value, Tile):
+        if dtype is None or value.element_type is dtype:
+            return value
+        return Tile(cast(ctx, value.value, dtype))
+    if is_number(value):
+        return Tile(constant(ctx, value, dtype or loose_dtype(value)))
+    if isinstance(value, Array):
+        ctx.fail(TileTypeError, f"{describe(value)} cannot be used as a tile; load one with ct.load({value.name}, ...)")
+    ctx.fail(TileTypeError, f"expected a tile or a number, got {describe(value)}")
+
+
+def cast(ctx: Context, value: Value, dtype: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
+    if value.tile.dtype is dtype:
+        return value
+    return ctx.builder.emit(Cast, value, dtype=dtype, rounding=rounding)
+
+
+def to_condition(ctx: Context, value: Any) -> bool | Value:
+    """A scalar as a condition: a bool when it is a constant, else a bool scalar in the IR."""
+    known = constant_of(value)
+    if known is not None:
+        return bool(known)
+    tile = to_tile(ctx, value)
+    if tile.ndim:
+        ctx.fail(
+            TileTypeError,
+            f"a condition must be a scalar, but this is {describe(tile)}. To choose element by element write "
+            "ct.where(condition, x, y); to test all or any of them, reduce first: ct.min(c.astype(ct.int32)) != 0",
+        )
+    return as_bool(ctx, tile).value
+
+
+def as_bool(ctx: Context, tile: Tile) -> Tile:
+    """Where a numeric tile is not zero."""
+    if tile.value.tile.is_pointer:
+        ctx.fail(TileTypeError, "a pointer cannot be a condition")
+    if tile.dtype is bool_:
+        return tile
+    zero = constant(ctx, 0, tile.dtype, tile.shape)
+    return Tile(ctx.builder.emit(Cmp, tile.value, zero, predicate=CmpPredicate.NE))
+
+
+def numeric(ctx: Context, value: Any) -> Tile:
+    """A numeric tile; pointers fail."""
+    tile = to_tile(ctx, value)
+    if tile.value.tile.is_pointer:
+        ctx.fail(TileTypeError, "foreign pointers have no arithmetic")
+    return tile
+
+
+def broadcast(ctx: Context, value: Value, shape: tuple[int, ...]) -> Value:
+    """``value`` broadcast to ``shape``, which it fits."""
+    have = value.tile.shape
+    if have == shape:
+        return value
+    if len(have) < len(shape):
+        have = (1,) * (len(shape) - len(have)) + have
+        value = ctx.builder.emit(Reshape, value, shape=have)
+    return value if have == shape else ctx.builder.emit(Broadcast, value, shape=shape)
+
+
+def common_shape(ctx: Context, *tiles: Tile) -> tuple[int, ...]:
+    shape: tuple[int, ...] = ()
+    for tile in tiles:
+        found = broadcast_shapes(shape, tile.shape)
+        if found is None:
+            shapes = " and ".join(str(t.shape) for t in tiles)
+            ctx.fail(
+                TileTypeError,
+                f"the shapes {shapes} cannot be broadcast together: from the last axis on, extents must be equal or 1. "
+                "Insert axes with x[:, None], or reshape",
+            )
+        shape = found
+    problem = check_tile_shape(shape)
+    if problem is not None:
+        ctx.fail(TileTypeError, f"the result of broadcasting is too large: {problem}")
+    return shape
+
+
+def broadcast_together(ctx: Context, *tiles: Tile) -> list[Tile]:
+    shape = common_shape(ctx, *tiles)
+    return [t if t.shape == shape else Tile(broadcast(ctx, t.value, shape)) for t in tiles]
+
+
+def promoted_dtype(ctx: Context, x: Any, y: Any) -> DType:
+    """The common dtype of two operands, each a tile or a number."""
+    if is_number(x) and is_number(y):
+        a, b = loose_dtype(x), loose_dtype(y)
+        found = common_dtype(a, b)
+        return found if found is not None else (a if a.bitwidth >= b.bitwidth else b)
+    if is_number(x) or is_number(y):
+        number, typed = (x, y) if is_number(x) else (y, x)
+        dtype = numeric(ctx, typed).dtype
+        found = common_with_number(dtype, number)
+        if found is None and dtype.is_restricted:
+            ctx.fail(TileTypeError, f"{dtype} has no arithmetic with numbers; convert with astype(ct.float32) first")
+        if found is None:
+            ctx.fail(TileValueError, f"the constant {number!r} is out of range for {dtype}; convert the tile with astype")
+        return found
+    a, b = numeric(ctx, x).dtype, numeric(ctx, y).dtype
+    found = common_dtype(a, b)
+    if found is None:
+        ctx.fail(TileTypeError, _no_promotion(a, b))
+    return found
+
+
+def _no_promotion(a: DType, b: DType) -> str:
+    if a.is_integer and b.is_integer:
+        unsigned = a if not a.is_signed else b
+        signed = b if unsigned is a else a
+        return (
+            f"{a} and {b} have no common dtype: signed and unsigned integers do not mix implicitly. Convert one of them, "
+            f"for example .astype(ct.{signed if signed.bitwidth > unsigned.bitwidth else 'int64'})"
+        )
+    return f"{a} and {b} have no common dtype; convert one of them with astype, for example .astype(ct.float32)"
+
+
+def promote(ctx: Context, x: Any, y: Any) -> tuple[Tile, Tile]:
+    """Two operands with a common dtype and shape."""
+    dtype = promoted_dtype(ctx, x, y)
+    a, b = broadcast_together(ctx, to_tile(ctx, x, dtype), to_tile(ctx, y, dtype))
+    return a, b
+
+
+def implicit_cast(ctx: Context, value: Any, dtype: DType, what: str) -> Tile:
+    """``value`` converted to ``dtype`` as stores, paddings and updates do."""
+    if is_number(value):
+        if not number_casts_implicitly(value, dtype):
+            loose = loose_dtype(value)
+            if fits(value, dtype) or not (loose.is_integer and dtype.is_integer):
+                ctx.fail(TileTypeError, f"{what} is the constant {value!r}, which does not become {dtype} implicitly")
+            ctx.fail(TileValueError, f"{what} is the constant {value!r}, which is out of range for {dtype}")
+        return Tile(constant(ctx, value, dtype))
+    tile = numeric(ctx, value)
+    if tile.dtype is dtype:
+        return tile
+    if not casts_implicitly(tile.dtype, dtype):
+        ctx.fail(
+            TileTypeError,
+            f"{what} is {tile.dtype}, which does not become {dtype} implicitly; convert it with .astype(ct.{dtype})",
+        )
+    return Tile(cast(ctx, tile.value, dtype))

@@ -1,0 +1,90 @@
+"""print, printf and assert_ (fact sheet 1.16)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tilewright.frontend.python.context import Context, OpBuilder
+from tilewright.frontend.python.formatting import FormattedString, Hole, parts_of, text_of
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops import arguments as check
+from tilewright.frontend.python.ops.convert import numeric
+from tilewright.ir.errors import TileTypeError
+from tilewright.ir.ops.memory import Assert, Print
+from tilewright.language import tiles as lang
+
+_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?P<length>hh|h|ll|l|j|z|t|L)?(?P<type>.))", re.DOTALL)
+_INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"
+
+
+def _emit(ctx: Context, parts: list[str | Hole]) -> None:
+    """One ``print`` op; neighbouring texts are joined."""
+    texts: list[str | None] = []
+    for part in parts:
+        if isinstance(part, str) and texts and isinstance(texts[-1], str):
+            texts[-1] += part
+        elif not isinstance(part, str) or part:
+            texts.append(part if isinstance(part, str) else None)
+    holes = [p for p in parts if isinstance(p, Hole)]
+    values = [h.tile.value for h in holes]
+    ctx.builder.emit_op(Print, values, parts=tuple(texts), formats=tuple(h.format for h in holes))
+
+
+def print_values(ctx: Context, values: tuple[Any, ...], sep: Any = " ", end: Any = "\n") -> None:
+    """``print(*values, sep=sep, end=end)``."""
+    for name, text in (("sep", sep), ("end", end)):
+        if text is not None and not isinstance(text, str):
+            ctx.fail(TileTypeError, f"{name!r} must be a string, not {describe(text)}", argument=name)
+    separator, last = " " if sep is None else sep, "\n" if end is None else end
+    parts: list[str | Hole] = []
+    for i, value in enumerate(values):
+        if i:
+            parts.append(separator)
+        tracer: Any = ctx
+        parts.extend(parts_of(value if isinstance(value, (str, FormattedString)) else text_of(tracer, value)))
+    _emit(ctx, [*parts, last])
+
+
+def _print(ctx: Context, *args: Any, sep: Any = " ", end: Any = "\n") -> None:
+    print_values(ctx, args, sep, end)
+
+
+def _printf(ctx: Context, format: Any, *args: Any) -> None:
+    if not isinstance(format, str):
+        ctx.fail(TileTypeError, f"'format' must be a constant string, not {describe(format)}", argument="format")
+    parts: list[str | Hole] = []
+    remaining = list(args)
+    position = 0
+    for match in _CONVERSION.finditer(format):
+        parts.append(format[position : match.start()])
+        position = match.end()
+        text = match.group()
+        if text == "%%":
+            parts.append("%")
+            continue
+        letter = match["type"]
+        if letter not in _INTEGERS + _FLOATS:
+            ctx.fail(TileTypeError, f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}", argument="format")
+        if not remaining:
+            ctx.fail(TileTypeError, f"the format {format!r} has more conversions than the {len(args)} arguments", argument="format")
+        tile = numeric(ctx, remaining.pop(0))
+        if tile.dtype.is_floating is not (letter in _FLOATS):
+            ctx.fail(TileTypeError, f"the conversion {text!r} does not suit {tile.dtype} values", argument="format")
+        length = match["length"] or ""
+        parts.append(Hole(tile, text.replace(length + letter, letter)))
+    if remaining:
+        ctx.fail(TileTypeError, f"the format {format!r} has fewer conversions than the {len(args)} arguments", argument="format")
+    _emit(ctx, [*parts, format[position:]])
+
+
+def _assert(ctx: Context, cond: Any, message: Any = None) -> None:
+    if message is not None and not isinstance(message, str):
+        ctx.fail(TileTypeError, f"'message' must be a constant string, not {describe(message)}", argument="message")
+    tile = check.tile(ctx, cond, "cond")
+    if tile.value.tile.is_pointer or not tile.dtype.is_bool:
+        ctx.fail(TileTypeError, f"'cond' must be a bool tile, not {describe(tile)}; write a comparison", argument="cond")
+    ctx.builder.emit_op(Assert, tile.value, message=message or "")
+
+
+BUILDERS: dict[Any, OpBuilder] = {lang.print: _print, lang.printf: _printf, lang.assert_: _assert}

@@ -1,0 +1,464 @@
+"""Arithmetic, comparison, bitwise and math operations (fact sheet 1.13 and section 3).
+
+Operations on constants fold by Python's rules; a strictly typed operand makes the result strict.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontend.python.constants import FoldError, fold
+from tilewright.frontend.python.context import Context, OpBuilder
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops import arguments as check
+from tilewright.frontend.python.ops.convert import (
+    as_bool,
+    broadcast_together,
+    cast,
+    constant_of,
+    is_number,
+    numeric,
+    promote,
+    promoted_dtype,
+    strict,
+    to_tile,
+)
+from tilewright.frontend.python.values import Tile
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, float32, int32
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.opdef import OPS
+from tilewright.ir.ops.arith import Cmp, Select
+from tilewright.language import arithmetic as lang
+from tilewright.language.tiles import astype, bitcast
+
+IEEE = (RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+FULL, APPROX = RoundingMode.FULL, RoundingMode.APPROX
+
+
+def rounding(ctx: Context, value: Any, dtype: DType, allowed: tuple[RoundingMode, ...], default: RoundingMode) -> RoundingMode:
+    """The ``rounding_mode`` argument of an operation on ``dtype``."""
+    if value is None:
+        return default
+    mode = check.member(ctx, RoundingMode, value, "rounding_mode")
+    if not dtype.is_float:
+        ctx.fail(TileTypeError, f"'rounding_mode' applies to floating-point operands, not {dtype}", argument="rounding_mode")
+    if mode in (FULL, APPROX) and dtype is not float32 and mode in allowed:
+        ctx.fail(TileTypeError, f"rounding mode {mode.name} is for float32 only, not {dtype}", argument="rounding_mode")
+    if mode not in allowed:
+        choices = ", ".join(m.name for m in allowed)
+        ctx.fail(TileTypeError, f"rounding mode {mode.name} is not possible here; choose {choices}", argument="rounding_mode")
+    return mode
+
+
+def flush(ctx: Context, value: Any, dtype: DType) -> bool:
+    """The ``flush_to_zero`` argument of an operation on ``dtype``."""
+    found = check.const_bool(ctx, value, "flush_to_zero")
+    if found and dtype is not float32:
+        ctx.fail(TileTypeError, f"'flush_to_zero' is for float32 only, not {dtype}", argument="flush_to_zero")
+    return found
+
+
+def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *values: Any) -> Any:
+    """``function`` on loose or strict constants."""
+    numbers = [constant_of(v) for v in values]
+    typed = [v.dtype for v in values if isinstance(v, Tile)]
+    try:
+        result = fold(function, *numbers)
+    except FoldError as e:
+        ctx.fail(TileValueError, f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}")
+    if not typed or not is_number(result):
+        return result
+    if isinstance(result, bool) and function in _COMPARISONS:
+        return result
+    dtype = promoted_dtype(ctx, *values) if len(values) == 2 else typed[0]
+    if isinstance(result, float) and not dtype.is_floating and function is operator.truediv:
+        dtype = float32
+    return strict(ctx, result, dtype)
+
+
+def _known(*values: Any) -> bool:
+    return all(constant_of(v) is not None for v in values)
+
+
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def _arithmetic_operands(ctx: Context, x: Any, y: Any, symbol: str) -> tuple[Tile, Tile]:
+    """Promoted operands of an arithmetic operation: no two bools, no restricted floats."""
+    for v in (x, y):
+        if not isinstance(v, Tile) and not is_number(v):
+            ctx.fail(TileTypeError, f"{symbol} needs tiles or numbers, not {describe(v)}")
+    a, b = promote(ctx, x, y)
+    if a.dtype.is_bool:
+        ctx.fail(TileTypeError, f"{symbol} is not defined for two bool operands; convert one with .astype(ct.int32)")
+    if a.dtype.is_restricted:
+        ctx.fail(TileTypeError, f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first, or use ct.mma")
+    return a, b
+
+
+def _emit(ctx: Context, name: str, *operands: Tile, **attributes: Any) -> Tile:
+    cls: type[Op] = OPS[name]
+    return Tile(ctx.builder.emit(cls, *(o.value for o in operands), **attributes))
+
+
+def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[RoundingMode, ...] = IEEE) -> OpBuilder:
+    def build(ctx: Context, x: Any, y: Any, *, rounding_mode: Any = None, flush_to_zero: Any = False) -> Any:
+        if _known(x, y):
+            return fold_numbers(ctx, function, name, x, y)
+        a, b = _arithmetic_operands(ctx, x, y, symbol)
+        if name == "div" and not a.dtype.is_float:
+            a, b = to_tile(ctx, a, float32), to_tile(ctx, b, float32)
+        mode = rounding(ctx, rounding_mode, a.dtype, modes, RoundingMode.RN)
+        return _emit(ctx, name, a, b, rounding=mode, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
+
+    return build
+
+
+def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
+    if _known(x, y):
+        return fold_numbers(ctx, operator.floordiv, "floordiv", x, y)
+    a, b = _arithmetic_operands(ctx, x, y, "//")
+    if a.dtype.is_float:
+        return _emit(ctx, "floor", _emit(ctx, "div", a, b))
+    return _emit(ctx, "div", a, b, rounding=RoundingMode.RM)
+
+
+def _mod(ctx: Context, x: Any, y: Any) -> Any:
+    if _known(x, y):
+        return fold_numbers(ctx, operator.mod, "mod", x, y)
+    a, b = _arithmetic_operands(ctx, x, y, "%")
+    return _emit(ctx, "rem", a, b, rounding=RoundingMode.RM)
+
+
+def _divmod(ctx: Context, x: Any, y: Any) -> Any:
+    if _known(x, y):
+        return _floordiv(ctx, x, y), _mod(ctx, x, y)
+    a, b = _arithmetic_operands(ctx, x, y, "divmod()")
+    if a.dtype.is_float:
+        ctx.fail(TileTypeError, "divmod() is for integers; write x // y and x % y")
+    return _floordiv(ctx, a, b), _mod(ctx, a, b)
+
+
+def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
+    if _known(x, y):
+        return fold_numbers(ctx, lambda a, b: -(-a // b), "cdiv", x, y)
+    a, b = _arithmetic_operands(ctx, x, y, "cdiv()")
+    if not a.dtype.is_integer:
+        ctx.fail(TileTypeError, f"cdiv() is for integers, not {a.dtype}; write ct.ceil(x / y)")
+    return _emit(ctx, "div", a, b, rounding=RoundingMode.RP)
+
+
+def _pow(ctx: Context, x: Any, y: Any) -> Any:
+    if _known(x, y):
+        return fold_numbers(ctx, operator.pow, "pow", x, y)
+    base, exponent = numeric(ctx, x), numeric(ctx, y)
+    if base.dtype.is_float and not exponent.dtype.is_floating:
+        # An integer exponent never widens the base.
+        a, b = broadcast_together(ctx, base, to_tile(ctx, exponent, base.dtype))
+    else:
+        a, b = _arithmetic_operands(ctx, x, y, "**")
+    if not a.dtype.is_float:
+        ctx.fail(TileTypeError, f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply")
+    return _emit(ctx, "pow", a, b)
+
+
+def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
+    if _known(x1, x2):
+        return fold_numbers(ctx, math.atan2, "atan2", x1, x2)
+    a, b = _arithmetic_operands(ctx, x1, x2, "atan2()")
+    if not a.dtype.is_float:
+        ctx.fail(TileTypeError, f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)")
+    return _emit(ctx, "atan2", a, b)
+
+
+def _extremum(name: str) -> OpBuilder:
+    function = getattr(builtins, name)
+
+    def build(ctx: Context, x: Any, y: Any, *, flush_to_zero: Any = False, propagate_nan: Any = False) -> Any:
+        propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
+        if _known(x, y):
+            numbers = [constant_of(x), constant_of(y)]
+            nans = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
+            if nans and not propagate:
+                numbers = [n for n in numbers if n == n] or nans
+                return fold_numbers(ctx, lambda a, b: numbers[0], name, x, y)
+            if nans:
+                return fold_numbers(ctx, lambda a, b: nans[0], name, x, y)
+            return fold_numbers(ctx, function, name, x, y)
+        for v in (x, y):
+            if not isinstance(v, Tile) and not is_number(v):
+                ctx.fail(TileTypeError, f"{name}() needs tiles or numbers, not {describe(v)}")
+        a, b = promote(ctx, x, y)
+        if a.dtype.is_restricted:
+            ctx.fail(TileTypeError, f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first")
+        return _emit(ctx, name, a, b, propagate_nan=propagate, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
+
+    return build
+
+
+def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuilder:
+    def build(ctx: Context, x: Any, y: Any) -> Any:
+        if _known(x, y):
+            return fold_numbers(ctx, function, predicate.value, x, y)
+        for v in (x, y):
+            if not isinstance(v, Tile) and not is_number(v):
+                ctx.fail(TileTypeError, f"cannot compare with {describe(v)}; compare tiles and numbers")
+        if all(isinstance(v, Tile) and v.value.tile.is_pointer for v in (x, y)):
+            return Tile(ctx.builder.emit(Cmp, x.value, y.value, predicate=predicate))
+        a, b = promote(ctx, x, y)
+        return _emit(ctx, "cmp", a, b, predicate=predicate)
+
+    return build
+
+
+def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
+    def build(ctx: Context, x: Any, y: Any) -> Any:
+        if _known(x, y):
+            return fold_numbers(ctx, function, symbol, x, y)
+        a, b = numeric(ctx, x), numeric(ctx, y)
+        if isinstance(x, Tile) and isinstance(y, Tile) and a.dtype is not b.dtype:
+            ctx.fail(
+                TileTypeError,
+                f"{symbol} needs operands of one dtype, not {a.dtype} and {b.dtype}; convert one with astype",
+            )
+        p, q = promote(ctx, x, y)
+        if not (p.dtype.is_bool or p.dtype.is_integer):
+            ctx.fail(TileTypeError, f"{symbol} is for bool and integers, not {p.dtype}; bitcast to an integer dtype first")
+        return _emit(ctx, name, p, q)
+
+    return build
+
+
+def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
+    def build(ctx: Context, x: Any, y: Any) -> Any:
+        if _known(x, y):
+            return fold_numbers(ctx, function, symbol, x, y)
+        for v in (x, y):
+            if not numeric(ctx, v).dtype.is_integer:
+                ctx.fail(TileTypeError, f"{symbol} is for integers, not {numeric(ctx, v).dtype}")
+        a, b = promote(ctx, x, y)
+        return _emit(ctx, name, a, b)
+
+    return build
+
+
+def _invert(ctx: Context, x: Any) -> Any:
+    if _known(x):
+        return fold_numbers(ctx, operator.invert, "~", x)
+    a = numeric(ctx, x)
+    if not (a.dtype.is_bool or a.dtype.is_integer):
+        ctx.fail(TileTypeError, f"~ is for bool and integers, not {a.dtype}")
+    return _emit(ctx, "not", a)
+
+
+def _not(ctx: Context, x: Any) -> Any:
+    known = constant_of(x)
+    return not known if known is not None else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x)))
+
+
+def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
+    a = numeric(ctx, x)
+    if a.dtype.is_restricted:
+        ctx.fail(TileTypeError, f"{symbol} is not defined for {a.dtype}; convert with .astype(ct.float32) first")
+    return a
+
+
+def _negative(ctx: Context, x: Any) -> Any:
+    if _known(x):
+        return fold_numbers(ctx, operator.neg, "-", x)
+    a = _signed(ctx, x, "-")
+    return _emit(ctx, "neg", to_tile(ctx, a, int32) if a.dtype.is_bool else a)
+
+
+def _positive(ctx: Context, x: Any) -> Any:
+    if _known(x):
+        return fold_numbers(ctx, operator.pos, "+", x)
+    a = _signed(ctx, x, "+")
+    return to_tile(ctx, a, int32) if a.dtype.is_bool else a
+
+
+def _abs(ctx: Context, x: Any) -> Any:
+    if _known(x):
+        return fold_numbers(ctx, operator.abs, "abs", x)
+    a = _signed(ctx, x, "abs()")
+    return a if a.dtype.is_bool or not a.dtype.is_signed else _emit(ctx, "abs", a)
+
+
+def _float_operand(ctx: Context, x: Any, name: str) -> Tile:
+    """bool and integers become float32; floats stay."""
+    if not isinstance(x, Tile) and not is_number(x):
+        ctx.fail(TileTypeError, f"{name}() needs a tile or a number, not {describe(x)}")
+    a = numeric(ctx, x)
+    if a.dtype.is_restricted:
+        ctx.fail(TileTypeError, f"{name}() is not defined for {a.dtype}; convert with .astype(ct.float32) first")
+    return a if a.dtype.is_float else to_tile(ctx, a, float32)
+
+
+def _math(name: str) -> OpBuilder:
+    return lambda ctx, x: _emit(ctx, name, _float_operand(ctx, x, name))
+
+
+def _math_rounded(name: str, modes: tuple[RoundingMode, ...]) -> OpBuilder:
+    def build(ctx: Context, x: Any, *, rounding_mode: Any = None) -> Tile:
+        a = _float_operand(ctx, x, name)
+        return _emit(ctx, name, a, rounding=rounding(ctx, rounding_mode, a.dtype, modes, FULL))
+
+    return build
+
+
+def _math_flushed(name: str) -> OpBuilder:
+    def build(ctx: Context, x: Any, *, flush_to_zero: Any = False) -> Tile:
+        a = _float_operand(ctx, x, name)
+        return _emit(ctx, name, a, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
+
+    return build
+
+
+def _sqrt(ctx: Context, x: Any, *, rounding_mode: Any = None, flush_to_zero: Any = False) -> Tile:
+    a = _float_operand(ctx, x, "sqrt")
+    mode = rounding(ctx, rounding_mode, a.dtype, (*IEEE, APPROX), RoundingMode.RN)
+    return _emit(ctx, "sqrt", a, rounding=mode, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
+
+
+def _float_only(name: str) -> OpBuilder:
+    def build(ctx: Context, x: Any) -> Tile:
+        a = numeric(ctx, x)
+        if not a.dtype.is_float:
+            ctx.fail(TileTypeError, f"{name}() is for floating-point tiles, not {a.dtype}")
+        return _emit(ctx, name, a)
+
+    return build
+
+
+def _where(ctx: Context, cond: Any, x: Any, y: Any) -> Tile:
+    dtype = promoted_dtype(ctx, x, y) if not _same_restricted(x, y) else x.dtype
+    condition = as_bool(ctx, numeric(ctx, cond))
+    c, a, b = broadcast_together(ctx, condition, to_tile(ctx, x, dtype), to_tile(ctx, y, dtype))
+    return Tile(ctx.builder.emit(Select, c.value, a.value, b.value))
+
+
+def _same_restricted(x: Any, y: Any) -> bool:
+    return isinstance(x, Tile) and isinstance(y, Tile) and x.element_type is y.element_type
+
+
+# Which dtypes ``astype`` rounds to in each mode, beyond the default (fact sheet 3.7).
+_NARROW_SOURCES = ("f16", "bf16", "f8e5m2", "f8e4m3fn", "f4e2m1fn")
+
+
+def _rounds_to(mode: RoundingMode, source: DType, target: DType) -> bool:
+    s, d = source.short, target.short
+    if mode is RoundingMode.RN:
+        return d != "f8e8m0fnu"
+    if mode is RoundingMode.RZ:
+        return d in ("f64", "f32", "tf32", "f16", "bf16", "f8e8m0fnu")
+    if mode in (RoundingMode.RM, RoundingMode.RP):
+        if mode is RoundingMode.RP and d == "f8e8m0fnu":
+            return True
+        return d == "f64" or (d == "f32" and s != "f8e8m0fnu") or (d == "f16" and s in _NARROW_SOURCES)
+    if mode is RoundingMode.RA:
+        return (d in ("f32", "tf32") and s not in ("f64", "f8e8m0fnu")) or (d == "f16" and s in _NARROW_SOURCES)
+    return False
+
+
+def _astype(ctx: Context, x: Any, dtype: Any, *, rounding_mode: Any = None) -> Tile:
+    target = check.dtype(ctx, dtype)
+    known = constant_of(x)
+    tile = numeric(ctx, x)
+    source = tile.dtype
+    if rounding_mode is None:
+        if target.short == "f8e8m0fnu" and source.is_floating and source is not target:
+            ctx.fail(TileTypeError, "a conversion to float8_e8m0fnu needs rounding_mode=RZ or RP")
+        if known is not None and not tile.ndim:
+            return strict(ctx, known, target)
+        return Tile(cast(ctx, tile.value, target))
+    mode = check.member(ctx, RoundingMode, rounding_mode, "rounding_mode")
+    if not (source.is_floating and target.is_floating):
+        ctx.fail(TileTypeError, f"'rounding_mode' applies to float-to-float conversions, not {source} to {target}", argument="rounding_mode")
+    if not _rounds_to(mode, source, target):
+        ctx.fail(TileTypeError, f"rounding mode {mode.name} is not possible from {source} to {target}", argument="rounding_mode")
+    return Tile(cast(ctx, tile.value, target, mode))
+
+
+def _bitcast(ctx: Context, x: Any, dtype: Any) -> Tile:
+    target = check.dtype(ctx, dtype)
+    tile = numeric(ctx, x)
+    if tile.dtype.is_bool or target.is_bool:
+        ctx.fail(TileTypeError, "bool_ has no bit pattern to reinterpret; use astype")
+    if tile.dtype.bitwidth != target.bitwidth:
+        ctx.fail(TileTypeError, f"bitcast needs dtypes of equal width, not {tile.dtype} and {target}; use astype to convert")
+    return _emit(ctx, "bitcast", tile, dtype=target)
+
+
+BUILDERS: dict[Any, OpBuilder] = {
+    lang.add: _binary("add", "+", operator.add),
+    lang.sub: _binary("sub", "-", operator.sub),
+    lang.mul: _binary("mul", "*", operator.mul),
+    lang.truediv: _binary("div", "/", operator.truediv, (*IEEE, FULL, APPROX)),
+    lang.floordiv: _floordiv,
+    lang.mod: _mod,
+    lang.pow: _pow,
+    lang.divmod: _divmod,
+    lang.cdiv: _cdiv,
+    lang.minimum: _extremum("min"),
+    lang.maximum: _extremum("max"),
+    lang.atan2: _atan2,
+    lang.greater: _comparison(CmpPredicate.GT, operator.gt),
+    lang.greater_equal: _comparison(CmpPredicate.GE, operator.ge),
+    lang.less: _comparison(CmpPredicate.LT, operator.lt),
+    lang.less_equal: _comparison(CmpPredicate.LE, operator.le),
+    lang.equal: _comparison(CmpPredicate.EQ, operator.eq),
+    lang.not_equal: _comparison(CmpPredicate.NE, operator.ne),
+    lang.bitwise_and: _bitwise("and", "&", operator.and_),
+    lang.bitwise_or: _bitwise("or", "|", operator.or_),
+    lang.bitwise_xor: _bitwise("xor", "^", operator.xor),
+    lang.bitwise_lshift: _shift("shl", "<<", operator.lshift),
+    lang.bitwise_rshift: _shift("shr", ">>", operator.rshift),
+    lang.bitwise_not: _invert,
+    lang.negative: _negative,
+    lang.abs: _abs,
+    lang.exp: _math_rounded("exp", (FULL, APPROX)),
+    lang.tanh: _math_rounded("tanh", (FULL, APPROX)),
+    lang.exp2: _math_flushed("exp2"),
+    lang.rsqrt: _math_flushed("rsqrt"),
+    lang.sqrt: _sqrt,
+    **{getattr(lang, n): _math(n) for n in ("log", "log2", "sin", "cos", "tan", "sinh", "cosh")},
+    **{getattr(lang, n): _float_only(n) for n in ("floor", "ceil", "isnan")},
+    lang.where: _where,
+    astype: _astype,
+    bitcast: _bitcast,
+}
+
+OPERATORS: dict[str, OpBuilder] = {
+    "add": BUILDERS[lang.add],
+    "sub": BUILDERS[lang.sub],
+    "mul": BUILDERS[lang.mul],
+    "truediv": BUILDERS[lang.truediv],
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "pow": _pow,
+    "divmod": _divmod,
+    "and_": BUILDERS[lang.bitwise_and],
+    "or_": BUILDERS[lang.bitwise_or],
+    "xor": BUILDERS[lang.bitwise_xor],
+    "lshift": BUILDERS[lang.bitwise_lshift],
+    "rshift": BUILDERS[lang.bitwise_rshift],
+    "lt": BUILDERS[lang.less],
+    "le": BUILDERS[lang.less_equal],
+    "gt": BUILDERS[lang.greater],
+    "ge": BUILDERS[lang.greater_equal],
+    "eq": BUILDERS[lang.equal],
+    "ne": BUILDERS[lang.not_equal],
+    "neg": _negative,
+    "pos": _positive,
+    "invert": _invert,
+    "not_": _not,
+    "abs": _abs,
+    "min": BUILDERS[lang.minimum],
+    "max": BUILDERS[lang.maximum],
+}

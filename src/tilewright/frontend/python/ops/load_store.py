@@ -1,0 +1,354 @@
+"""Tile loads and stores through views, array slices and lists of arrays (fact sheet 1.5, 1.7 to 1.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.frontend.python.context import Context, OpBuilder
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops import arguments as check
+from tilewright.frontend.python.ops.convert import (
+    broadcast,
+    cast,
+    constant,
+    constant_of,
+    implicit_cast,
+    to_tile,
+)
+from tilewright.frontend.python.ops.tiles import reshape
+from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile, TiledView
+from tilewright.frontend.signature import ArraySpec
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import int32, int64
+from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.ir.errors import TileTypeError
+from tilewright.ir.ops.arith import Add, Div, Mul, Sub
+from tilewright.ir.ops.memory import AssumeDivisible, Load, LoadView, MakePartitionView, MakeTensorView, StoreView
+from tilewright.ir.ops.shape import IntToPtr, PtrOffset
+from tilewright.ir.promotion import broadcast_shapes
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
+from tilewright.language import memory as lang
+from tilewright.language.array import Array as ArrayStub
+from tilewright.language.array import TiledView as ViewStub
+
+LOAD_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE)
+STORE_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE)
+
+
+def order_and_scope(ctx: Context, order: Any, scope: Any, allowed: tuple[MemoryOrder, ...]) -> tuple[MemoryOrder, MemoryScope]:
+    """The ``memory_order`` and ``memory_scope`` arguments, which must suit each other."""
+    found, where = check.member(ctx, MemoryOrder, order, "memory_order"), check.member(ctx, MemoryScope, scope, "memory_scope")
+    if found not in allowed:
+        choices = ", ".join(o.name for o in allowed)
+        ctx.fail(TileTypeError, f"'memory_order' {found.name} is not possible here; choose {choices}", argument="memory_order")
+    if where is MemoryScope.CLUSTER:
+        ctx.fail(TileTypeError, "'memory_scope' CLUSTER is not possible in tile code; use DEVICE", argument="memory_scope")
+    if (found is MemoryOrder.WEAK) is not (where is MemoryScope.NONE):
+        ctx.fail(
+            TileTypeError,
+            f"'memory_order' {found.name} with 'memory_scope' {where.name}: a WEAK operation has scope NONE, and every other "
+            "order needs a scope: BLOCK, DEVICE or SYS",
+            argument="memory_scope",
+        )
+    return found, where
+
+
+def tensor_view(ctx: Context, array: Array) -> Value:
+    """The array as a value of the IR."""
+    index = TileType(array.index_dtype)
+    type_ = TensorViewType(array.dtype, array.static_shape, array.static_strides, array.index_dtype)
+
+    def dynamic(static: tuple[int | None, ...], visible: tuple[Any, ...]) -> list[Value]:
+        return [cast(ctx, to_tile(ctx, v, array.index_dtype).value, index.element) for s, v in zip(static, visible) if s is None]
+
+    shape, strides = dynamic(array.static_shape, array.shape), dynamic(array.static_strides, array.strides)
+    return ctx.builder.emit(MakeTensorView, array.base, shape, strides, type=type_)
+
+
+def partition(
+    ctx: Context, array: Array, shape: tuple[int, ...], order: tuple[int, ...], padding: PaddingMode, steps: tuple[int, ...]
+) -> Value:
+    view = tensor_view(ctx, array)
+    type_ = PartitionViewType(view.type, shape, order, padding, steps)  # type: ignore[arg-type]
+    return ctx.builder.emit(MakePartitionView, view, type=type_)
+
+
+def tile_shape(ctx: Context, value: Any, rank: int, name: str = "shape") -> tuple[int, ...]:
+    """The shape of a tile of an array of ``rank`` dimensions; ``()`` stands for one element."""
+    shape = check.const_shape(ctx, value, name)
+    if not shape:
+        return (1,) * rank
+    if len(shape) != rank:
+        wanted = ", ".join(map(str, (1,) * (rank - len(shape)) + shape)) if len(shape) < rank else ""
+        advice = f"; write {name}=({wanted})" if wanted else ""
+        ctx.fail(
+            TileTypeError,
+            f"{name!r} is {shape}, but the array has {rank} dimension{'s' * (rank != 1)}: a tile has the rank of its "
+            f"array{advice}",
+            argument=name,
+        )
+    return shape
+
+
+def _load(
+    ctx: Context,
+    array: Any,
+    index: Any,
+    shape: Any,
+    *,
+    order: Any = "C",
+    padding_mode: Any = PaddingMode.UNDETERMINED,
+    check_bounds: Any = True,
+    latency: Any = None,
+    allow_tma: Any = None,
+    memory_order: Any = MemoryOrder.WEAK,
+    memory_scope: Any = MemoryScope.NONE,
+) -> Tile:
+    source = check.array(ctx, array)
+    scalar = shape == ()
+    dims = tile_shape(ctx, shape, source.ndim)
+    entries = check.index(ctx, index, source.ndim, "the array")
+    view = partition(
+        ctx, source, dims, check.order(ctx, order, source.ndim), check.member(ctx, PaddingMode, padding_mode, "padding_mode"), dims
+    )
+    how, where = order_and_scope(ctx, memory_order, memory_scope, LOAD_ORDERS)
+    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
+    value = ctx.builder.emit(
+        LoadView,
+        view,
+        entries,
+        in_bounds=(bounds,) * len(dims),
+        memory_order=how,
+        memory_scope=where,
+        latency=check.latency(ctx, latency),
+        allow_tma=check.allow_tma(ctx, allow_tma),
+    )
+    return reshape(ctx, Tile(value), ()) if scalar and dims else Tile(value)
+
+
+def _fit(ctx: Context, tile: Any, dtype: Any, dims: tuple[int, ...], what: str) -> Value:
+    """A stored tile: cast implicitly and broadcast to ``dims``."""
+    if not isinstance(tile, (Tile, bool, int, float)):
+        ctx.fail(TileTypeError, f"{what} is {describe(tile)}; it must be a tile or a number", argument="tile")
+    value = implicit_cast(ctx, tile, dtype, what)
+    if broadcast_shapes(value.shape, dims) != dims:
+        ctx.fail(TileTypeError, f"{what} has shape {value.shape}, which does not broadcast to {dims}", argument="tile")
+    return broadcast(ctx, value.value, dims)
+
+
+def _store(
+    ctx: Context,
+    array: Any,
+    index: Any,
+    tile: Any,
+    *,
+    order: Any = "C",
+    check_bounds: Any = True,
+    latency: Any = None,
+    allow_tma: Any = None,
+    memory_order: Any = MemoryOrder.WEAK,
+    memory_scope: Any = MemoryScope.NONE,
+) -> None:
+    target = check.array(ctx, array)
+    shape = tile.shape if isinstance(tile, Tile) else ()
+    if len(shape) != target.ndim and shape:
+        ctx.fail(
+            TileTypeError,
+            f"the stored tile has shape {shape}, but the array has {target.ndim} dimension{'s' * (target.ndim != 1)}: they "
+            "must have one rank. Insert axes with tile[None, :], or reshape",
+            argument="tile",
+        )
+    dims = shape or (1,) * target.ndim
+    entries = check.index(ctx, index, target.ndim, "the array")
+    view = partition(ctx, target, dims, check.order(ctx, order, target.ndim), PaddingMode.UNDETERMINED, dims)
+    how, where = order_and_scope(ctx, memory_order, memory_scope, STORE_ORDERS)
+    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
+    ctx.builder.emit_op(
+        StoreView,
+        view,
+        _fit(ctx, tile, target.dtype, dims, "the stored tile"),
+        entries,
+        in_bounds=(bounds,) * len(dims),
+        memory_order=how,
+        memory_scope=where,
+        latency=check.latency(ctx, latency),
+        allow_tma=check.allow_tma(ctx, allow_tma),
+    )
+
+
+def _tiled_view(
+    ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any = PaddingMode.UNDETERMINED, traversal_steps: Any = None
+) -> TiledView:
+    source = check.array(ctx, array)
+    shape = check.const_shape(ctx, tile_shape_, "tile_shape")
+    dims = tile_shape(ctx, shape, source.ndim, "tile_shape")
+    steps = dims
+    if traversal_steps is not None:
+        steps = check.ints(ctx, traversal_steps, "traversal_steps")
+        if len(steps) != source.ndim or any(s <= 0 for s in steps):
+            ctx.fail(
+                TileTypeError,
+                f"'traversal_steps' is {steps}; it needs one positive step for each of the {source.ndim} dimensions",
+                argument="traversal_steps",
+            )
+    padding = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
+    view = partition(ctx, source, dims, tuple(range(source.ndim)), padding, steps)
+    return TiledView(source, view, shape, steps, padding)
+
+
+def _view(ctx: Context, value: Any) -> tuple[TiledView, PartitionViewType]:
+    if not isinstance(value, TiledView):
+        ctx.fail(TileTypeError, f"expected a tiled view, got {describe(value)}")
+    return value, value.view.type  # type: ignore[return-value]
+
+
+def _view_load(
+    ctx: Context, view: Any, index: Any, *, check_bounds: Any = True, latency: Any = None, allow_tma: Any = None
+) -> Tile:
+    found, type_ = _view(ctx, view)
+    entries = check.index(ctx, index, len(type_.tile_shape), "the view")
+    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
+    value = ctx.builder.emit(
+        LoadView,
+        found.view,
+        entries,
+        in_bounds=(bounds,) * len(entries),
+        latency=check.latency(ctx, latency),
+        allow_tma=check.allow_tma(ctx, allow_tma),
+    )
+    return Tile(value) if found.tile_shape == type_.tile_shape else reshape(ctx, Tile(value), ())
+
+
+def _view_store(
+    ctx: Context, view: Any, index: Any, tile: Any, *, check_bounds: Any = True, latency: Any = None, allow_tma: Any = None
+) -> None:
+    found, type_ = _view(ctx, view)
+    entries = check.index(ctx, index, len(type_.tile_shape), "the view")
+    bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
+    ctx.builder.emit_op(
+        StoreView,
+        found.view,
+        _fit(ctx, tile, found.dtype, type_.tile_shape, "the stored tile"),
+        entries,
+        in_bounds=(bounds,) * len(entries),
+        latency=check.latency(ctx, latency),
+        allow_tma=check.allow_tma(ctx, allow_tma),
+    )
+
+
+def _tiles_along(ctx: Context, array: Array, axis: int, step: int) -> Tile:
+    """The number of tiles that cover an axis of the array, as int32."""
+    extent = to_tile(ctx, array.shape[axis], array.index_dtype).value
+    count = ctx.builder.emit(Div, extent, constant(ctx, step, array.index_dtype), rounding=RoundingMode.RP)
+    return Tile(cast(ctx, count, int32))
+
+
+def _num_tiles(ctx: Context, array: Any, axis: Any, shape: Any, order: Any = "C") -> Any:
+    source = check.array(ctx, array)
+    dims = tile_shape(ctx, shape, source.ndim)
+    position = check.axis(ctx, axis, source.ndim)
+    walked = check.order(ctx, order, source.ndim)[position]
+    known = source.shape[walked]
+    if isinstance(known, int):
+        return -(-known // dims[position])
+    return _tiles_along(ctx, source, walked, dims[position])
+
+
+def _view_num_tiles(ctx: Context, view: Any, axis: Any) -> Any:
+    found, _ = _view(ctx, view)
+    position = check.axis(ctx, axis, found.array.ndim)
+    known = found.array.shape[position]
+    if isinstance(known, int):
+        return -(-known // found.traversal_steps[position])
+    return _tiles_along(ctx, found.array, position, found.traversal_steps[position])
+
+
+def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
+    source = check.array(ctx, array)
+    position = check.axis(ctx, axis, source.ndim)
+    first, last = constant_of(start), constant_of(stop)
+    for name, known in (("start", first), ("stop", last)):
+        if isinstance(known, int) and known < 0:
+            ctx.fail(TileTypeError, f"{name!r} is {known}; the bounds of a slice count from the start of the axis", argument=name)
+    if first is not None and last is not None and first > last:
+        ctx.fail(TileTypeError, f"the slice is reversed: start {first} is after stop {last}", argument="stop")
+    begin, end = check.scalar_index(ctx, start, "start"), check.scalar_index(ctx, stop, "stop")
+    wide = cast(ctx, begin, int64)
+    stride = cast(ctx, to_tile(ctx, source.strides[position], source.index_dtype).value, int64)
+    base = ctx.builder.emit(PtrOffset, source.base, ctx.builder.emit(Mul, wide, stride))
+    shape, static = list(source.shape), list(source.static_shape)
+    if isinstance(first, int) and isinstance(last, int):
+        shape[position], static[position] = last - first, last - first
+    else:
+        index = source.index_dtype
+        shape[position] = Tile(ctx.builder.emit(Sub, cast(ctx, end, index), cast(ctx, begin, index)))
+        static[position] = None
+    return Array(
+        source.dtype, base, tuple(shape), source.strides, tuple(static), source.static_strides, source.index_dtype, source.name
+    )
+
+
+def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
+    """``arrays[index]``: reads a row of the table."""
+    ctx: Context = t
+    spec: ArraySpec = arrays.element
+    position = cast(ctx, check.scalar_index(ctx, index, "index", signed=False), int64)
+    width = 1 + 2 * spec.ndim
+    row = ctx.builder.emit(Mul, position, constant(ctx, width, int64))
+
+    def entry(i: int) -> Value:
+        offset = ctx.builder.emit(Add, row, constant(ctx, i, int64)) if i else row
+        return ctx.builder.emit(Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
+
+    base = ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype))
+    if spec.base_divisible > 1:
+        base = ctx.builder.emit(AssumeDivisible, base, divisor=spec.base_divisible)
+    extents: list[list[Any]] = []
+    for first, static, visible in ((1, spec.shape, spec.constant_shape), (1 + spec.ndim, spec.strides, spec.constant_strides)):
+        row_values: list[Any] = []
+        for axis, known in enumerate(static):
+            if known is None:
+                row_values.append(Tile(cast(ctx, entry(first + axis), spec.index_dtype)))
+            else:
+                row_values.append(known if axis in visible else Tile(constant(ctx, known, spec.index_dtype)))
+        extents.append(row_values)
+    shape, strides = map(tuple, extents)
+    return Array(spec.dtype, base, shape, strides, spec.shape, spec.strides, spec.index_dtype, arrays.name)
+
+
+def _raw_memory(ctx: Context, array: Any) -> RawMemory:
+    return RawMemory(check.array(ctx, array))
+
+
+def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array:
+    base = check.tile(ctx, pointer, "pointer")
+    if not base.value.tile.is_pointer or base.ndim:
+        ctx.fail(TileTypeError, f"'pointer' must be a foreign pointer scalar, not {describe(pointer)}", argument="pointer")
+    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
+        ctx.fail(TileTypeError, "'shape' and 'strides' must be tuples of equal length")
+    extents = []
+    for name, values in (("shape", shape), ("strides", strides)):
+        for v in values:
+            known = constant_of(v)
+            if isinstance(known, int) and known < 0:
+                ctx.fail(TileTypeError, f"an entry of {name!r} is {known}; it cannot be negative", argument=name)
+        extents.append([check.scalar_index(ctx, v, name) for v in values])
+    wide = any(v.tile.element.bitwidth == 64 for row in extents for v in row)
+    dtype = int64 if wide else int32
+    rows = [tuple(Tile(cast(ctx, v, dtype)) for v in row) for row in extents]
+    rank = len(shape)
+    return Array(base.value.tile.pointee, base.value, rows[0], rows[1], (None,) * rank, (None,) * rank, dtype, "array")
+
+
+BUILDERS: dict[Any, OpBuilder] = {
+    lang.load: _load,
+    lang.store: _store,
+    lang.num_tiles: _num_tiles,
+    ArrayStub.tiled_view: _tiled_view,
+    ArrayStub.slice: _slice,
+    ArrayStub.get_raw_memory: _raw_memory,
+    ArrayStub.from_foreign: _from_foreign,
+    ViewStub.load: _view_load,
+    ViewStub.store: _view_store,
+    ViewStub.num_tiles: _view_num_tiles,
+}

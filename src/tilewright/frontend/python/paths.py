@@ -1,0 +1,20 @@
+"""The constructs that a path of control flow can leave early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.frontend.python.merge import Path
+from tilewright.ir.core import Block
+
+RETURN = "return"  # the result of a function among its variables: no identifier, so it cannot clash with one
+
+
+@dataclass
+class Context:
+    """A construct that paths can leave: a loop, or a function body (``is_loop`` is False)."""
+
+    is_loop: bool
+    exits: dict[str, list[Path]] = field(default_factory=lambda: {"break": [], "continue": [], RETURN: []})
+    dead: list[Block] = field(default_factory=list)  # blocks whose end cannot be reached
+    static: bool = False  # an unrolled loop, which has no exits

@@ -1,0 +1,85 @@
+"""Run-time values inside ``static_eval``: host code sees their dtype, shape and rank, and may combine them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
+from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileStaticEvalError
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+
+class Proxy:
+    """A run-time value that host code may inspect, pass around and, for tiles, combine with operators."""
+
+    def __init__(self, tracer: Tracer, value: Any) -> None:
+        self._tracer = tracer
+        self._value = value
+
+    @property
+    def dtype(self) -> DType:
+        found: DType = self._value.dtype
+        return found
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(as_host_value(self._tracer, n) for n in self._value.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._value.shape)
+
+    def __bool__(self) -> bool:
+        raise TileStaticEvalError("a run-time value has no truth at compile time", self._tracer.builder.loc)
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _binary(key: str, reflected: bool) -> Any:
+    def method(self: Proxy, other: Any) -> Any:
+        t = self._tracer
+        x, y = self._value, from_host_value(t, other)
+        return as_host_value(t, t.operator(key, y, x) if reflected else t.operator(key, x, y))
+
+    return method
+
+
+def _unary(key: str) -> Any:
+    return lambda self: as_host_value(self._tracer, self._tracer.operator(key, self._value))
+
+
+for _key, _function, _symbol in BINARY.values():
+    _stem = _key.strip("_")
+    setattr(Proxy, f"__{_stem}__", _binary(_key, False))
+    setattr(Proxy, f"__r{_stem}__", _binary(_key, True))
+for _key, _function, _symbol in COMPARE.values():
+    setattr(Proxy, f"__{_key}__", _binary(_key, False))
+for _operator, (_key, _function, _symbol) in UNARY.items():
+    if _operator is not ast.Not:
+        setattr(Proxy, f"__{_key}__", _unary(_key))
+
+
+def as_host_value(t: Tracer, value: Any) -> Any:
+    """A compile-time value as ``static_eval`` shows it to host code."""
+    if isinstance(value, Tile) and value.constant is not None:
+        return value.constant
+    if isinstance(value, (Tile, Array, TiledView, ArrayList)):
+        return Proxy(t, value)
+    if type(value) is tuple:
+        return tuple(as_host_value(t, v) for v in value)
+    return value
+
+
+def from_host_value(t: Tracer, value: Any) -> Any:
+    """What host code returned, as a compile-time value."""
+    if isinstance(value, Proxy):
+        return value._value
+    if type(value) is tuple:
+        return tuple(from_host_value(t, v) for v in value)
+    return t.imported(value, "the result of static_eval")

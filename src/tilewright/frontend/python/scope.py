@@ -1,0 +1,90 @@
+"""Variables of the functions being traced."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.frontend.python.source import Source
+from tilewright.ir.location import Loc
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """The value of a variable that must not be read, and why: it may be undefined, or of one of two types."""
+
+    reason: str
+
+
+@dataclass
+class Scope:
+    """The local variables of one call. ``names`` is replaced, never changed, when control flow splits."""
+
+    names: dict[str, Any]
+    parent: Scope | None = None  # the scope of the function that this one was defined in, while tracing it
+    free: Mapping[str, Any] = field(default_factory=dict)  # variables captured by a host function
+    module: Mapping[str, Any] = field(default_factory=dict)
+
+    def find(self, name: str) -> tuple[bool, Any]:
+        """Whether ``name`` is bound here, in an enclosing function, the module or the builtins; and its value."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return True, scope.names[name]
+            if name in scope.free:
+                return True, scope.free[name]
+            if scope.parent is None:
+                break
+            scope = scope.parent
+        assert scope is not None
+        if name in scope.module:
+            return True, scope.module[name]
+        if hasattr(builtins, name):
+            return True, getattr(builtins, name)
+        return False, None
+
+
+    def root(self) -> Scope:
+        """The scope of the outermost enclosing function, which knows the module."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFunction:
+    """A function defined inside tile code: its tree, where it was defined, and its default values."""
+
+    source: Source
+    scope: Scope
+    defaults: tuple[Any, ...]
+    keyword_defaults: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+
+def captured(function: types.FunctionType) -> dict[str, Any]:
+    """The free variables of a host function. Cells that are still empty are left out."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+@dataclass
+class Frame:
+    """One call being traced."""
+
+    source: Source
+    scope: Scope
+    caller: Loc | None
+    depth: int

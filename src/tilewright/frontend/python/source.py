@@ -1,0 +1,125 @@
+"""The source text and syntax tree of a Python function."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import textwrap
+import types
+from dataclasses import dataclass
+
+from tilewright.ir.errors import TileSyntaxError
+from tilewright.ir.location import Loc
+
+
+@dataclass(frozen=True)
+class Source:
+    """The tree of a function, and how its positions map to the file it came from."""
+
+    node: ast.FunctionDef | ast.Lambda
+    file: str
+    first_line: int  # line of the file that line 1 of ``lines`` is
+    indent: int  # characters removed from the front of each line
+    lines: tuple[str, ...]
+    name: str
+
+    def loc(self, node: ast.AST, caller: Loc | None) -> Loc:
+        """The location of ``node``, with columns in characters of the file."""
+        line, end_line = getattr(node, "lineno", 1), getattr(node, "end_lineno", None)
+        column = self._column(line, getattr(node, "col_offset", 0))
+        end_column = getattr(node, "end_col_offset", None)
+        if end_line is not None and end_column is not None:
+            end_column = self._column(end_line, end_column)
+            end_line += self.first_line - 1
+        return Loc(self.file, line + self.first_line - 1, column, end_line, end_column, self.name, caller)
+
+    def _column(self, line: int, offset: int) -> int:
+        """Characters before byte ``offset`` of ``line``: ``ast`` counts UTF-8 bytes."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return self.indent + (offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")))
+
+
+@functools.lru_cache(maxsize=1024)
+def source_of(code: types.CodeType) -> Source:
+    """The source of the function that ``code`` belongs to. TileSyntaxError when it cannot be read."""
+    name = code.co_name
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        loc = Loc(code.co_filename, code.co_firstlineno)
+        raise TileSyntaxError(
+            f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file (not in exec or "
+            "an interactive prompt without source)",
+            loc,
+        ) from None
+    if name == "<lambda>":
+        return _lambda_source(code)
+    text = textwrap.dedent("".join(lines))
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as e:
+        raise TileSyntaxError(f"{name}() cannot be parsed: {e.msg}", Loc(code.co_filename, first)) from None
+    node = tree.body[0]
+    if not isinstance(node, ast.FunctionDef):
+        loc = Loc(code.co_filename, first)
+        raise TileSyntaxError(f"{name}() is {_kind(node)}; tile code needs an ordinary function", loc)
+    return Source(node, code.co_filename, first, indent, tuple(text.splitlines()), name)
+
+
+def _kind(node: ast.stmt) -> str:
+    return "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a function definition"
+
+
+def _lambda_source(code: types.CodeType) -> Source:
+    """The lambda at the line of ``code``; where several start there, the one with the same code."""
+    text = "".join(linecache.getlines(code.co_filename))
+    tree = ast.parse(text)
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    if len(found) > 1:
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        same = [n for n in found if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names]
+        found = [n for n in same if _compiled(n).co_code == code.co_code] or same
+    if not found:
+        loc = Loc(code.co_filename, code.co_firstlineno)
+        raise TileSyntaxError("the source of this lambda cannot be found; write it as a named function", loc)
+    return Source(found[0], code.co_filename, 1, 0, tuple(text.splitlines()), "<lambda>")
+
+
+def _compiled(node: ast.Lambda) -> types.CodeType:
+    outer = compile(ast.Expression(node), "<lambda>", "eval")
+    return next(c for c in outer.co_consts if isinstance(c, types.CodeType))
+
+
+@functools.lru_cache(maxsize=4096)
+def assigned_names(node: ast.AST) -> frozenset[str]:
+    """Names that the statements in ``node`` may bind, not looking into nested functions."""
+    found: set[str] = set()
+    pending = list(ast.iter_child_nodes(node))
+    while pending:
+        child = pending.pop()
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            found.add(child.id)
+        elif isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            if isinstance(child, ast.FunctionDef):
+                found.add(child.name)
+            continue
+        pending.extend(ast.iter_child_nodes(child))
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def leaves_loop(node: ast.For | ast.While) -> bool:
+    """Whether the body of the loop ``node`` contains a ``break`` of its own, or a ``return``."""
+    pending: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]
+    while pending:
+        child, own = pending.pop()
+        if isinstance(child, ast.Return) or (own and isinstance(child, ast.Break)):
+            return True
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            continue
+        inner = own and not isinstance(child, (ast.For, ast.While))
+        pending.extend((c, inner) for c in ast.iter_child_nodes(child))
+    return False

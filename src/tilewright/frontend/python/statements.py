@@ -1,0 +1,171 @@
+"""Statements: one function per syntax class, in the table ``STATEMENTS``. Each returns whether control falls through."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python import control_flow, static
+from tilewright.frontend.python.builtins import Range
+from tilewright.frontend.python.constants import BINARY
+from tilewright.frontend.python.expressions import local_function
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.paths import RETURN
+from tilewright.frontend.python.values import Array, Tile
+from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+
+def assign(t: Tracer, target: ast.expr, value: Any) -> None:
+    """Bind ``value`` to an assignment target."""
+    if isinstance(target, ast.Name):
+        t.scope.names[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(t, target, value)
+    elif isinstance(target, ast.Starred):
+        t.fail(TileSyntaxError, "tile code has no starred assignment targets; index the tuple instead", at=target)
+    elif isinstance(target, ast.Subscript):
+        t.set_item(target, value)
+    else:
+        t.fail(TileSyntaxError, "tile code cannot assign to attributes: objects are immutable", at=target)
+
+
+def _unpack(t: Tracer, target: ast.Tuple | ast.List, value: Any) -> None:
+    t.locate(target)
+    if not isinstance(value, tuple):
+        advice = "; a tile is not iterable: use ct.extract" if isinstance(value, Tile) else ""
+        t.fail(TileTypeError, f"cannot unpack {describe(value)}; only tuples can be unpacked{advice}")
+    if any(isinstance(e, ast.Starred) for e in target.elts):
+        t.fail(TileSyntaxError, "tile code has no starred assignment targets; index the tuple instead")
+    if len(value) != len(target.elts):
+        t.fail(TileValueError, f"cannot unpack {len(value)} values into {len(target.elts)} targets")
+    for element, item in zip(target.elts, value):
+        assign(t, element, item)
+
+
+def _assign(t: Tracer, node: ast.Assign) -> bool:
+    value = t.eval(node.value)
+    for target in node.targets:
+        assign(t, target, value)
+    return True
+
+
+def _annotated(t: Tracer, node: ast.AnnAssign) -> bool:
+    if node.value is not None:
+        assign(t, node.target, t.eval(node.value))
+    return True
+
+
+def _augmented(t: Tracer, node: ast.AugAssign) -> bool:
+    if isinstance(node.target, ast.Name):
+        current = t.eval(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+    elif isinstance(node.target, ast.Subscript):
+        t.fail(TileTypeError, "tiles and arrays are immutable in tile code; use ct.store, ct.scatter or ct.insert", at=node)
+    else:
+        t.fail(TileSyntaxError, "tile code cannot assign to attributes: objects are immutable", at=node.target)
+    value = t.eval(node.value)
+    t.locate(node)
+    assign(t, node.target, t.binary(BINARY[type(node.op)], current, value))
+    return True
+
+
+def _expression(t: Tracer, node: ast.Expr) -> bool:
+    if not isinstance(node.value, ast.Constant):  # docstrings and "..." do nothing
+        t.eval(node.value)
+    return True
+
+
+def _pass(t: Tracer, node: ast.Pass) -> bool:
+    return True
+
+
+def _for(t: Tracer, node: ast.For) -> bool:
+    if node.orelse:
+        t.fail(TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards")
+    items = static.static_items(t, node.iter)
+    if items is not None:
+        return static.unroll(t, node, items)
+    value = t.eval(node.iter)
+    t.locate(node.iter)
+    if not isinstance(value, Range):
+        what = describe(value)
+        advice = "ct.static_iter(...) unrolls a loop over a tuple" if isinstance(value, tuple) else "loop over range(...)"
+        if isinstance(value, (Tile, Array)):
+            advice = "loop over range(...) and use ct.extract or ct.load"
+        t.fail(TileTypeError, f"a for loop cannot iterate over {what}; {advice}")
+    if not isinstance(node.target, ast.Name):
+        t.fail(TileSyntaxError, "the variable of a for loop over range(...) must be a plain name", at=node.target)
+    return control_flow.range_loop(t, node, node.target.id, t.range_bounds(value))
+
+
+def _break(t: Tracer, node: ast.Break) -> bool:
+    _inside_loop(t, "break")
+    return control_flow.leave(t, "break")
+
+
+def _continue(t: Tracer, node: ast.Continue) -> bool:
+    _inside_loop(t, "continue")
+    return control_flow.leave(t, "continue")
+
+
+def _inside_loop(t: Tracer, word: str) -> None:
+    if t.contexts[-1].static:
+        t.fail(TileSyntaxError, f"{word!r} is not possible in a loop over ct.static_iter(...), which is unrolled")
+    if not t.contexts[-1].is_loop:
+        t.fail(TileSyntaxError, f"{word!r} outside a loop")
+
+
+def _return(t: Tracer, node: ast.Return) -> bool:
+    if t.contexts[-1].static:
+        t.fail(TileSyntaxError, "'return' is not possible in a loop over ct.static_iter(...), which is unrolled")
+    value = None if node.value is None else t.eval(node.value)
+    t.locate(node)
+    t.scope.names = {**t.scope.names, RETURN: value}
+    return control_flow.leave(t, RETURN)
+
+
+def _function(t: Tracer, node: ast.FunctionDef) -> bool:
+    if node.decorator_list:
+        t.fail(TileSyntaxError, "a nested function cannot have decorators; define it at module level", at=node)
+    assign(t, ast.Name(node.name, ast.Store()), local_function(t, node, node.name))
+    return True
+
+
+def _rejected(message: str) -> Callable[[Tracer, ast.stmt], bool]:
+    def reject(t: Tracer, node: ast.stmt) -> bool:
+        t.fail(TileSyntaxError, f"tile code has no {message}")
+
+    return reject
+
+
+STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.Pass: _pass,
+    ast.If: control_flow.if_statement,
+    ast.While: control_flow.while_loop,
+    ast.For: _for,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.FunctionDef: _function,
+    ast.With: static.with_statement,
+    ast.Raise: static.raise_statement,
+    ast.Assert: _rejected("'assert'; use ct.assert_(condition, message), or ct.static_assert for constants"),
+    ast.Try: _rejected("'try': nothing can be raised at run time"),
+    ast.ClassDef: _rejected("class definitions; define a frozen dataclass at module level"),
+    ast.Import: _rejected("'import'; import at module level"),
+    ast.ImportFrom: _rejected("'import'; import at module level"),
+    ast.Global: _rejected("'global': module variables are constants in tile code"),
+    ast.Nonlocal: _rejected("'nonlocal'; return the value instead"),
+    ast.Delete: _rejected("'del'"),
+    ast.Match: _rejected("'match'; write if and elif"),
+    ast.AsyncFunctionDef: _rejected("async functions"),
+    ast.AsyncFor: _rejected("'async for'"),
+    ast.AsyncWith: _rejected("'async with'"),
+}

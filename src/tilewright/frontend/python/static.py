@@ -1,0 +1,276 @@
+"""``static_eval`` and its relatives, context managers, and loops that are unrolled (fact sheet 1.17)."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.paths import Context
+from tilewright.frontend.python.proxies import as_host_value, from_host_value
+from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured
+from tilewright.frontend.python.source import source_of
+from tilewright.frontend.python.values import Tile
+from tilewright.ir.errors import (
+    StaticException,
+    TileError,
+    TileStaticAssertionError,
+    TileStaticEvalError,
+    TileSyntaxError,
+    TileTypeError,
+)
+from tilewright.language.static import ensure_constant, static_assert, static_eval, static_exception, static_iter
+
+if TYPE_CHECKING:
+    from tilewright.frontend.python.tracer import Tracer
+
+MAX_ITEMS = 1000
+
+# Functions that are recognised by the way they are written, because their arguments are not evaluated as tile code.
+SYNTACTIC: dict[Any, str] = {
+    static_eval: "ct.static_eval",
+    static_assert: "ct.static_assert",
+    static_iter: "ct.static_iter",
+    static_exception: "ct.static_exception",
+}
+
+
+def syntactic_callee(t: Tracer, node: ast.expr) -> Any:
+    """Which of ``SYNTACTIC`` the call ``node`` names, as a module-level name or an attribute of a module; else None."""
+    if not isinstance(node, ast.Call):
+        return None
+    callee = node.func
+    if isinstance(callee, ast.Name):
+        if callee.id in t.scope.names:
+            return None
+        found, value = t.scope.find(callee.id)
+    elif isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
+        found, module = t.scope.find(callee.value.id)
+        value = getattr(module, callee.attr, None) if isinstance(module, types.ModuleType) else None
+    else:
+        return None
+    return value if found and isinstance(value, types.FunctionType) and value in SYNTACTIC else None
+
+
+def evaluate_call(t: Tracer, node: ast.Call, callee: Any) -> Any:
+    """A call of ``static_eval`` or ``static_assert``."""
+    if callee is static_eval:
+        return from_host_value(t, host_eval(t, _argument(t, node, callee, "expr")))
+    if callee is static_assert:
+        return _assert(t, node)
+    where = "the iterable of a for loop or of tuple(...)" if callee is static_iter else "raise ct.static_exception(...)"
+    t.fail(TileSyntaxError, f"{SYNTACTIC[callee]} is only possible as {where}")
+
+
+def _argument(t: Tracer, node: ast.Call, callee: Any, name: str, position: int = 0) -> ast.expr:
+    found = next((k.value for k in node.keywords if k.arg == name), None)
+    if found is None and position < len(node.args):
+        found = node.args[position]
+    if found is None or isinstance(found, ast.Starred):
+        t.fail(TileTypeError, f"{SYNTACTIC[callee]}() needs its argument {name!r}")
+    return found
+
+
+def _assert(t: Tracer, node: ast.Call) -> None:
+    condition = t.eval(_argument(t, node, static_assert, "condition"))
+    t.locate(node)
+    known = condition.constant if isinstance(condition, Tile) else condition
+    if not isinstance(known, bool):
+        t.fail(TileTypeError, f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time")
+    if known:
+        return
+    message = "static assertion failed"
+    if len(node.args) > 1 or any(k.arg == "message" for k in node.keywords):
+        value = t.eval(_argument(t, node, static_assert, "message", 1))
+        message = message if value is None else str(value)
+    t.locate(node)
+    t.fail(TileStaticAssertionError, message)
+
+
+def host_eval(t: Tracer, node: ast.expr) -> Any:
+    """Evaluate ``node`` as ordinary Python on the variables of tile code."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.NamedExpr):
+            t.fail(TileSyntaxError, "an assignment expression is not possible in ct.static_eval", at=child)
+    names = _visible(t)
+    code = compile(ast.Expression(node), t.frame.source.file, "eval")
+    globals_ = {**t.scope.root().module, **names}
+    where = t.builder.loc
+    try:
+        return eval(code, globals_)
+    except TileError:
+        raise
+    except Exception as e:  # noqa: BLE001 - host code may raise anything; it becomes a located tile error
+        raise StaticException(f"{type(e).__name__}: {e}", where) from e
+
+
+def _visible(t: Tracer) -> dict[str, Any]:
+    """Every variable in sight as host code sees it."""
+    names: dict[str, Any] = {}
+    scope: Scope | None = t.scope
+    chain: list[Scope] = []
+    while scope is not None:
+        chain.append(scope)
+        scope = scope.parent
+    for s in reversed(chain):
+        for name, value in (*s.free.items(), *s.names.items()):
+            if name.isidentifier() and not isinstance(value, Unusable):
+                names[name] = as_host_value(t, value)
+    return names
+
+
+# -- unrolled loops
+
+
+def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
+    """The items of ``ct.static_iter(...)``; None when ``node`` is something else."""
+    if syntactic_callee(t, node) is not static_iter:
+        return None
+    assert isinstance(node, ast.Call)
+    where = t.builder.loc
+    iterable = host_eval(t, _argument(t, node, static_iter, "iterable"))
+    items = []
+    try:
+        for item in iterable:
+            items.append(from_host_value(t, item))
+            if len(items) > MAX_ITEMS:
+                raise TileStaticEvalError(f"ct.static_iter would unroll more than {MAX_ITEMS} iterations; loop over range(...)", where)
+    except TypeError as e:
+        raise TileStaticEvalError(f"ct.static_iter: {e}", where) from e
+    return items
+
+
+def unroll(t: Tracer, node: ast.For, items: Sequence[Any]) -> bool:
+    """A ``for`` over ``ct.static_iter``: the body once per item."""
+    t.contexts.append(Context(True, static=True))
+    for item in items:
+        t.assign(node.target, item)
+        t.body(node.body)
+    t.contexts.pop()
+    return True
+
+
+def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple[Any, ...]:
+    """``tuple(e for x in ct.static_iter(...) if c)``."""
+    found: list[Any] = []
+    before = t.scope.names
+    t.scope.names = dict(before)
+    _comprehend(t, node, 0, found)
+    t.scope.names = before
+    return tuple(found)
+
+
+def _comprehend(t: Tracer, node: ast.GeneratorExp, level: int, found: list[Any]) -> None:
+    if level == len(node.generators):
+        found.append(t.eval(node.elt))
+        return
+    generator = node.generators[level]
+    items = static_items(t, generator.iter)
+    if items is None:
+        t.fail(TileSyntaxError, "a comprehension must iterate over ct.static_iter(...)", at=generator.iter)
+    for item in items:
+        t.assign(generator.target, item)
+        conditions = [t.condition(c) for c in generator.ifs]
+        if not all(isinstance(c, bool) for c in conditions):
+            t.fail(TileTypeError, "the condition of a comprehension must be a constant", at=generator.ifs[0])
+        if all(conditions):
+            _comprehend(t, node, level + 1, found)
+
+
+# -- raise and with
+
+
+def raise_statement(t: Tracer, node: ast.Raise) -> bool:
+    if node.cause is not None:
+        t.fail(TileSyntaxError, "tile code has no 'raise ... from'")
+    if node.exc is None or syntactic_callee(t, node.exc) is not static_exception:
+        t.fail(TileSyntaxError, "tile code can only raise ct.static_exception(...), at compile time; use ct.assert_ at run time")
+    assert isinstance(node.exc, ast.Call)
+    exception = host_eval(t, _argument(t, node.exc, static_exception, "exc"))
+    t.locate(node)
+    raise StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
+
+
+def with_statement(t: Tracer, node: ast.With) -> bool:
+    """``with`` over functions marked ``@contextlib.contextmanager``: their body is traced around the block."""
+    return _with(t, node, 0)
+
+
+def _with(t: Tracer, node: ast.With, i: int) -> bool:
+    if i == len(node.items):
+        return t.body(node.body)
+    item = node.items[i]
+    call = item.context_expr
+    if not isinstance(call, ast.Call):
+        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
+    function = t.eval(call.func)
+    generator = _generator_of(function)
+    if generator is None:
+        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
+    arguments = tuple(t.elements(call.args))
+    keywords = {k.arg: t.eval(k.value) for k in call.keywords if k.arg is not None}
+    t.locate(call)
+    source = source_of(generator.__code__)
+    assert isinstance(source.node, ast.FunctionDef)
+    before, value, after = _split(t, source.node)
+    scope = Scope({}, None, captured(generator), generator.__globals__)
+    scope.names = t.bind_arguments(
+        source, generator.__defaults__ or (), generator.__kwdefaults__ or {}, arguments, keywords
+    )
+    frame = Frame(source, scope, t.builder.loc, t.frame.depth + 1)
+    t.frames.append(frame)
+    t.body(before)
+    yielded = None if value is None else t.eval(value)
+    t.frames.pop()
+    if item.optional_vars is not None:
+        t.assign(item.optional_vars, yielded)
+    falls = _with(t, node, i + 1)
+    if falls:
+        t.frames.append(frame)
+        t.body(after)
+        t.frames.pop()
+    return falls
+
+
+def _generator_of(function: Any) -> types.FunctionType | None:
+    """The generator function behind ``@contextlib.contextmanager``."""
+    wrapped = getattr(function, "__wrapped__", None)
+    made = getattr(function, "__code__", None)
+    helper = contextlib.contextmanager(lambda: iter(())).__code__  # type: ignore[attr-defined]
+    if isinstance(wrapped, types.FunctionType) and inspect.isgeneratorfunction(wrapped) and made is helper:
+        return wrapped
+    return None
+
+
+def _split(t: Tracer, node: ast.FunctionDef) -> tuple[list[ast.stmt], ast.expr | None, list[ast.stmt]]:
+    """The statements before the only ``yield``, what it yields, and those after it."""
+    yields = [n for n in ast.walk(node) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+    returns = any(isinstance(n, ast.Return) for n in ast.walk(node))
+    tries = any(isinstance(n, ast.Try) for n in ast.walk(node))
+    position = next(
+        (i for i, s in enumerate(node.body) if isinstance(s, ast.Expr) and isinstance(s.value, ast.Yield)), None
+    )
+    if len(yields) != 1 or position is None or returns or tries:
+        t.fail(
+            TileSyntaxError,
+            f"the context manager {node.name}() must have exactly one yield, as a statement at the top level of its body, "
+            "and no return or try",
+        )
+    statement = node.body[position]
+    assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield)
+    return node.body[:position], statement.value.value, node.body[position + 1 :]
+
+
+def constant_or_fail(t: Tracer, value: Any) -> Any:
+    """``ct.ensure_constant(value)``."""
+    known = value.constant if isinstance(value, Tile) else value
+    if known is None and isinstance(value, Tile):
+        t.fail(TileStaticAssertionError, f"this value is {describe(value)} known only at run time, not a constant")
+    return value
+
+
+BUILDERS: dict[Any, Callable[..., Any]] = {ensure_constant: constant_or_fail}

@@ -1,0 +1,229 @@
+"""Walks the syntax tree of a kernel and emits Tile IR."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilewright.frontend.python import calls, objects
+from tilewright.frontend.python import statements as statement_table
+from tilewright.frontend.python.builtins import Range
+from tilewright.frontend.python.constants import COMPARE, FoldError, fold
+from tilewright.frontend.python.expressions import EXPRESSIONS, is_number, is_plain
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
+from tilewright.frontend.python.ops.table import OPERATORS
+from tilewright.frontend.python.paths import Context
+from tilewright.frontend.python.scope import Frame, Scope
+from tilewright.frontend.python.source import Source
+from tilewright.frontend.python.values import Tile
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import int32, int64
+from tilewright.ir.errors import TileError, TileSyntaxError, TileTypeError, TileValueError
+
+
+class Tracer:
+    """The state of tracing one kernel. Implements ``context.Context`` for the op builders."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.frames: list[Frame] = []
+        self.contexts: list[Context] = []
+        self.call_node: ast.Call | None = None
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def scope(self) -> Scope:
+        return self.frames[-1].scope
+
+    # -- positions and errors
+
+    def locate(self, node: ast.AST) -> None:
+        """Ops and errors from now on belong to ``node``."""
+        self.builder.loc = self.frame.source.loc(node, self.frame.caller)
+
+    def fail(
+        self, error: type[TileError], message: str, *, argument: str | None = None, at: ast.AST | None = None
+    ) -> NoReturn:
+        """Raise ``error`` here, at ``at``, or at the expression given for the parameter ``argument`` of a call."""
+        if argument is not None and self.call_node is not None:
+            at = next((k.value for k in self.call_node.keywords if k.arg == argument), at)
+        if at is not None:
+            self.locate(at)
+        raise error(message, self.builder.loc)
+
+    # -- statements and expressions
+
+    def body(self, statements: Sequence[ast.stmt]) -> bool:
+        """Trace ``statements``; False when control never reaches their end."""
+        for statement in statements:
+            self.locate(statement)
+            handler = statement_table.STATEMENTS.get(type(statement))
+            if handler is None:
+                self.fail(TileSyntaxError, f"tile code has no {type(statement).__name__} statement")
+            if not handler(self, statement):
+                return False
+        return True
+
+    def eval(self, node: ast.expr) -> Any:
+        """The compile-time value of an expression."""
+        self.locate(node)
+        handler = EXPRESSIONS.get(type(node))
+        if handler is None:
+            self.fail(TileSyntaxError, f"tile code has no {type(node).__name__} expression")
+        return handler(self, node)
+
+    def elements(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The values of a display or an argument list, with ``*tuple`` expanded."""
+        found: list[Any] = []
+        for node in nodes:
+            if not isinstance(node, ast.Starred):
+                found.append(self.eval(node))
+                continue
+            value = self.eval(node.value)
+            if not isinstance(value, tuple):
+                self.fail(TileTypeError, f"only a tuple can follow '*', not {describe(value)}", at=node)
+            found.extend(value)
+        return found
+
+    def mapping(self, value: Any) -> Mapping[str, Any]:
+        """The items of ``**value``."""
+        if not isinstance(value, dict):
+            self.fail(TileTypeError, f"only the dictionary of keyword arguments can follow '**', not {describe(value)}")
+        return value
+
+    def condition(self, node: ast.expr) -> bool | Value:
+        value = self.eval(node)
+        self.locate(node)
+        return self.truth(value)
+
+    def truth(self, value: Any) -> bool | Value:
+        """``value`` as a condition: a bool when it is known, else a bool scalar in the IR."""
+        if isinstance(value, Tile) or is_number(value):
+            return to_condition(self, value)
+        if is_plain(value):
+            return bool(value)
+        return objects.truth(self, value)
+
+    def imported(self, value: Any, name: str) -> Any:
+        """A variable of the module or of an enclosing host function as tile code sees it."""
+        if isinstance(value, np.generic):
+            return strict_constant(self, value)
+        if isinstance(value, (list, set, bytes, bytearray, complex)):
+            kind = type(value).__name__
+            self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; make it a tuple or a number")
+        return value
+
+    # -- operators
+
+    def operator(self, key: str, *values: Any) -> Any:
+        """An operator of which at least one operand is a tile."""
+        for v in values:
+            if not isinstance(v, Tile) and not is_number(v):
+                self.fail(TileTypeError, f"{describe(v)} cannot be combined with a tile here")
+        return OPERATORS[key](self, *values)
+
+    def fold(self, function: Callable[..., Any], symbol: str, *values: Any) -> Any:
+        """An operator on constants."""
+        try:
+            return fold(function, *values)
+        except FoldError as e:
+            shown = f" {symbol} ".join(map(repr, values)) if len(values) > 1 else f"{symbol}{values[0]!r}"
+            self.fail(TileValueError, f"{shown} cannot be computed: {e}")
+
+    def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:
+        key, function, symbol = entry
+        if is_number(x) and is_number(y):
+            return self.fold(function, symbol, x, y)
+        found, result = objects.binary_method(self, key, x, y)
+        if found:
+            return result
+        if isinstance(x, Tile) or isinstance(y, Tile):
+            return self.operator(key, x, y)
+        both = isinstance(x, tuple) and isinstance(y, tuple) or isinstance(x, str) and isinstance(y, str)
+        if key == "add" and both:
+            return x + y
+        if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
+            return x * y
+        self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}")
+
+    def compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            if x is not None and y is not None:
+                self.fail(TileSyntaxError, "'is' compares with None only; use == for values")
+            return (x is y) is isinstance(op, ast.Is)
+        if isinstance(op, (ast.In, ast.NotIn)):
+            return objects.contains(self, x, y, isinstance(op, ast.NotIn))
+        key, function, symbol = COMPARE[type(op)]
+        found, result = objects.binary_method(self, key, x, y)
+        if found:
+            return result
+        if isinstance(x, Tile) or isinstance(y, Tile):
+            if (x is None or y is None or isinstance(x, str) or isinstance(y, str)) and key in ("eq", "ne"):
+                return key == "ne"
+            return self.operator(key, x, y)
+        if isinstance(x, tuple) and isinstance(y, tuple) and not (is_plain(x) and is_plain(y)):
+            return objects.compare_tuples(self, key, x, y)
+        return objects.compare_constants(self, key, function, symbol, x, y)
+
+    # -- attributes, items, calls
+
+    def attribute(self, value: Any, name: str) -> Any:
+        return objects.attribute(self, value, name)
+
+    def subscript(self, value: Any, index: Any) -> Any:
+        if isinstance(value, Tile):
+            return OPERATORS["getitem"](self, value, index)
+        return objects.subscript(self, value, index)
+
+    def set_item(self, target: ast.Subscript, value: Any) -> None:
+        receiver = self.eval(target.value)
+        index = self.eval(target.slice)
+        self.locate(target)
+        objects.set_item(self, receiver, index, value)
+
+    def call_at(self, node: ast.Call, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A call written in the source; errors about an argument point at its expression."""
+        outer, self.call_node = self.call_node, node
+        try:
+            return calls.call(self, function, arguments, keywords)
+        finally:
+            self.call_node = outer
+
+    def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call any callable of tile code with compile-time values."""
+        return calls.call(self, function, arguments, keywords)
+
+    # -- used by the modules that trace parts of a kernel
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """Bind ``value`` to an assignment target."""
+        statement_table.assign(self, target, value)
+
+    def has_attribute(self, value: Any, name: str) -> bool:
+        return objects.has_attribute(self, value, name)
+
+    def method_result(self, value: Any, *names: str) -> tuple[bool, Any]:
+        """The result of the first of the methods ``names`` that the dataclass of ``value`` defines."""
+        found, method = objects.find_method(value, *names)
+        return found, self.call(method, (value,), {}) if found else None
+
+    def range_bounds(self, bounds: Range) -> tuple[Value, Value, Value]:
+        """The bounds of a range as scalars of one type: int32, or int64 when one of them needs it."""
+        parts = (bounds.start, bounds.stop, bounds.step)
+        wide = any(
+            p.dtype.bitwidth == 64 if isinstance(p, Tile) else not -(1 << 31) <= p < 1 << 31 for p in parts
+        )
+        dtype = int64 if wide else int32
+        lower, upper, step = (to_tile(self, p, dtype).value for p in parts)
+        return lower, upper, step
+
+    def bind_arguments(self, source: Source, *rest: Any) -> dict[str, Any]:
+        return calls.bind_arguments(self, source, *rest)
