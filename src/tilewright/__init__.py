@@ -1,0 +1,22 @@
+"""Tile kernels in Python: ``import tilewright as ct``.
+
+A kernel is a function of tiles, compiled for the processor at hand and run once per block of a grid::
+
+    @ct.kernel
+    def add(a, b, out, TILE: ct.Constant[int]):
+        i = ct.bid(0)
+        ct.store(out, (i,), ct.load(a, (i,), (TILE,)) + ct.load(b, (i,), (TILE,)))
+
+    ct.launch(None, (ct.cdiv(n, 1024),), add, (a, b, out, 1024))
+"""
+
+from tilewright import language
+from tilewright.language import *  # noqa: F403
+from tilewright.runtime.backend_choice import use_backend
+from tilewright.runtime.kernel import kernel
+from tilewright.runtime.launch import launch
+from tilewright.runtime.timeout import compiler_timeout
+from tilewright.version import __version__
+
+__all__ = ["__version__", "compiler_timeout", "kernel", "launch", "use_backend"]
+__all__ += language.__all__

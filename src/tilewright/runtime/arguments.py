@@ -1,0 +1,372 @@
+"""Kernel arguments: how each becomes part of a specialisation and numbers for the machine code.
+
+``describe`` runs at every launch and only collects (see ``arrays``); ``explain`` runs for what was not met before.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, TupleSpec
+from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
+from tilewright.language.annotations import ArrayAnnotation
+from tilewright.language.dtypes import to_dtype
+from tilewright.runtime.arrays import LAYOUTS, Describe, Flat, Part, array_describer
+from tilewright.runtime.layout import Layout, Place, array_spec
+from tilewright.runtime.rules import Rule
+
+MAX_TUPLE_DEPTH = 64
+HOLE = object()  # stands for a number that each launch supplies
+
+
+@dataclass(frozen=True)
+class Region:
+    """An array among the arguments.
+
+    Its address is ``numbers[number]`` of the launch or, for an array of a list, entry ``entry`` of that number.
+    """
+
+    name: str
+    layout: Layout
+    number: int
+    entry: int | None = None
+
+    def address(self, numbers: list[Any]) -> int:
+        found = numbers[self.number]
+        return int(found if self.entry is None else found[self.entry])
+
+
+@dataclass(frozen=True)
+class Table:
+    """The memory form of a list argument: rows of int64 whose first column, the addresses, each launch fills in."""
+
+    name: str
+    number: int
+    rows: np.ndarray[Any, Any]
+
+
+@dataclass
+class Explained:
+    """Arguments in the form that compilation needs, and the recipe for the values of a launch.
+
+    ``values`` holds, for every function parameter, its value or HOLE; the n-th HOLE gets ``numbers[n]`` of the launch.
+    """
+
+    values: list[Any]
+    regions: list[Region]
+    tables: list[Table]
+    holes: int = 0
+
+    def hole(self) -> int:
+        """Add a HOLE; returns the index of its number."""
+        self.values.append(HOLE)
+        self.holes += 1
+        return self.holes - 1
+
+
+
+_PLAIN, _PLAIN_ARRAY = Rule(), ArrayAnnotation()
+_INT32_MIN, _INT32_MAX, _INT64_MIN, _INT64_MAX = int32.min, int32.max, int64.min, int64.max
+_BOOL, _INT, _FLOAT = ("number", bool_), ("number", int32), ("number", float32)
+_INT64, _HUGE = ("wide int", int64), ("wide int", None)
+
+# -- describing
+
+
+def describe(rule: Rule, argument: Any, flat: Flat) -> Part:
+    """The part of the launch key for ``argument``; its run-time numbers go to ``flat``. ``explain`` finds faults."""
+    if rule.constant:
+        return "constant", _constant_facts(argument)
+    kind = type(argument)
+    known = _DESCRIBERS.get(kind)
+    if known is not None:
+        return known(argument, flat)
+    if kind is tuple:
+        parts = [describe(rule.item(i), entry, flat) for i, entry in enumerate(argument)]
+        return "tuple", *parts
+    if kind is list:
+        return _describe_list(argument, flat)
+    return _classify(argument)(argument, flat)
+
+
+def _describe_list(arrays: list[Any], flat: Flat) -> Part:
+    addresses = Flat()
+    parts = [describe(_PLAIN, entry, addresses) for entry in arrays]
+    flat.numbers.append(addresses.numbers)
+    flat.owners.extend(addresses.owners)
+    return "list", *parts
+
+
+def _describe_bool(value: Any, flat: Flat) -> Part:
+    flat.numbers.append(bool(value))
+    return _BOOL
+
+
+def _describe_int(value: int, flat: Flat) -> Part:
+    flat.numbers.append(value)
+    if _INT32_MIN <= value <= _INT32_MAX:
+        return _INT
+    return _INT64 if _INT64_MIN <= value <= _INT64_MAX else _HUGE
+
+
+def _describe_float(value: float, flat: Flat) -> Part:
+    flat.numbers.append(value)
+    return _FLOAT
+
+
+def _describe_numpy_scalar(value: np.generic, flat: Flat) -> Part:
+    flat.numbers.append(value.item())
+    return "typed", value.dtype
+
+
+def _describe_dtype(value: Any, flat: Flat) -> Part:
+    return "constant", _constant_facts(value)
+
+
+def _describe_unsupported(value: Any, flat: Flat) -> Part:
+    return "unsupported", _advice(value)
+
+
+def _classify(argument: Any) -> Describe:
+    """How to describe arguments of the type of ``argument``; found once per type."""
+    describer: Describe = _describe_unsupported
+    if isinstance(argument, enum.Enum):
+        pass
+    elif isinstance(argument, DType) or to_dtype(argument) is not None:
+        describer = _describe_dtype
+    elif isinstance(argument, bool):
+        describer = _describe_bool
+    elif isinstance(argument, int):
+        describer = _describe_int
+    elif isinstance(argument, float):  # np.float64 is one
+        describer = _describe_float
+    elif isinstance(argument, np.generic):
+        describer = _describe_numpy_scalar
+    else:
+        describer = array_describer(argument) or _describe_unsupported
+    if describer is not _describe_unsupported and not isinstance(argument, type):
+        _DESCRIBERS[type(argument)] = describer
+    return describer
+
+
+_DESCRIBERS: dict[type, Describe] = {bool: _describe_bool, int: _describe_int, float: _describe_float}
+
+
+def _advice(value: Any) -> str:
+    """What to write instead of an argument that kernels cannot take."""
+    if value is None:
+        return (
+            "None: tile code cannot test for it at run time. Leave the parameter out of the kernel, or pass a flag "
+            "annotated ct.Constant[bool] and an array that is not used"
+        )
+    if isinstance(value, str):
+        return (
+            "a string: kernels take arrays and numbers. To choose between variants, pass a number or bool annotated "
+            "ct.Constant, or define the kernel in a function that takes the string"
+        )
+    if isinstance(value, enum.Enum):
+        return f"the enum member {value}; pass its value, {value!r}.value, annotated ct.Constant"
+    if isinstance(value, np.ma.MaskedArray):
+        return "a masked array, whose mask would be ignored; pass x.filled(...) or x.data"
+    if isinstance(value, complex):
+        return "a complex number; pass its real and imaginary parts"
+    if isinstance(value, tuple):
+        return f"a {type(value).__name__}; pass a plain tuple"
+    if isinstance(value, dict):
+        return "a dict; pass a tuple of its values"
+    if getattr(value, "is_tile_kernel", False) or isinstance(value, types.FunctionType):
+        return "a function; refer to it in the body of the kernel instead of passing it"
+    return (
+        f"of type {type(value).__name__}; pass an array (NumPy, torch, anything with __array_interface__ or DLPack), a "
+        "number, a tuple or a list of arrays"
+    )
+
+
+# -- explaining
+
+
+def explain(rule: Rule, place: Place, part: Part, into: Explained) -> ArgumentSpec:
+    """What the kernel is specialised on for the argument that ``part`` describes.
+
+    TypeError, ValueError or OverflowError, naming the argument, when a kernel cannot take it.
+    """
+    kind, *facts = part
+    if kind not in LAYOUTS:
+        return _EXPLAINERS[kind](rule, place, into, *facts)
+    if rule.scalar is not None or rule.items is not None or rule.element is not None:
+        raise TypeError(f"{place} is an array, but {_wanted(rule)}")
+    layout = LAYOUTS[kind](place, *facts)
+    spec = array_spec(place, layout, rule.array or _PLAIN_ARRAY)
+    number = into.hole()
+    _add_extents(into, spec, layout)
+    into.regions.append(Region(place.argument, layout, number))
+    return spec
+
+
+def _add_extents(into: Explained, spec: ArraySpec, layout: Layout) -> None:
+    into.values += [n for n, known in zip(layout.shape, spec.shape) if known is None]
+    into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
+
+
+def _wanted(rule: Rule) -> str:
+    """What the annotation of a parameter asks for."""
+    if rule.array is not None:
+        return "its parameter is annotated as an array"
+    if rule.scalar is not None:
+        return f"its parameter is annotated as an {rule.scalar} number"
+    if rule.element is not None:
+        return "its parameter is annotated as a list of arrays"
+    return "its parameter is annotated as a tuple"
+
+
+def _number(rule: Rule, place: Place, into: Explained, dtype: DType) -> ArgumentSpec:
+    if rule.array is not None or rule.element is not None or rule.items is not None:
+        raise TypeError(f"{place} is a number, but {_wanted(rule)}")
+    if rule.scalar is not None and dtype is not int32:
+        raise TypeError(f"{place} is a {dtype} number, but {_wanted(rule)}")
+    into.hole()
+    return ScalarSpec(rule.scalar or dtype)
+
+
+def _wide_int(rule: Rule, place: Place, into: Explained, fits: DType | None) -> ArgumentSpec:
+    if rule.scalar is None or rule.scalar is not fits:
+        advice = "; annotate the parameter with ct.ScalarInt64" if rule.scalar is None and fits is not None else ""
+        raise OverflowError(f"{place} is an integer that does not fit in {rule.scalar or int32}{advice}")
+    return _number(rule, place, into, int32)
+
+
+def _typed(rule: Rule, place: Place, into: Explained, dtype: np.dtype[Any]) -> ArgumentSpec:
+    known = to_dtype(dtype)
+    if known is None:
+        raise TypeError(f"{place} is a NumPy {dtype} scalar, which tile code does not have")
+    if rule.scalar is not None and known.is_integer and known.max <= rule.scalar.max:
+        known = int32  # it fits, so that it counts as any integer does
+    return _number(rule, place, into, known)
+
+
+def _tuple(rule: Rule, place: Place, into: Explained, *parts: Part) -> ArgumentSpec:
+    if rule.array is not None or rule.scalar is not None or rule.element is not None:
+        raise TypeError(f"{place} is a tuple, but {_wanted(rule)}")
+    if rule.items is not None and not rule.repeated and len(rule.items) != len(parts):
+        raise TypeError(f"{place} has {len(parts)} entries, but its annotation has {len(rule.items)}")
+    if place.argument.count("[") >= MAX_TUPLE_DEPTH:
+        raise TypeError(f"{place.kernel}() got tuples nested more than {MAX_TUPLE_DEPTH} deep")
+    return TupleSpec(tuple(explain(rule.item(i), place.item(i), part, into) for i, part in enumerate(parts)))
+
+
+def _list(rule: Rule, place: Place, into: Explained, *parts: Part) -> ArgumentSpec:
+    if rule.array is not None or rule.scalar is not None or rule.items is not None:
+        raise TypeError(f"{place} is a list, but {_wanted(rule)}")
+    if not parts:
+        raise TypeError(f"{place} is an empty list; a list argument needs at least one array")
+    for i, (kind, *_) in enumerate(parts):
+        if kind not in LAYOUTS:
+            raise TypeError(
+                f"{place.item(i)} is not an array; a list argument holds arrays. Pass numbers as a tuple or an array"
+            )
+    layouts = [LAYOUTS[kind](place.item(i), *facts) for i, (kind, *facts) in enumerate(parts)]
+    annotation = rule.element or _PLAIN_ARRAY
+    element = _common(place, [array_spec(place.item(i), a, annotation) for i, a in enumerate(layouts)])
+    number = into.hole()
+    into.values.append(len(parts))
+    rows = np.array([[0, *a.shape, *a.strides] for a in layouts], np.int64)
+    into.tables.append(Table(place.argument, number, rows))
+    into.regions += [Region(place.item(i).argument, a, number, i) for i, a in enumerate(layouts)]
+    return ListSpec(element)
+
+
+def _common(place: Place, specs: list[ArraySpec]) -> ArraySpec:
+    """The descriptor that holds for every array of a list."""
+    first = specs[0]
+    for i, spec in enumerate(specs):
+        if (spec.dtype, spec.ndim) != (first.dtype, first.ndim):
+            raise TypeError(
+                f"{place.item(i)} is a {spec.dtype} array of rank {spec.ndim}, but {place.item(0)} a {first.dtype} "
+                f"array of rank {first.ndim}; the arrays of a list have one dtype and one rank"
+            )
+        for what, axes, mine, others in (
+            ("extent", first.constant_shape, spec.shape, first.shape),
+            ("stride", first.constant_strides, spec.strides, first.strides),
+        ):
+            for axis in axes:
+                if mine[axis] != others[axis]:
+                    raise ValueError(
+                        f"{place.item(i)} has the {what} {mine[axis]} along axis {axis}, which is static, but "
+                        f"{place.item(0)} has {others[axis]}"
+                    )
+
+    def agreed(extents: list[tuple[int | None, ...]]) -> tuple[int | None, ...]:
+        return tuple(column[0] if len(set(column)) == 1 else None for column in zip(*extents))
+
+    def divisors(found: list[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(min(column) for column in zip(*found))
+
+    return replace(
+        first,
+        shape=agreed([s.shape for s in specs]),
+        strides=agreed([s.strides for s in specs]),
+        base_divisible=min(s.base_divisible for s in specs),
+        shape_divisible=divisors([s.shape_divisible for s in specs]),
+        strides_divisible=divisors([s.strides_divisible for s in specs]),
+    )
+
+
+def _unsupported(rule: Rule, place: Place, into: Explained, advice: str) -> ArgumentSpec:
+    raise TypeError(f"{place} is {advice}")
+
+
+# -- constants
+
+
+def _constant_facts(value: Any) -> Any:
+    """``value`` in a form that is hashable and keeps apart what compares equal: 1, 1.0 and True, 0.0 and -0.0."""
+    kind = type(value)
+    if kind is int or kind is bool:
+        return kind, value
+    if kind is tuple:
+        return kind, tuple(map(_constant_facts, value))
+    if isinstance(value, enum.Enum):
+        return None, _advice(value)
+    if isinstance(value, float):
+        return float, float(value).hex()
+    if isinstance(value, int):
+        return int, int(value)
+    if isinstance(value, np.generic):
+        plain = value.item()
+        return _constant_facts(plain) if isinstance(plain, (bool, int, float)) else (None, _advice(plain))
+    dtype = to_dtype(value)
+    if dtype is not None:
+        return DType, dtype
+    if array_describer(value) is not None:
+        return None, "an array, but its parameter is annotated ct.Constant"
+    return None, _advice(value)
+
+
+def _constant(rule: Rule, place: Place, into: Explained, facts: Any) -> ArgumentSpec:
+    kind, value = facts
+    if kind is None:
+        raise TypeError(f"{place} is {value}")
+    if kind is tuple:
+        return TupleSpec(tuple(_constant(rule, place.item(i), into, entry) for i, entry in enumerate(value)))
+    if kind is float:
+        value = float.fromhex(value)
+    elif kind is int and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(f"{place} is {value}, which does not fit in 64 bits")
+    return ConstantSpec.of(value)
+
+
+_EXPLAINERS: dict[str, Callable[..., ArgumentSpec]] = {
+    "constant": _constant,
+    "tuple": _tuple,
+    "list": _list,
+    "number": _number,
+    "typed": _typed,
+    "wide int": _wide_int,
+    "unsupported": _unsupported,
+}

@@ -1,0 +1,154 @@
+"""Which objects are arrays, and how each kind says what it is.
+
+Describing an array happens at every launch, so it only collects: the address goes to the numbers of the launch, and
+everything else into a *part* of the key under which launches are remembered. A part is ``(kind, *facts)``;
+``LAYOUTS[kind](place, *facts)`` checks the facts and returns the layout, for keys not met before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.runtime import dlpack
+from tilewright.runtime.layout import Layout, Place, contiguous_strides, layout
+
+Part = tuple[Any, ...]
+
+
+class Flat:
+    """What one launch collects besides its key: run-time numbers, in order, and objects that own borrowed memory."""
+
+    __slots__ = ("numbers", "owners")
+
+    def __init__(self) -> None:
+        self.numbers: list[Any] = []
+        self.owners: list[Any] = []
+
+
+Describe = Callable[[Any, Flat], Part]
+
+
+def array_describer(array: Any) -> Describe | None:
+    """How to describe arguments of the type of ``array``; None when it is no array."""
+    if isinstance(array, np.ndarray):
+        return None if isinstance(array, np.ma.MaskedArray) else describe_numpy
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _describe_torch
+    if isinstance(array, (type, np.generic)):
+        return None
+    for attribute, describe in (
+        ("__cuda_array_interface__", _describe_cuda_interface),
+        ("__array_interface__", _describe_interface),
+        ("__dlpack__", _describe_dlpack),
+    ):
+        if hasattr(array, attribute):
+            return describe
+    return None
+
+
+def describe_numpy(array: np.ndarray[Any, Any], flat: Flat) -> Part:
+    address, read_only = array.__array_interface__["data"]
+    flat.numbers.append(address)
+    return "numpy", array.dtype, array.shape, array.strides, address & 15, read_only
+
+
+def _numpy(
+    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, read_only: bool
+) -> Layout:
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only)
+
+
+def _describe_torch(tensor: Any, flat: Flat) -> Part:
+    if tensor.layout is not sys.modules["torch"].strided or tensor.is_neg():
+        return "odd tensor", tensor.layout
+    address = tensor.data_ptr()
+    flat.numbers.append(address)
+    return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device.type
+
+
+def _torch(
+    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: str
+) -> Layout:
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, device=device)
+
+
+def _odd_tensor(place: Place, kind: Any) -> Layout:
+    if str(kind) == "torch.strided":
+        raise TypeError(f"{place} is a view that negates its elements; pass x.resolve_neg()")
+    raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
+
+
+def _describe_interface(array: Any, flat: Flat) -> Part:
+    return _interface_part(array.__array_interface__, "cpu", flat)
+
+
+def _describe_cuda_interface(array: Any, flat: Flat) -> Part:
+    return _interface_part(array.__cuda_array_interface__, "cuda", flat)
+
+
+def _interface_part(interface: dict[str, Any], device: str, flat: Flat) -> Part:
+    data = interface.get("data")
+    if not isinstance(data, tuple) or interface.get("mask") is not None:
+        return ("odd interface",)
+    address, read_only = data
+    flat.numbers.append(address)
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    strides = None if strides is None else tuple(strides)
+    return "interface", interface["typestr"], shape, strides, address & 15, bool(read_only), device
+
+
+def _interface(
+    place: Place,
+    typestr: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    misalignment: int,
+    read_only: bool,
+    device: str,
+) -> Layout:
+    # The protocol has no bfloat16, so libraries send it as two bytes of no particular type.
+    dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
+    if strides is None:
+        strides = contiguous_strides(shape, dtype.itemsize)
+    return layout(
+        place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only, device=device
+    )
+
+
+def _odd_interface(place: Place) -> Layout:
+    raise TypeError(f"{place} exposes an array interface with a mask or without an address; pass np.asarray(x)")
+
+
+def _describe_dlpack(array: Any, flat: Flat) -> Part:
+    found = dlpack.read(array)
+    flat.owners.append(found.capsule)
+    flat.numbers.append(found.address)
+    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, found.writable, found.device
+
+
+def _dlpack(
+    place: Place,
+    dtype: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    misalignment: int,
+    writable: bool,
+    device: str,
+) -> Layout:
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, writable=writable, device=device)
+
+
+LAYOUTS: dict[str, Callable[..., Layout]] = {
+    "numpy": _numpy,
+    "torch": _torch,
+    "odd tensor": _odd_tensor,
+    "interface": _interface,
+    "odd interface": _odd_interface,
+    "dlpack": _dlpack,
+}

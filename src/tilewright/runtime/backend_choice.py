@@ -1,0 +1,74 @@
+"""Which engine runs a launch: asked for in the launch, in the context, in the environment; else the arrays decide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tilewright.backends.base import Backend, backend_names, get_backend
+from tilewright.runtime.arguments import Region
+from tilewright.runtime.layout import Place
+
+# The engine for arrays of each type of device.
+_ENGINES = {"cpu": "cpu"}
+_current: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Within this context, in this thread, kernels run on the engine ``name``. ValueError for an unknown one."""
+    if name not in backend_names():
+        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(backend_names())}")
+    token = _current.set(name)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def requested(explicit: str | None = None) -> str | None:
+    """The name of the engine that was asked for; None leaves the choice to the arrays."""
+    return explicit or _current.get() or os.environ.get("TILEWRIGHT_BACKEND") or None
+
+
+def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
+    """The engine for a launch on the arrays ``regions``, ``name`` being what ``requested`` said.
+
+    ValueError when the arrays are in the memory of different devices, or of one that the engine cannot use;
+    RuntimeError when the engine does not work here.
+    """
+    device = regions[0].layout.device if regions else None
+    for region in regions:
+        if region.layout.device != device:
+            raise ValueError(
+                f"the arguments of {kernel}() are on different devices: '{regions[0].name}' on {device}, "
+                f"'{region.name}' on {region.layout.device}"
+            )
+    if name is None:
+        name = _ENGINES.get(device or "cpu")
+        if name is None:
+            raise ValueError(
+                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no engine here can "
+                "use; copy it to host memory"
+            )
+    backend = usable(name)
+    if device not in (None, backend.device):
+        raise ValueError(
+            f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that the engine {name!r} cannot "
+            f"use: it runs on {backend.device} arrays"
+        )
+    return backend
+
+
+def usable(name: str) -> Backend:
+    """The engine ``name``; RuntimeError when it does not work here."""
+    try:
+        backend = get_backend(name)
+    except ImportError as e:
+        raise RuntimeError(f"the engine {name!r} cannot be loaded: {e}; try pip install {e.name}") from e
+    reason = backend.unavailable()
+    if reason is not None:
+        raise RuntimeError(f"the engine {name!r} cannot be used here: {reason}")
+    return backend

@@ -1,0 +1,95 @@
+"""Reading DLPack capsules: any dtype, without a copy, without consuming the capsule."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.runtime.layout import contiguous_strides
+
+# (type code of the DLPack header, bits) -> NumPy dtype.
+_DTYPES: dict[tuple[int, int], Any] = {
+    **{(0, bits): np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{(1, bits): np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{(2, bits): np.dtype(f"f{bits // 8}") for bits in (16, 32, 64)},
+    (4, 16): np.dtype(ml_dtypes.bfloat16),
+    (6, 8): np.dtype(np.bool_),
+    (10, 8): np.dtype(ml_dtypes.float8_e4m3fn),
+    (12, 8): np.dtype(ml_dtypes.float8_e5m2),
+    (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+# Device type of the DLPack header -> the device whose memory it is, host memory that a GPU can reach being the host's.
+_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "rocm", 11: "cpu", 13: "cuda"}
+_READ_ONLY = 1
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_is_valid.restype = ctypes.c_int
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_pointer.restype = ctypes.c_void_p
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a capsule describes; the memory is valid while ``capsule`` lives. ``strides`` count elements."""
+
+    capsule: Any
+    address: int
+    dtype: Any  # a NumPy dtype, or text for one that NumPy lacks
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    writable: bool
+    device: str
+
+
+def read(array: Any) -> Imported:
+    """The memory of ``array``. BufferError when it refuses to be exported."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 1))
+    except TypeError:  # it was written before DLPack had versions
+        capsule = array.__dlpack__()
+    if _is_valid(capsule, b"dltensor_versioned"):
+        versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        tensor, writable = versioned.tensor, not versioned.flags & _READ_ONLY
+    else:
+        tensor, writable = _Tensor.from_address(_pointer(capsule, b"dltensor")), True
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
+    dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if dtype is None:
+        dtype = f"<DLPack type {tensor.code} of {tensor.bits} bits, {tensor.lanes} lanes>"
+    address = (tensor.data or 0) + tensor.byte_offset
+    device = _DEVICES.get(tensor.device_type, f"DLPack device type {tensor.device_type}")
+    return Imported(capsule, address, dtype, shape, strides, writable, device)

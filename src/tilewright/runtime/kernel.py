@@ -1,0 +1,81 @@
+"""The ``kernel`` decorator."""
+
+from __future__ import annotations
+import __future__
+
+import functools
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.frontend.python.compile import parameter_names, trace
+from tilewright.frontend.python.source import source_of
+from tilewright.frontend.signature import Signature
+from tilewright.ir.core import Function
+from tilewright.runtime.hints import checked_hints
+from tilewright.runtime.layout import Place
+from tilewright.runtime.rules import Rule, resolve, rule_of
+from tilewright.runtime.specialize import Launchable
+
+
+class kernel(Launchable):
+    """Marks a function as a tile kernel, which ``launch`` runs once per block of a grid.
+
+    Bare (``@kernel``) or with hints (``@kernel(num_ctas=2)``), each a value or a ``ByTarget``: ``num_ctas``
+    (a power of two up to 16), ``occupancy`` (1 to 32), ``opt_level`` (0 to 3), ``num_worker_warps`` (a power of two up
+    to 32). ValueError for values outside, TypeError for anything but a Python function and for direct calls.
+    Source: guide 2.4.1, 2.4.11.
+    """
+
+    def __new__(cls, function: Any = None, /, **hints: Any) -> Any:
+        if function is None:
+            checked_hints(hints)
+            return functools.partial(cls, **hints)
+        return super().__new__(cls)
+
+    def __init__(self, function: types.FunctionType, /, **hints: Any) -> None:
+        super().__init__()
+        if not isinstance(function, types.FunctionType):
+            raise TypeError(f"@ct.kernel marks a Python function, not {function!r}")
+        self.hints = checked_hints(hints)
+        self.function = function
+        self.name = function.__name__
+        # With ``from __future__ import annotations`` the names in them may be local to the place of the definition.
+        postponed = function.__code__.co_flags & __future__.annotations.compiler_flag
+        self._annotations = resolve(function, sys._getframe(1).f_locals) if postponed else None
+        functools.update_wrapper(self, function)
+
+    @functools.cached_property
+    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+        """The parameters with the rules of their annotations."""
+        function = self.function
+        names = parameter_names(source_of(function.__code__))
+        annotations = resolve(function, {}) if self._annotations is None else self._annotations
+        places = [Place(self.name, name) for name in names]
+        return [(p, rule_of(annotations.get(p.argument), str(p), function.__globals__)) for p in places]
+
+    def trace(self, signature: Signature) -> Function:
+        return trace(self.function, signature, self.hints, self.name)
+
+    def replace_hints(self, **hints: Any) -> kernel:
+        """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint."""
+        changed = object.__new__(kernel)
+        Launchable.__init__(changed)
+        changed.function, changed.name, changed._annotations = self.function, self.name, self._annotations
+        changed.hints = checked_hints({**self.hints, **hints})
+        functools.update_wrapper(changed, self.function)
+        return changed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        code = self.function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
+        raise TypeError(
+            f"{self.name} is a kernel and cannot be called; launch it: "
+            f"ct.launch(stream, grid, {self.name}, {arguments})"
+        )
+
+    def __repr__(self) -> str:
+        hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
+        return f"<kernel {self.name}{hints}>"

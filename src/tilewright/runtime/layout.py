@@ -1,0 +1,141 @@
+"""The arrangement of an array in memory, and the facts about it that kernels are specialised on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.signature import ArraySpec
+from tilewright.ir.dtypes import DType
+from tilewright.language.annotations import ArrayAnnotation
+from tilewright.language.dtypes import to_dtype
+
+ALIGNMENT = 16  # the divisor of addresses (bytes), extents and strides (elements) that code is specialised on
+
+
+@dataclass(frozen=True)
+class Place:
+    """The argument that an error is about."""
+
+    kernel: str
+    argument: str
+
+    def item(self, index: int) -> Place:
+        return Place(self.kernel, f"{self.argument}[{index}]")
+
+    def __str__(self) -> str:
+        return f"argument '{self.argument}' of {self.kernel}()"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An array apart from its address, of which ``misalignment`` holds the remainder by ``ALIGNMENT``.
+
+    ``strides`` count elements. ``device`` is the type of device whose memory it is: ``"cpu"``, ``"cuda"``, ...
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    misalignment: int
+    writable: bool = True
+    device: str = "cpu"
+
+    def extent(self) -> tuple[int, int]:
+        """The bytes that the array covers, as offsets from its address."""
+        if 0 in self.shape:
+            return 0, 0
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides)]
+        low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
+        return low * self.dtype.bytes, (high + 1) * self.dtype.bytes
+
+
+def layout(
+    place: Place,
+    dtype: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    misalignment: int,
+    *,
+    byte_strides: bool,
+    writable: bool = True,
+    device: str = "cpu",
+) -> Layout:
+    """The layout of the array at ``place``. TypeError or ValueError when kernels cannot use it."""
+    known = to_dtype(dtype)
+    if known is None:
+        raise TypeError(f"{place} has the dtype {dtype}, which tile code does not have{_dtype_advice(dtype)}")
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
+        raise ValueError(f"{place} has the byte order {dtype.byteorder!r}; convert it with x.astype({known.name!r})")
+    if misalignment % known.bytes:
+        raise ValueError(f"{place} does not start at a multiple of its element size ({known.bytes}); copy it first")
+    if byte_strides:
+        for axis, stride in enumerate(strides):
+            if stride % known.bytes:
+                raise ValueError(
+                    f"{place} has a stride of {stride} bytes along axis {axis}, which is no multiple of its element "
+                    f"size, {known.bytes} bytes (a field of a structured array?); copy it first"
+                )
+        strides = tuple(stride // known.bytes for stride in strides)
+    return Layout(known, tuple(shape), strides, misalignment, writable, device)
+
+
+def _dtype_advice(dtype: Any) -> str:
+    kind = getattr(dtype, "kind", "")
+    if kind == "c":
+        return "; pass the real and imaginary parts as two arrays, x.view(float) being one way"
+    if kind == "O":
+        return "; make it an array of numbers"
+    return "; convert it with x.astype(...)"
+
+
+def contiguous_strides(shape: tuple[int, ...], unit: int = 1) -> tuple[int, ...]:
+    """The strides of a row-major array whose elements are ``unit`` apart."""
+    return tuple(unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> ArraySpec:
+    """What a kernel is specialised on for an array of this layout.
+
+    OverflowError when an extent or stride does not fit the index dtype; TypeError when a static axis does not exist.
+    """
+    index = annotation.index_dtype
+    for what, numbers in (("extent", found.shape), ("stride", found.strides)):
+        for axis, number in enumerate(numbers):
+            if not index.min <= number <= index.max:
+                raise OverflowError(
+                    f"{place} has the {what} {number} along axis {axis}, which does not fit in {index.name}; "
+                    "annotate the parameter with ct.IndexedWithInt64"
+                )
+    constant_shape = _axes(place, "static_shape_dims", annotation.static_shape_dims, len(found.shape))
+    constant_strides = _axes(place, "static_stride_dims", annotation.static_stride_dims, len(found.shape))
+    shape = tuple(n if n == 1 or axis in constant_shape else None for axis, n in enumerate(found.shape))
+    strides = tuple(
+        s if axis in constant_strides or (s == 1 and not constant_strides) else None
+        for axis, s in enumerate(found.strides)
+    )
+    return ArraySpec(
+        found.dtype,
+        shape,
+        strides,
+        index,
+        constant_shape,
+        constant_strides,
+        base_divisible=1 if found.misalignment else ALIGNMENT,
+        shape_divisible=tuple(map(_divisor, found.shape)),
+        strides_divisible=tuple(map(_divisor, found.strides)),
+    )
+
+
+def _divisor(number: int) -> int:
+    return 1 if number % ALIGNMENT else ALIGNMENT
+
+
+def _axes(place: Place, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise TypeError(f"{place}: {option} names axis {axis}, but the array has rank {rank}")
+    return tuple(sorted({axis % rank for axis in axes}))

@@ -1,0 +1,56 @@
+"""Finding arguments that share memory (fact sheet 5: written ones must not)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.arguments import Region
+from tilewright.runtime.layout import Place
+
+# After so many steps of the exact search, arrays whose ranges of bytes overlap count as overlapping.
+_EFFORT: Any = 100_000
+
+
+def check_overlap(kernel: str, regions: Sequence[Region], numbers: list[Any], written: Sequence[bool]) -> None:
+    """ValueError when an array that the kernel writes has an element in common with another array."""
+    arrays = [_as_numpy(region, numbers) for region in regions]
+    for i, j in itertools.combinations(range(len(regions)), 2):
+        if (written[i] or written[j]) and _share(arrays[i], arrays[j]):
+            first, second = (j, i) if written[j] else (i, j)
+            raise ValueError(
+                f"{Place(kernel, regions[first].name)} is written but overlaps '{regions[second].name}'; blocks run in "
+                "any order, so the result would depend on it. Write to an array of its own"
+            )
+
+
+def _share(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=_EFFORT)
+    except np.exceptions.TooHardError:
+        return np.may_share_memory(a, b)
+
+
+class _Exposed:
+    """Memory at an address, for ``np.asarray``."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _as_numpy(region: Region, numbers: list[Any]) -> np.ndarray[Any, Any]:
+    layout = region.layout
+    return np.asarray(
+        _Exposed(
+            {
+                "version": 3,
+                "data": (region.address(numbers), True),
+                "shape": layout.shape,
+                "strides": tuple(s * layout.dtype.bytes for s in layout.strides),
+                "typestr": f"|V{layout.dtype.bytes}",
+            }
+        )
+    )

@@ -1,0 +1,86 @@
+"""What the annotations of a kernel's parameters ask for (fact sheet 1.2)."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir.dtypes import DType
+from tilewright.language.annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an annotation says about its argument; the default rule is that of a parameter without annotation.
+
+    ``items`` are the rules of the entries of a tuple; with ``repeated`` the only one holds for every entry.
+    """
+
+    constant: bool = False
+    array: ArrayAnnotation | None = None
+    scalar: DType | None = None
+    element: ArrayAnnotation | None = None
+    items: tuple[Rule, ...] | None = None
+    repeated: bool = False
+
+    def item(self, index: int) -> Rule:
+        """The rule of entry ``index`` of a tuple."""
+        if self.constant or self.items is None:
+            return self
+        if self.repeated:
+            return self.items[0]
+        return self.items[index] if index < len(self.items) else DEFAULT
+
+
+DEFAULT = Rule()
+
+
+def resolve(function: types.FunctionType, local_names: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of ``function``; strings among them are evaluated where that is possible already.
+
+    ``local_names`` are the variables at the place of definition.
+    """
+    found = dict(getattr(function, "__annotations__", {}))
+    for name, annotation in found.items():
+        if isinstance(annotation, str):
+            try:
+                found[name] = eval(annotation, function.__globals__, dict(local_names))
+            except NameError:
+                continue  # it may name something that the module defines further down
+    return found
+
+
+def rule_of(annotation: Any, where: str, global_names: dict[str, Any]) -> Rule:
+    """The rule that ``annotation`` stands for. TypeError when it contradicts itself or cannot be evaluated."""
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, global_names)
+        except NameError as e:
+            raise TypeError(f"the annotation {annotation!r} of {where} cannot be evaluated: {e}") from None
+    marks = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, _MARKS)]
+    if len(marks) > 1:
+        raise TypeError(f"{where} has {len(marks)} annotations that exclude each other: {marks}")
+    if marks:
+        return _marked(marks[0])
+    if typing.get_origin(annotation) is tuple:
+        entries = typing.get_args(annotation)
+        repeated = len(entries) == 2 and entries[1] is Ellipsis
+        rules = tuple(rule_of(entry, where, global_names) for entry in entries[: 1 if repeated else None])
+        return Rule(items=rules, repeated=repeated)
+    return DEFAULT
+
+
+_MARKS = (ConstantAnnotation, ArrayAnnotation, ScalarAnnotation, ListAnnotation)
+
+
+def _marked(mark: Any) -> Rule:
+    if isinstance(mark, ArrayAnnotation):
+        return Rule(array=mark)
+    if isinstance(mark, ScalarAnnotation):
+        return Rule(scalar=mark.dtype)
+    if isinstance(mark, ListAnnotation):
+        return Rule(element=mark.element)
+    return Rule(constant=True)

@@ -1,0 +1,56 @@
+"""A limit on the time that an engine's compiler may take."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tilewright.ir.errors import TileCompilerTimeoutError
+
+_T = TypeVar("_T")
+_seconds: float | None = None
+
+
+@contextmanager
+def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
+    """Within this context a compilation that takes longer raises TileCompilerTimeoutError.
+
+    It holds for the whole process, not for one thread. None means no limit. Source: fact sheet 1.1.
+    """
+    global _seconds
+    if timeout_sec is not None and not timeout_sec > 0:
+        raise ValueError(f"compiler_timeout({timeout_sec!r}): the limit must be a positive number of seconds, or None")
+    outer, _seconds = _seconds, timeout_sec
+    try:
+        yield
+    finally:
+        _seconds = outer
+
+
+def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
+    """``compile_()``, or TileCompilerTimeoutError.
+
+    A native compiler cannot be interrupted: after the limit its thread ends by itself, and what it made is dropped.
+    """
+    seconds = _seconds
+    if seconds is None:
+        return compile_()
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.extend((True, compile_()))
+        except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
+            outcome.extend((False, e))
+
+    thread = threading.Thread(target=work, name="tilewright compiler", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
+    succeeded, result = outcome
+    if not succeeded:
+        raise result
+    return result  # type: ignore[no-any-return]
