@@ -18,7 +18,9 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Or
+from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.memory import Assert, NumBlocks, Print
+from tilewright.ir.types import TileType
 
 
 def double_kernel() -> Function:
@@ -54,6 +56,62 @@ def test_thread_count_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"x": np.zeros(64, np.float32), "y": np.zeros(64, np.float32)}
     with pytest.raises(ValueError, match="TILEWRIGHT_NUM_THREADS='many' is not a positive number"):
         run(BACKEND, double_kernel(), (5000,), **values)
+
+
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL_DTYPES if d.is_arithmetic], ids=lambda d: d.short)
+def test_scalar_arguments(dtype: DType) -> None:
+    k = KernelBuilder()
+    values = [True, 1, 0] if dtype.is_bool else [0.1, -3.5, 1e30] if dtype.is_float else [1, dtype.min, dtype.max]
+    out = k.array("out", dtype, 1)
+    for i in range(3):
+        k.store_tile(out, k.fill(k.scalar(f"s{i}", dtype), (1,)), [k.constant(i)])
+    found = np.zeros(3, dtype.storage)
+    run(BACKEND, k.function(), out=found, s0=values[0], s1=values[1], s2=values[2])
+    expected = np.array(values, np.float64 if dtype.is_float else dtype.storage).astype(dtype.storage)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lower", "upper", "step"),
+    [
+        (int32, 0, 10, 3),
+        (int32, -5, 5, 4),
+        (int32, 5, 5, 1),
+        (int32, 5, -5, 1),
+        (int32, 2**31 - 3, 2**31 - 1, 2),
+        (dtypes.int64, 2**62, 2**63 - 1, 2**61),
+        (dtypes.int64, -(2**63), 2**63 - 1, 2**62),
+        (dtypes.uint8, 250, 255, 4),
+        (dtypes.int8, -128, 127, 100),
+    ],
+)
+def test_for_bounds(dtype: DType, lower: int, upper: int, step: int) -> None:
+    """The induction variable takes every value once, even at the ends of its type."""
+    k = KernelBuilder()
+    out = k.array("out", dtype, 1)
+    bounds = [k.scalar(name, dtype) for name in ("lower", "upper", "step")]
+    with k.region(TileType(dtype), TileType(int32)) as body:
+        k.store_tile(out, k.fill(body.args[0], (1,)), [body.args[1]])
+        k.b.emit_op(Continue, [k.emit(Add, body.args[1], k.constant(1))])
+    k.b.emit_op(For, *bounds, [k.constant(0)], body=body)
+    found = np.zeros(8, dtype.storage)
+    run(BACKEND, k.function(), out=found, lower=lower, upper=upper, step=step)
+    expected = list(range(lower, upper, step))
+    assert found.tolist() == expected + [0] * (8 - len(expected))
+
+
+def test_long_chain_of_operations() -> None:
+    """Longer than Python's recursion limit allows the code generator to follow at once."""
+    k = KernelBuilder()
+    x = k.array("x", float32, 1)
+    tile = k.load_tile(x, (64,), [k.constant(0)])
+    total = tile
+    for _ in range(2000):
+        total = k.emit(Add, total, tile)
+    k.store_tile(x, total, [k.constant(0)])
+    found = np.ones(64, np.float32)
+    run(BACKEND, k.function(), x=found)
+    np.testing.assert_array_equal(found, 2001)
 
 
 def test_empty_grid() -> None:

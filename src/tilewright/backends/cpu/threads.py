@@ -82,21 +82,27 @@ class Pool:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
+        self._wanted = 0  # by the launches that are running
 
     def run(self, work: Callable[[], None], threads: int) -> None:
-        """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended."""
+        """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended.
+
+        Every call of this method gets threads of its own, as blocks of one kernel may wait for each other.
+        """
         job = _Job(work)
-        self._grow(threads - 1)
+        self._change_demand(threads - 1)
         for _ in range(threads - 1):
             self._jobs.put(job)
         try:
             work()
         finally:
             job.finish()
+            self._change_demand(1 - threads)
 
-    def _grow(self, threads: int) -> None:
+    def _change_demand(self, change: int) -> None:
         with self._lock:
-            for _ in range(self._threads, threads):
+            self._wanted += change
+            for _ in range(self._threads, self._wanted):
                 threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
                 self._threads += 1
 

@@ -32,6 +32,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.types import TileType
 
 SYMBOL = "kernel"
+_DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,8 @@ def _defer(state: State, op: Op) -> None:
         found = elements.at(op.result, (ZERO,) * op.result.tile.rank)
         state.bind(op.result, found.value)
         state.complete(op)
+    elif state.deepen(op) == _DEEPEST:
+        materialize(state, op.result)
     elif op.name in ("load", "load_view"):
         state.pending.append(op)
 

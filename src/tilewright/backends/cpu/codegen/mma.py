@@ -11,6 +11,7 @@ from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
+from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -222,7 +223,7 @@ class _Kernel:
         close(nest)
         builder.ret_void()
 
-    def _sum(self, nest: Nest, row: ir.Value, column: ir.Value, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+    def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
         """Add the products along k to ``sums``."""
         unroll = min(_UNROLL, self.k)
         k = nest.begin(self.k, unroll) if self.k > unroll else 0
@@ -234,7 +235,7 @@ class _Kernel:
         return current
 
     def _step(
-        self, nest: Nest, row: ir.Value, column: ir.Value, k: ir.Value, u: int, sums: list[list[ir.Value]]
+        self, nest: Nest, row: Index, column: Index, k: Index, u: int, sums: list[list[ir.Value]]
     ) -> list[list[ir.Value]]:
         block, y_type = self.block, element_type(self.dtypes[1])
         right = []
@@ -249,7 +250,7 @@ class _Kernel:
             result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
         return result
 
-    def _flat(self, nest: Nest, major: ir.Value, i: int, length: int, minor: ir.Value, j: int) -> ir.Value:
+    def _flat(self, nest: Nest, major: Index, i: int, length: int, minor: Index, j: int) -> ir.Value:
         """(major + i) * length + minor + j."""
         builder = nest.builder
         flat: ir.Value = ir.Constant(I64, i * length + j)

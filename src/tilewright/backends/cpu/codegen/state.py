@@ -72,6 +72,7 @@ class State:
         self.loops: list[LoopFrame] = []
         self.branches: list[tuple[list[Place], ir.Block]] = []
         self.emit_block = emit_block
+        self._depths: dict[Op | None, int] = {}
         self._temporaries: list[list[Value]] = []
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
@@ -130,9 +131,10 @@ class State:
 
     def yield_thread(self) -> None:
         """Let another thread run: for loops that wait for it."""
-        function = self.module.globals.get("sched_yield")
+        name = "SwitchToThread" if "windows" in self.processor.triple else "sched_yield"
+        function = self.module.globals.get(name)
         if function is None:
-            function = ir.Function(self.module, ir.FunctionType(ir.IntType(32), []), "sched_yield")
+            function = ir.Function(self.module, ir.FunctionType(ir.IntType(32), []), name)
         self.builder.call(function, [])
 
     def is_local(self, value: Value) -> bool:
@@ -158,6 +160,12 @@ class State:
                 self.release(bound)
         self.deferred.difference_update(block.ops)
         self.block, self.pending = outer
+
+    def deepen(self, op: Op) -> int:
+        """The length of the longest chain of deferred ops that ends in ``op``."""
+        depths = [self._depths.get(v.op, 0) for v in op.operands if v.op in self.deferred]
+        self._depths[op] = 1 + max(depths, default=0)
+        return self._depths[op]
 
     def forget(self, value: Value) -> None:
         """Nothing needs ``value`` any more."""
