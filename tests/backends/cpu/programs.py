@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from support.irbuild import ArrayParam, KernelBuilder
 
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, bool_, float16, float32, float64, int8, int32, int64, uint8
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.ops.arith import Abs, Add, And, Cast, Cmp, Div, Max, Min, Mul, Neg, Not, Or, Select, Sub, Xor
@@ -245,9 +245,10 @@ class ProgramMaker:
         return self.k.emit(Unpack, self.k.emit(Pack, x), dtype=self.random.choice((x.tile.element, int8, uint8)))
 
     def reduce(self) -> Value:
-        x = self.pick(float32, int32, float16, float64, int8, rank=1)
+        x = self.pick(float32, int32, float16, float64, int8, bool_, rank=1)
         dtype, k = x.tile.element, self.k
-        axis, op = self.random.randrange(x.tile.rank), self.random.choice((Add, Max, Mul))
+        axis = self.random.randrange(x.tile.rank)
+        op: type[Op] = self.random.choice((Add, Max, Mul))
         if self.random.random() < 0.3:
             body = k.combiner([dtype, int32], lambda a, i, b, j: _argmax(k, a, i, b, j))
             index = k.iota(*x.tile.shape)
@@ -256,6 +257,8 @@ class ProgramMaker:
             )
             self.pool.append(op2.results[1])
             return op2.results[0]
+        if dtype.is_bool:
+            op = self.random.choice((And, Or, Max))
         body = k.combiner([dtype], lambda a, b: [k.emit(op, a, b)])
         return k.emit(Reduce, [x], axis=axis, identities=(0,), commutative=self.random.random() < 0.7, body=body)
 
