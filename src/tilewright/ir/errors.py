@@ -83,10 +83,19 @@ class TileCompilerTimeoutError(TileCompilerError):
     """The native compiler took longer than ``compiler_timeout`` allows."""
 
 
+_MAX_FRAMES = 10  # of a longer chain the first ones and the last two are shown
+
+
 def render(message: str, loc: Loc) -> str:
     """``file:line:column: message``, the source with a caret underneath, and the calls that led there."""
     lines = [f"{loc}: {message}"]
-    for frame in loc.chain():
+    frames = list(loc.chain())
+    hidden = len(frames) - _MAX_FRAMES
+    for i, frame in enumerate(frames):
+        if hidden > 0 and i == _MAX_FRAMES - 2:
+            lines.append(f"... {hidden} more calls ...")
+        if hidden > 0 and _MAX_FRAMES - 2 <= i < len(frames) - 2:
+            continue
         where = f" in {frame.function}" if frame.function else ""
         if frame is not loc:
             lines.append(f"called from {frame.file}:{frame.line}:{frame.column + 1}{where}")

@@ -11,6 +11,8 @@ import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tilewright.frontend.python import control_flow, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
@@ -21,7 +23,7 @@ from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captur
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.values import BoundMethod
 from tilewright.ir.dtypes import DType
-from tilewright.ir.errors import TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
 from tilewright.language.functions import TileFunction
 
 if TYPE_CHECKING:
@@ -67,23 +69,43 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     found, method = objects.find_method(function, "__call__")
     if found:
         return call(t, method, (function, *arguments), keywords)
-    t.fail(UnsupportedCallError, _why_not(function))
+    t.fail(*_why_not(function))
 
 
-def _why_not(function: Any) -> str:
+def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
+    """The expression that the call ``node`` of a stub or method gives for the parameter ``name``."""
+    for keyword in node.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    receivers = 0
+    if isinstance(callee, BoundMethod):
+        receivers, callee = 1, callee.stub
+    if callee not in BUILDERS or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    names = [p.name for p in _signature(callee).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    position = names.index(name) - receivers if name in names else -1
+    return node.args[position] if 0 <= position < len(node.args) else None
+
+
+def _why_not(function: Any) -> tuple[type[TileError], str]:
+    """The error for a callee that tile code does not have."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or describe(function)
     module = getattr(function, "__module__", None)
     if getattr(function, "is_tile_kernel", False):
-        return f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function"
+        return TileTypeError, f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function"
     if hasattr(function, "__hash__") and function.__hash__ is not None and function in REJECTED:
-        return f"{name}() cannot be called in tile code; {REJECTED[function]}"
+        return UnsupportedCallError, f"{name}() cannot be called in tile code; {REJECTED[function]}"
     if module == "math":
-        return f"math.{name}() works on host numbers only; use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
+        advice = f"use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
+        return UnsupportedCallError, f"math.{name}() works on host numbers only; {advice}"
     if isinstance(function, functools.partial):
-        return "functools.partial objects cannot be called in tile code; write a lambda or a nested function"
+        return TileTypeError, "functools.partial objects cannot be called in tile code; write a lambda or a nested function"
     if not callable(function):
-        return f"{describe(function)} is not callable"
-    return f"{module + '.' if module else ''}{name} cannot be called in tile code; call ct functions and plain Python functions"
+        return TileTypeError, f"{describe(function)} is not callable"
+    if isinstance(function, np.ufunc):
+        return TileTypeError, f"the NumPy function {name} cannot be called in tile code; use the ct function of that name"
+    where = f"{module}.{name}" if module else name
+    return UnsupportedCallError, f"{where} cannot be called in tile code; call ct functions and plain Python functions"
 
 
 def _only_positional(t: Tracer, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -34,6 +34,7 @@ class Tracer:
         self.frames: list[Frame] = []
         self.contexts: list[Context] = []
         self.call_node: ast.Call | None = None
+        self.callee: Any = None  # the stub that ``call_node`` calls
 
     @property
     def frame(self) -> Frame:
@@ -54,7 +55,7 @@ class Tracer:
     ) -> NoReturn:
         """Raise ``error`` here, at ``at``, or at the expression given for the parameter ``argument`` of a call."""
         if argument is not None and self.call_node is not None:
-            at = next((k.value for k in self.call_node.keywords if k.arg == argument), at)
+            at = calls.argument_node(self.call_node, self.callee, argument) or at
         if at is not None:
             self.locate(at)
         raise error(message, self.builder.loc)
@@ -191,11 +192,12 @@ class Tracer:
 
     def call_at(self, node: ast.Call, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A call written in the source; errors about an argument point at its expression."""
-        outer, self.call_node = self.call_node, node
+        outer, self.call_node = (self.call_node, self.callee), node
+        self.callee = function
         try:
             return calls.call(self, function, arguments, keywords)
         finally:
-            self.call_node = outer
+            self.call_node, self.callee = outer
 
     def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call any callable of tile code with compile-time values."""
