@@ -54,25 +54,33 @@ def fuse(
 
 
 def _prepare(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> Plan:
-    """Plan the group after putting into buffers what cannot be computed in its loops."""
-    shape = values[0].tile.shape
-    wanted = values[0] if consumer is None else None
+    """Plan the group after putting into buffers what its loops should not compute."""
     while True:
         plan = Plan(state, values, consumer)
-        apart = [op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape]
-        writes = store is not None or (consumer is not None and consumer.name == "store")
-        if writes:
-            strict = consumer is not None and consumer.name == "store"
-            apart += [op for op in plan.loads() if op.result.tile.size > 1 and (strict or op.name == "load")]
-        apart += [op for op in plan.repeated() if cost(state, op.result) > CHEAP]
-        apart += [
-            op
-            for op in plan.ops
-            if op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
-        ]
+        apart = _apart(state, plan, values, consumer, store)
         if not apart:
             return plan
         materialize(state, apart[-1].result)
+
+
+def _apart(
+    state: State, plan: Plan, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None
+) -> list[Op]:
+    """Ops of the plan that have to be executed first, operands before users."""
+    shape = values[0].tile.shape
+    wanted = values[0] if consumer is None else None
+    scatters = consumer is not None and consumer.name == "store"
+    costly_repeats = {op for op in plan.repeated() if cost(state, op.result) > CHEAP}
+    shared = {op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape}
+
+    def stands_apart(op: Op) -> bool:
+        if op in shared or op in costly_repeats:
+            return True
+        if (scatters and op.name == "load_view") or ((scatters or store is not None) and op.name == "load"):
+            return op.result.tile.size > 1  # pointers may repeat and overlap in any way: load all before storing
+        return op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
+
+    return [op for op in plan.ops if stands_apart(op)]
 
 
 def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> bool:
