@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -68,7 +69,6 @@ class Explained:
         self.values.append(HOLE)
         self.holes += 1
         return self.holes - 1
-
 
 
 _PLAIN, _PLAIN_ARRAY = Rule(), ArrayAnnotation()
@@ -355,7 +355,7 @@ def _constant(rule: Rule, place: Place, into: Explained, facts: Any) -> Argument
     if kind is tuple:
         return TupleSpec(tuple(_constant(rule, place.item(i), into, entry) for i, entry in enumerate(value)))
     if kind is float:
-        value = float.fromhex(value)
+        value = math.nan if value == "nan" else float.fromhex(value)  # one NaN, so that specialisations compare equal
     elif kind is int and not -(1 << 63) <= value < 1 << 64:
         raise OverflowError(f"{place} is {value}, which does not fit in 64 bits")
     return ConstantSpec.of(value)

@@ -116,9 +116,7 @@ def _interface(
     dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
     if strides is None:
         strides = contiguous_strides(shape, dtype.itemsize)
-    return layout(
-        place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only, device=device
-    )
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only, device=device)
 
 
 def _odd_interface(place: Place) -> Layout:

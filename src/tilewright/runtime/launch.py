@@ -120,4 +120,3 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
         f"{kernel.name}() takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but {len(args)} "
         f"{'was' if len(args) == 1 else 'were'} given; parameters with defaults must be given too"
     )
-

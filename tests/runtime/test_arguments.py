@@ -1,0 +1,219 @@
+"""What can be passed to a kernel, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+N = 32
+
+
+@ct.kernel
+def copy(source, target):
+    i = ct.bid(0)
+    ct.store(target, (i,), ct.load(source, (i,), (8,)))
+
+
+@ct.kernel
+def copy2(source, target):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(target, (i, j), ct.load(source, (i, j), (4, 4)))
+
+
+def run_copy(source: Any, target: Any) -> None:
+    ct.launch(None, (ct.cdiv(N, 8),), copy, (source, target))
+
+
+class WithInterface:
+    """An array of another library, seen through ``__array_interface__`` only."""
+
+    def __init__(self, array: np.ndarray, **changes: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, **changes}
+
+
+class WithDLPack:
+    """An array of another library, seen through DLPack only."""
+
+    def __init__(self, array: np.ndarray, *, versioned: bool = True) -> None:
+        self.array = array
+        self.versioned = versioned
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if options and not self.versioned:
+            raise TypeError("no such option")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def numbers(dtype: Any = np.float32) -> np.ndarray:
+    return (np.arange(N) % 7 - (0 if np.dtype(dtype).kind in "ub" else 3)).astype(dtype)
+
+
+DTYPES = [np.bool_, np.int8, np.uint16, np.int32, np.uint64, np.float16, np.float64, ml_dtypes.bfloat16]
+DTYPES += [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+def test_numpy_dtypes(engine: str, dtype: Any) -> None:
+    source = np.abs(numbers()).astype(dtype)
+    target = np.zeros_like(source)
+    run_copy(source, target)
+    np.testing.assert_array_equal(target.view(np.uint8), source.view(np.uint8))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a[::-1],
+        lambda a: a[::2],
+        lambda a: a[5:],
+        lambda a: a[::-3],
+        lambda a: np.broadcast_to(a[:1], (N,)),
+    ],
+    ids=["reversed", "step 2", "offset", "step -3", "stride 0"],
+)
+def test_views(engine: str, view: Any) -> None:
+    source = view(np.arange(2.0 * N, dtype=np.float32))
+    target = np.full(N, -1.0, np.float32)
+    n = min(N, source.size)
+    run_copy(source, target[:n])
+    np.testing.assert_array_equal(target[:n], source[:n])
+    np.testing.assert_array_equal(target[n:], -1.0)
+
+
+def test_stores_through_negative_strides(engine: str) -> None:
+    source, target = numbers(), np.zeros(2 * N, np.float32)
+    run_copy(source, target[::-2])
+    np.testing.assert_array_equal(target[::-2], source)
+    np.testing.assert_array_equal(target[::2], 0)
+
+
+def test_axes_in_any_order(engine: str) -> None:
+    source = np.arange(8 * 12, dtype=np.int32).reshape(12, 8)
+    target = np.zeros((8, 12), np.int32)
+    ct.launch(None, (2, 3), copy2, (source.T, target))
+    np.testing.assert_array_equal(target, source.T)
+
+
+def test_scalar_and_empty_arrays(engine: str) -> None:
+    @ct.kernel
+    def add_one(x, out):
+        ct.store(out, (), ct.load(x, (), ()) + 1)
+
+    out = np.zeros((), np.int32)
+    ct.launch(None, (1,), add_one, (np.array(41, np.int32), out))
+    assert out == 42
+    empty = np.zeros(0, np.float32)
+    run_copy(empty, empty.copy())
+    target = np.zeros(N, np.float32)
+    run_copy(empty, target)
+    ct.launch(None, (1, 1), copy2, (np.zeros((0, 3)), np.zeros((0, 3))))
+
+
+@pytest.mark.parametrize("wrap", [WithInterface, WithDLPack, lambda a: WithDLPack(a, versioned=False)])
+def test_protocols(engine: str, wrap: Any) -> None:
+    source, target = numbers(), np.zeros(2 * N, np.float32)
+    run_copy(wrap(source), wrap(target[::2]))
+    np.testing.assert_array_equal(target[::2], source)
+    np.testing.assert_array_equal(target[1::2], 0)
+
+
+def test_interface_without_strides_and_with_bfloat16(engine: str) -> None:
+    source, target = numbers(ml_dtypes.bfloat16), np.zeros(N, ml_dtypes.bfloat16)
+    run_copy(WithInterface(source, strides=None, typestr="<V2"), target)
+    np.testing.assert_array_equal(target, source)
+
+
+def test_memory_of_ctypes(engine: str) -> None:
+    memory = (ctypes.c_float * N)(*range(N))
+    target = np.zeros(N, np.float32)
+    run_copy(np.ctypeslib.as_array(memory), target)
+    np.testing.assert_array_equal(target, range(N))
+
+
+def test_arrays_are_not_copied(engine: str) -> None:
+    target = np.zeros(N, np.float32)
+    address = target.ctypes.data
+    run_copy(numbers(), target)
+    assert target.ctypes.data == address
+    np.testing.assert_array_equal(target, numbers())
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+REFUSED = [
+    (None, TypeError, "is None: tile code cannot test for it"),
+    ("mean", TypeError, "is a string"),
+    (Color.RED, TypeError, "enum member"),
+    (1j, TypeError, "complex"),
+    ({"a": 1}, TypeError, "is a dict"),
+    ([], TypeError, "empty list"),
+    ([1.0, 2.0], TypeError, "is not an array; a list argument holds arrays"),
+    (object(), TypeError, "of type object"),
+    (len, TypeError, "of type builtin_function_or_method"),
+    (copy, TypeError, "is a function"),
+    (np.zeros(N, np.complex64), TypeError, "complex64, which tile code does not have"),
+    (np.zeros(N, object), TypeError, "object"),
+    (np.zeros(N, "M8[s]"), TypeError, "datetime64"),
+    (np.zeros(N, ">f4"), ValueError, "byte order '>'"),
+    (np.frombuffer(bytes(4 * N + 1), np.float32, N, 1), ValueError, "multiple of its element size"),
+    (np.zeros(N, [("x", "f4"), ("y", "i2")])["x"], ValueError, "stride of 6 bytes along axis 0"),
+    (np.ma.masked_array(np.zeros(N, np.float32), True), TypeError, "masked array"),
+    (WithInterface(np.zeros(N, np.float32), mask=np.zeros(N, bool)), TypeError, "mask"),
+    (2**31, OverflowError, "annotate the parameter with ct.ScalarInt64"),
+    (np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 31,), (0,)), OverflowError, "ct.IndexedWithInt64"),
+]
+
+
+@pytest.mark.parametrize("value, error, words", REFUSED, ids=[words[:24] for _, _, words in REFUSED])
+def test_refused_arguments_are_named(value: Any, error: type[Exception], words: str) -> None:
+    target = np.full(N, 5.0, np.float32)
+    with pytest.raises(error) as caught:
+        run_copy(value, target)
+    assert words in str(caught.value)
+    assert "argument 'source" in str(caught.value) and "of copy()" in str(caught.value)
+    np.testing.assert_array_equal(target, 5.0)
+
+
+def test_read_only_arrays_can_be_read_but_not_written(engine: str) -> None:
+    source, target = numbers(), np.zeros(N, np.float32)
+    source.flags.writeable = False
+    run_copy(source, target)
+    target.flags.writeable = False
+    for wrap in (lambda a: a, WithInterface, WithDLPack):
+        with pytest.raises(
+            ValueError, match=r"argument 'target' of copy\(\) is read-only, but the kernel stores to it"
+        ):
+            run_copy(source, wrap(target))
+    np.testing.assert_array_equal(target, numbers())
+
+
+class OnGpu:
+    """What a GPU library would pass, at an address that nobody may touch."""
+
+    __cuda_array_interface__ = {  # noqa: RUF012 - the protocol wants a dict
+        "shape": (N,),
+        "typestr": "<f4",
+        "data": (0x7F0000000000, False),
+        "version": 3,
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "cpu"}, {"backend": "reference"}])
+def test_gpu_arrays_need_a_gpu_engine(options: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"argument 'source' of copy\(\) is in the memory of a device \(cuda\)"):
+        ct.launch(None, (1,), copy, (OnGpu(), OnGpu()), **options)
+    with pytest.raises(ValueError, match="different devices: 'source' on cuda, 'target' on cpu"):
+        ct.launch(None, (1,), copy, (OnGpu(), numbers()), **options)

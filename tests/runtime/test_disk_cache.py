@@ -1,0 +1,157 @@
+"""The disk cache: hits, damage, bounds, and processes that write at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.base import get_backend
+from tilewright.runtime.cache import DiskCache, cache_key, disk_cache
+
+
+@ct.kernel
+def scale(x, out, by: ct.Constant[int]):
+    ct.store(out, (0,), ct.load(x, (0,), (8,)) * by)
+
+
+def fresh_launch(by: int) -> None:
+    """A launch by a kernel object that has compiled nothing yet."""
+    x, out = np.arange(8.0), np.zeros(8)
+    ct.launch(None, (1,), scale.replace_hints(), (x, out, by), backend="cpu")
+    np.testing.assert_array_equal(out, by * x)
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that the CPU engine compiles."""
+    backend, names = get_backend("cpu"), []
+    compile_ = backend.compile
+
+    def counted(function: Any, options: Any) -> Any:
+        names.append(function.name)
+        return compile_(function, options)
+
+    monkeypatch.setattr(backend, "compile", counted)
+    return names
+
+
+def test_second_kernel_object_finds_the_code(cache_folder: Path, compilations: list[str]) -> None:
+    fresh_launch(3)
+    fresh_launch(3)
+    assert compilations == ["scale"]
+    fresh_launch(4)
+    assert compilations == ["scale", "scale"]
+    assert len(list(cache_folder.iterdir())) == 2
+    assert cache_folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("value", ["0", "off", "none", ""])
+def test_switched_off(value: str, compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", value)
+    assert disk_cache() is None
+    fresh_launch(3)
+    fresh_launch(3)
+    assert len(compilations) == 2
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TILEWRIGHT_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = disk_cache()
+    assert cache is not None and cache.folder == tmp_path / "tilewright"
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "lots")
+    with pytest.raises(ValueError, match="TILEWRIGHT_CACHE_SIZE='lots' is not a number of bytes"):
+        disk_cache()
+
+
+DAMAGE = {
+    "shorter": lambda b: b[:-1],
+    "changed": lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:],
+    "empty": lambda b: b"",
+    "longer": lambda b: b + b"x",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_entries_are_rebuilt(cache_folder: Path, compilations: list[str], damage: Any) -> None:
+    fresh_launch(3)
+    (entry,) = cache_folder.iterdir()
+    whole = entry.read_bytes()
+    entry.write_bytes(damage(whole))
+    fresh_launch(3)
+    assert len(compilations) == 2
+    assert entry.read_bytes() == whole
+    fresh_launch(3)
+    assert len(compilations) == 2
+
+
+def test_unusable_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    fresh_launch(3)
+    fresh_launch(3)
+    assert len(compilations) == 2
+
+
+def test_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit=1000)
+    for i in range(8):
+        cache.put(str(i), b"x" * 68)
+        os.utime(tmp_path / f"{i}.kernel", (i, i))
+    assert cache.get("0") == b"x" * 68  # used now, so that it is the last to go
+    cache.put("big", b"y" * 500)
+    kept = {e.path.stem for e in cache.entries()}
+    assert sum(e.size for e in cache.entries()) <= 1000
+    assert kept == {"big", "0", "5", "6", "7"}
+    assert cache.clear() == len(kept)
+    assert list(cache.entries()) == [] and cache.get("big") is None
+
+
+def test_keys_depend_on_every_part() -> None:
+    keys = {cache_key("ab", "c"), cache_key("a", "bc"), cache_key("abc"), cache_key("ab", "d")}
+    assert len(keys) == 4 and cache_key("ab", "c") in keys
+
+
+def test_processes_share_it(cache_folder: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, tilewright as ct\n"
+        "@ct.kernel\n"
+        "def f(x, n: ct.Constant[int]):\n"
+        "    ct.store(x, (0,), ct.full((8,), n, ct.int32))\n"
+        "for n in range(6):\n"
+        "    x = np.zeros(8, np.int32)\n"
+        "    ct.launch(None, (1,), f, (x, n))\n"
+        "    assert (x == n).all()\n"
+        "print('done')\n"
+    )
+    running = [subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [p.communicate(timeout=60)[0] for p in running] == ["done\n"] * 3
+    assert len(list(cache_folder.glob("*.kernel"))) == 6
+    assert len(list(cache_folder.iterdir())) == 6
+
+
+def test_places_that_a_program_may_print_are_part_of_the_key(compilations: list[str]) -> None:
+    @ct.kernel
+    def first(x):
+        ct.assert_(ct.load(x, (0,), ()) > 0, "positive")
+
+    @ct.kernel
+    def second(x):
+        ct.assert_(ct.load(x, (0,), ()) > 0, "positive")
+
+    second.name = first.name
+    lines = []
+    for kernel in (first, second):
+        with pytest.raises(ct.TileError, match="positive") as caught:
+            ct.launch(None, (1,), kernel, (np.zeros(1),), backend="cpu")
+        assert caught.value.loc is not None
+        lines.append(caught.value.loc.line)
+    assert lines[1] == lines[0] + 4 and len(compilations) == 2
