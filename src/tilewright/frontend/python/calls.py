@@ -8,7 +8,7 @@ import enum
 import functools
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 1000
 
+# Functions that are neither stubs nor builtins, but have a meaning of their own in tile code.
+SPECIAL: dict[Any, Callable[..., Any]] = {dataclasses.replace: objects.replace, **static.BUILDERS}
+
 
 def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """``function(*arguments, **keywords)`` in tile code."""
@@ -47,6 +50,9 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     if hashable and function in BUILDERS:
         bound = _bind(t, function, arguments, keywords)
         return BUILDERS[function](t, *bound.args, **bound.kwargs)
+    if hashable and function in SPECIAL:
+        bound = _bind(t, function, arguments, keywords)
+        return SPECIAL[function](t, *bound.args, **bound.kwargs)
     if hashable and function in BUILTINS:
         return BUILTINS[function](t, *arguments, **keywords)
     if hashable and function in OPERATOR_FUNCTIONS:
