@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from support.passes import check
+
 from tilewright.passes.canonicalize import Canonicalize
 
 

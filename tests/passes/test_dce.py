@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.passes import check
+
 from tilewright.passes.dce import DeadCodeElimination
 
 

@@ -77,9 +77,11 @@ class ListAnnotation:
     element: Any
 
     def __init__(self, *, element: Any) -> None:
-        found = [element] if isinstance(element, ArrayAnnotation) else [
-            m for m in getattr(element, "__metadata__", ()) if isinstance(m, ArrayAnnotation)
-        ]
+        found = (
+            [element]
+            if isinstance(element, ArrayAnnotation)
+            else [m for m in getattr(element, "__metadata__", ()) if isinstance(m, ArrayAnnotation)]
+        )
         if len(found) != 1:
             raise TypeError(f"element must be an ArrayAnnotation or an Annotated type with one, not {element!r}")
         object.__setattr__(self, "element", found[0])

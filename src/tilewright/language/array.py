@@ -80,9 +80,7 @@ class TiledView:
         """The number of tiles along ``axis``, as int32."""
 
     @tile_operation
-    def load(
-        self, index: Index, *, check_bounds: bool = True, latency: Any = None, allow_tma: Any = None
-    ) -> Tile:
+    def load(self, index: Index, *, check_bounds: bool = True, latency: Any = None, allow_tma: Any = None) -> Tile:
         """The tile at ``index``; elements outside the array take the padding of the view."""
 
     @tile_operation
@@ -123,7 +121,13 @@ class RawArrayMemory:
 
     @tile_operation
     def load_offset(
-        self, offset: TileLike, /, *, mask: TileLike | None = None, padding_value: TileLike | None = 0, latency: Any = None
+        self,
+        offset: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        padding_value: TileLike | None = 0,
+        latency: Any = None,
     ) -> Tile:
         """The elements at ``offset``; ``padding_value`` where ``mask`` is false."""
 

@@ -125,14 +125,26 @@ def prod(
 
 @tile_operation
 def max(
-    x: TileLike, /, axis: Axis = None, *, keepdims: bool = False, flush_to_zero: bool = False, propagate_nan: bool = False
+    x: TileLike,
+    /,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    flush_to_zero: bool = False,
+    propagate_nan: bool = False,
 ) -> Tile:
     """The largest element along ``axis``. NaN is skipped unless ``propagate_nan``."""
 
 
 @tile_operation
 def min(
-    x: TileLike, /, axis: Axis = None, *, keepdims: bool = False, flush_to_zero: bool = False, propagate_nan: bool = False
+    x: TileLike,
+    /,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    flush_to_zero: bool = False,
+    propagate_nan: bool = False,
 ) -> Tile:
     """The smallest element along ``axis``. NaN is skipped unless ``propagate_nan``."""
 

@@ -26,6 +26,7 @@ from tilewright.runtime.rules import Rule
 from tilewright.runtime.timeout import within_timeout
 from tilewright.version import __version__
 
+_SOURCE_STAGE = "Tile IR"
 _MAX_PREPARED = 4096  # launches that a kernel remembers; programs with more shapes than that start over
 # One compilation at a time: front ends raise Python's recursion limit, which belongs to the process.
 _LOCK = threading.RLock()
@@ -39,13 +40,13 @@ class Specialization:
     executable: Executable
     written: frozenset[str]  # the arguments that it stores to
 
-    def stages(self) -> Iterator[tuple[str, str]]:
-        """What can be shown of the compilation: name and text, in order. Texts are made as they are asked for."""
-        yield "Tile IR", print_function(self.function)
-        found = self.executable.stages()
-        for name in found:
-            if name != "Tile IR":
-                yield name, found[name]
+    def stage_names(self) -> list[str]:
+        """What can be shown of the compilation, in order."""
+        return list(dict.fromkeys((_SOURCE_STAGE, *self.executable.stages())))
+
+    def stage(self, name: str) -> str:
+        """The text of a stage."""
+        return print_function(self.function) if name == _SOURCE_STAGE else self.executable.stages()[name]
 
 
 class Launchable:

@@ -90,13 +90,13 @@ def helper_chain(a, b):
     def square(x, *, scale=2):
         return x * x * scale
 
-    add = lambda x, y=1: x + y  # noqa: E731
+    add = lambda x, y=1: x + y
     return add(square(a), b) + add(early_returns(a, b)) + square(b, scale=3)
 
 
 def closure_sees_latest(a, b):
     k = 1
-    f = lambda x: x + k  # noqa: E731
+    f = lambda x: x + k
     k = a
     return f(b)
 

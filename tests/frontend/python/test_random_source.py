@@ -14,7 +14,26 @@ from tilewright.runtime.launch import specialization
 
 NAMES = ("a", "n", "x", "y", "i", "T", "ct", "np", "missing")
 ATOMS = st.sampled_from(
-    (*NAMES, "0", "1", "2", "-3", "2.5", "1e40", "1 << 70", "None", "True", "'s'", "...", "()", "(x, 1)", "b'1'", "1j", "[1]", "{}")
+    (
+        *NAMES,
+        "0",
+        "1",
+        "2",
+        "-3",
+        "2.5",
+        "1e40",
+        "1 << 70",
+        "None",
+        "True",
+        "'s'",
+        "...",
+        "()",
+        "(x, 1)",
+        "b'1'",
+        "1j",
+        "[1]",
+        "{}",
+    )
 )
 CT_CALLS = (
     "ct.load(a, (i,), (8,))",
@@ -80,15 +99,29 @@ def blocks(draw: Any, depth: int = 2) -> list[str]:
         elif kind == 3:
             lines.append(f"{name} {draw(st.sampled_from(('+=', '*=', '//=')))} {value}")
         elif kind == 4:
-            lines.append(draw(st.sampled_from((f"{name}, y = {value}", f"{name}[0] = {value}", value, f"print({value})"))))
+            lines.append(
+                draw(st.sampled_from((f"{name}, y = {value}", f"{name}[0] = {value}", value, f"print({value})")))
+            )
         elif kind == 5:
             lines.append(f"ct.store(a, (0,), {value})")
         elif kind == 6:
             lines.append(
                 draw(
                     st.sampled_from(
-                        ("return", f"return {value}", "break", "continue", "pass", f"assert {value}", f"del {name}",
-                         "import os", "global x", "raise ValueError", "yield 1", "nonlocal x")
+                        (
+                            "return",
+                            f"return {value}",
+                            "break",
+                            "continue",
+                            "pass",
+                            f"assert {value}",
+                            f"del {name}",
+                            "import os",
+                            "global x",
+                            "raise ValueError",
+                            "yield 1",
+                            "nonlocal x",
+                        )
                     )
                 )  # fmt: skip
             )

@@ -49,7 +49,9 @@ def _range(t: Tracer, *arguments: Any) -> Range:
     start, stop, step = (0, arguments[0], 1) if len(arguments) == 1 else (*arguments, 1)[:3]
     known = step.constant if isinstance(step, Tile) else step
     if known is not None and known <= 0:
-        t.fail(TileTypeError, f"the step of range() is {known}; only positive steps are possible. Count up and subtract")
+        t.fail(
+            TileTypeError, f"the step of range() is {known}; only positive steps are possible. Count up and subtract"
+        )
     return Range(start, stop, step)
 
 

@@ -59,7 +59,9 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
         return _operator_function(t, function, *_only_positional(t, function.__name__, arguments, keywords))
     if isinstance(function, TileFunction):
         if not function.tile:
-            t.fail(UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only")
+            t.fail(
+                UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only"
+            )
         return call(t, function.function, arguments, keywords)
     if isinstance(function, types.FunctionType):
         scope = Scope({}, None, captured(function), function.__globals__)
@@ -98,18 +100,27 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or describe(function)
     module = getattr(function, "__module__", None)
     if getattr(function, "is_tile_kernel", False):
-        return TileTypeError, f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function"
+        return (
+            TileTypeError,
+            f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function",
+        )
     if hasattr(function, "__hash__") and function.__hash__ is not None and function in REJECTED:
         return UnsupportedCallError, f"{name}() cannot be called in tile code; {REJECTED[function]}"
     if module == "math":
         advice = f"use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
         return UnsupportedCallError, f"math.{name}() works on host numbers only; {advice}"
     if isinstance(function, functools.partial):
-        return TileTypeError, "functools.partial objects cannot be called in tile code; write a lambda or a nested function"
+        return (
+            TileTypeError,
+            "functools.partial objects cannot be called in tile code; write a lambda or a nested function",
+        )
     if not callable(function):
         return TileTypeError, f"{describe(function)} is not callable"
     if isinstance(function, np.ufunc):
-        return TileTypeError, f"the NumPy function {name} cannot be called in tile code; use the ct function of that name"
+        return (
+            TileTypeError,
+            f"the NumPy function {name} cannot be called in tile code; use the ct function of that name",
+        )
     where = f"{module}.{name}" if module else name
     return UnsupportedCallError, f"{where} cannot be called in tile code; call ct functions and plain Python functions"
 
@@ -129,7 +140,7 @@ def _operator_function(t: Tracer, function: Any, *values: Any) -> Any:
     return objects.apply_operator(t, key, function, values)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
@@ -161,8 +172,9 @@ def _inline(
     if t.frame.depth >= MAX_DEPTH:
         t.fail(
             TileRecursionError,
-            f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls are expanded "
-            "in place, so recursion must end at a condition that is known at compile time; otherwise write a loop",
+            f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls "
+            "are expanded in place, so recursion must end at a condition that is known at compile time; "
+            "otherwise write a loop",
         )
     scope.names = bind_arguments(t, source, defaults, keyword_defaults, arguments, keywords)
     where, call_node = t.builder.loc, t.call_node

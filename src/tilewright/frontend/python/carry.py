@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.frontend.python.merge import fits, concrete, same
+from tilewright.frontend.python.merge import concrete, fits, same
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value

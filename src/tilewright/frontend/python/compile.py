@@ -33,7 +33,9 @@ from tilewright.ir.ops.memory import AssumeDivisible
 _RECURSION_LIMIT = 50_000  # calls are traced in place, at about ten Python frames each
 
 
-def trace(function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None = None) -> Function:
+def trace(
+    function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None = None
+) -> Function:
     """The IR of kernel ``function`` for arguments that ``signature`` describes.
 
     Raises a TileError, with the place in the source, for everything that is wrong with the kernel.
@@ -93,7 +95,11 @@ def _deep_recursion(builder: Builder) -> Iterator[None]:
 
 def _value_name(param: Param) -> str:
     name = param.argument.replace("[", "_").replace("]", "")
-    return name if param.role in ("base", "scalar", "table") else f"{name}_{param.role}{'' if param.axis is None else param.axis}"
+    return (
+        name
+        if param.role in ("base", "scalar", "table")
+        else f"{name}_{param.role}{'' if param.axis is None else param.axis}"
+    )
 
 
 def _argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Value]) -> Any:

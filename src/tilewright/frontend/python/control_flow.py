@@ -11,23 +11,24 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python.paths import RETURN, Context
 from tilewright.frontend.python.carry import fit, rebuild, spread
 from tilewright.frontend.python.merge import Path, common_type, concrete, describe, merge, same, undefined
+from tilewright.frontend.python.paths import RETURN, Context
 from tilewright.frontend.python.scope import Unusable
 from tilewright.frontend.python.source import assigned_names, leaves_loop
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import bool_
+from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.errors import TileSyntaxError, TileTypeError
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, Cmp
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
-from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.types import BOOL, Type
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
+
 
 def leave(t: Tracer, kind: str) -> bool:
     """Record that the current path ends here. Returns False: nothing falls through."""
@@ -190,7 +191,9 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
             break
-    after = Unusable(f"{target!r} is the variable of a loop and is undefined after it; assign it to another name inside")
+    after = Unusable(
+        f"{target!r} is the variable of a loop and is undefined after it; assign it to another name inside"
+    )
     if early:
 
         def advance(path: Path) -> list[Value]:
@@ -275,7 +278,9 @@ def _finish_loop(
 
 def _no_else(t: Tracer, node: ast.While | ast.For) -> None:
     if node.orelse:
-        t.fail(TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards", at=node)
+        t.fail(
+            TileSyntaxError, "tile code has no 'else' on loops; set a flag in the loop and test it afterwards", at=node
+        )
 
 
 def run_function(t: Tracer, trace_body: Any) -> Any:

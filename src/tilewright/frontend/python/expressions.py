@@ -205,9 +205,7 @@ def local_function(t: Tracer, node: ast.Lambda | ast.FunctionDef, name: str) -> 
     outer = t.frame.source
     source = Source(node, outer.file, outer.first_line, outer.indent, outer.lines, name)
     defaults = tuple(t.eval(d) for d in node.args.defaults)
-    keyword_defaults = {
-        a.arg: t.eval(d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d is not None
-    }
+    keyword_defaults = {a.arg: t.eval(d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d is not None}
     return LocalFunction(source, t.scope, defaults, keyword_defaults)
 
 

@@ -39,7 +39,9 @@ def parts_of(text: str | FormattedString) -> tuple[str | Hole, ...]:
     return text.parts if isinstance(text, FormattedString) else (text,) if text else ()
 
 
-_SPEC = re.compile(r"(?P<align>[<>^]?)(?P<sign>[-+ ]?)(?P<alt>#?)(?P<zero>0?)(?P<width>\d*)(?P<prec>(?:\.\d+)?)(?P<type>[a-zA-Z]?)\Z")
+_SPEC = re.compile(
+    r"(?P<align>[<>^]?)(?P<sign>[-+ ]?)(?P<alt>#?)(?P<zero>0?)(?P<width>\d*)(?P<prec>(?:\.\d+)?)(?P<type>[a-zA-Z]?)\Z"
+)
 _INTEGER_TYPES, _FLOAT_TYPES = "dxXo", "eEfFgG"
 
 
@@ -88,7 +90,10 @@ def _conversion(t: Tracer, tile: Tile, spec: str) -> str:
         return ""
     match = _SPEC.match(spec)
     if match is None or match["align"] == "^":
-        t.fail(TileUnsupportedFeatureError, f"the format {spec!r} is not possible for run-time values; use [<>][sign][#][0][width][.precision][type]")
+        t.fail(
+            TileUnsupportedFeatureError,
+            f"the format {spec!r} is not possible for run-time values; use [<>][sign][#][0][width][.precision][type]",
+        )
     floating = tile.dtype.is_floating
     letter = match["type"] or ("f" if floating else "d")
     if letter not in (_FLOAT_TYPES if floating else _INTEGER_TYPES):

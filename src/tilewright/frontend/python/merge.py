@@ -153,7 +153,7 @@ def _join_tiles(name: str, values: list[Any], paths: Sequence[Path], merged: Mer
 
 def common_type(values: Sequence[Any]) -> TileType | None:
     """The type that the tiles and numbers in ``values`` share; a number takes the dtype of scalars of its category."""
-    types = {v.value.type for v in values if isinstance(v, Tile)}
+    types = {v.value.tile for v in values if isinstance(v, Tile)}
     numbers = [v for v in values if not isinstance(v, Tile)]
     if not types:
         types = {TileType(loose_dtype(n)) for n in numbers}

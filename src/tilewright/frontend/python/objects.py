@@ -208,7 +208,7 @@ def _join_strings(separator: str, items: tuple[str, ...]) -> str:
 
 def _dict_get(mapping: Mapping[str, Any], key: str, default: Any = None) -> Any:
     """``mapping.get(key, default)``, traced like any function."""
-    return mapping[key] if key in mapping else default
+    return mapping[key] if key in mapping else default  # noqa: SIM401 - traced, so written out
 
 
 # -- items
@@ -218,7 +218,7 @@ def subscript(t: Tracer, value: Any, index: Any) -> Any:
     """``value[index]`` for everything but tiles."""
     if isinstance(value, ArrayList):
         return list_element(t, value, index)
-    if isinstance(value, tuple) or isinstance(value, str):
+    if isinstance(value, (tuple, str)):
         return _item(t, value, index)
     if isinstance(value, dict):
         if index in value:
@@ -262,7 +262,9 @@ def _item(t: Tracer, value: Any, index: Any) -> Any:
 def set_item(t: Tracer, receiver: Any, index: Any, value: Any) -> None:
     found, method = find_method(receiver, "__setitem__")
     if not found:
-        advice = "ct.store(array, index, tile) or ct.scatter" if isinstance(receiver, Array) else "ct.insert or ct.where"
+        advice = (
+            "ct.store(array, index, tile) or ct.scatter" if isinstance(receiver, Array) else "ct.insert or ct.where"
+        )
         t.fail(TileTypeError, f"{describe(receiver)} cannot be changed by item assignment in tile code; use {advice}")
     t.call(method, (receiver, index, value), {})
 
@@ -353,13 +355,15 @@ def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[s
         if isinstance(own, types.FunctionType) and not _is_generated(own):
             t.fail(UnsupportedCallError, f"{cls.__name__} has its own {name}, which tile code cannot call")
     if any(f.default_factory is not dataclasses.MISSING or not f.init for f in fields):
-        t.fail(UnsupportedCallError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults")
+        t.fail(
+            UnsupportedCallError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults"
+        )
     try:
         bound = inspect.signature(cls).bind(*arguments, **keywords)
     except TypeError as e:
         t.fail(TileTypeError, f"{cls.__name__}(): {e}")
     bound.apply_defaults()
-    instance = object.__new__(cls)
+    instance: Any = object.__new__(cls)
     for name, value in bound.arguments.items():
         object.__setattr__(instance, name, value)
     found, method = find_method(instance, "__post_init__")

@@ -54,15 +54,14 @@ def _unary(key: str) -> Any:
     return lambda self: as_host_value(self._tracer, self._tracer.operator(key, self._value))
 
 
-for _key, _function, _symbol in BINARY.values():
+for _key in (entry[0] for entry in BINARY.values()):
     _stem = _key.strip("_")
     setattr(Proxy, f"__{_stem}__", _binary(_key, False))
     setattr(Proxy, f"__r{_stem}__", _binary(_key, True))
-for _key, _function, _symbol in COMPARE.values():
+for _key in (entry[0] for entry in COMPARE.values()):
     setattr(Proxy, f"__{_key}__", _binary(_key, False))
-for _operator, (_key, _function, _symbol) in UNARY.items():
-    if _operator is not ast.Not:
-        setattr(Proxy, f"__{_key}__", _unary(_key))
+for _key in (entry[0] for operator, entry in UNARY.items() if operator is not ast.Not):
+    setattr(Proxy, f"__{_key}__", _unary(_key))
 
 
 def as_host_value(t: Tracer, value: Any) -> Any:

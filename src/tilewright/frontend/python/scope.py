@@ -46,7 +46,6 @@ class Scope:
             return True, getattr(builtins, name)
         return False, None
 
-
     def root(self) -> Scope:
         """The scope of the outermost enclosing function, which knows the module."""
         scope = self

@@ -80,7 +80,9 @@ def _lambda_source(code: types.CodeType) -> Source:
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     if len(found) > 1:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        same = [n for n in found if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names]
+        same = [
+            n for n in found if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names
+        ]
         found = [n for n in same if _compiled(n).co_code == code.co_code] or same
     if not found:
         loc = Loc(code.co_filename, code.co_firstlineno)

@@ -1,4 +1,4 @@
-"""Statements: one function per syntax class, in the table ``STATEMENTS``. Each returns whether control falls through."""
+"""Statements: one function per syntax class, in the table ``STATEMENTS``; each tells whether control falls through."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def _augmented(t: Tracer, node: ast.AugAssign) -> bool:
     if isinstance(node.target, ast.Name):
         current = t.eval(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
     elif isinstance(node.target, ast.Subscript):
-        t.fail(TileTypeError, "tiles and arrays are immutable in tile code; use ct.store, ct.scatter or ct.insert", at=node)
+        t.fail(
+            TileTypeError, "tiles and arrays are immutable in tile code; use ct.store, ct.scatter or ct.insert", at=node
+        )
     else:
         t.fail(TileSyntaxError, "tile code cannot assign to attributes: objects are immutable", at=node.target)
     value = t.eval(node.value)
@@ -92,7 +94,9 @@ def _for(t: Tracer, node: ast.For) -> bool:
     t.locate(node.iter)
     if not isinstance(value, Range):
         what = describe(value)
-        advice = "ct.static_iter(...) unrolls a loop over a tuple" if isinstance(value, tuple) else "loop over range(...)"
+        advice = (
+            "ct.static_iter(...) unrolls a loop over a tuple" if isinstance(value, tuple) else "loop over range(...)"
+        )
         if isinstance(value, (Tile, Array)):
             advice = "loop over range(...) and use ct.extract or ct.load"
         t.fail(TileTypeError, f"a for loop cannot iterate over {what}; {advice}")

@@ -80,7 +80,10 @@ def _assert(t: Tracer, node: ast.Call) -> None:
     t.locate(node)
     known = condition.constant if isinstance(condition, Tile) else condition
     if not isinstance(known, bool):
-        t.fail(TileTypeError, f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time")
+        t.fail(
+            TileTypeError,
+            f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time",
+        )
     if known:
         return
     message = "static assertion failed"
@@ -104,7 +107,7 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
         return eval(code, globals_)
     except TileError:
         raise
-    except Exception as e:  # noqa: BLE001 - host code may raise anything; it becomes a located tile error
+    except Exception as e:
         raise StaticException(f"{type(e).__name__}: {e}", where) from e
 
 
@@ -138,7 +141,9 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
         for item in iterable:
             items.append(from_host_value(t, item))
             if len(items) > MAX_ITEMS:
-                raise TileStaticEvalError(f"ct.static_iter would unroll more than {MAX_ITEMS} iterations; loop over range(...)", where)
+                raise TileStaticEvalError(
+                    f"ct.static_iter would unroll more than {MAX_ITEMS} iterations; loop over range(...)", where
+                )
     except TypeError as e:
         raise TileStaticEvalError(f"ct.static_iter: {e}", where) from e
     return items
@@ -188,7 +193,10 @@ def raise_statement(t: Tracer, node: ast.Raise) -> bool:
     if node.cause is not None:
         t.fail(TileSyntaxError, "tile code has no 'raise ... from'")
     if node.exc is None or syntactic_callee(t, node.exc) is not static_exception:
-        t.fail(TileSyntaxError, "tile code can only raise ct.static_exception(...), at compile time; use ct.assert_ at run time")
+        t.fail(
+            TileSyntaxError,
+            "tile code can only raise ct.static_exception(...), at compile time; use ct.assert_ at run time",
+        )
     assert isinstance(node.exc, ast.Call)
     exception = host_eval(t, _argument(t, node.exc, static_exception, "exc"))
     t.locate(node)
@@ -240,7 +248,7 @@ def _generator_of(function: Any) -> types.FunctionType | None:
     """The generator function behind ``@contextlib.contextmanager``."""
     wrapped = getattr(function, "__wrapped__", None)
     made = getattr(function, "__code__", None)
-    helper = contextlib.contextmanager(lambda: iter(())).__code__  # type: ignore[attr-defined]
+    helper = contextlib.contextmanager(lambda: iter(())).__code__
     if isinstance(wrapped, types.FunctionType) and inspect.isgeneratorfunction(wrapped) and made is helper:
         return wrapped
     return None
@@ -257,8 +265,8 @@ def _split(t: Tracer, node: ast.FunctionDef) -> tuple[list[ast.stmt], ast.expr |
     if len(yields) != 1 or position is None or returns or tries:
         t.fail(
             TileSyntaxError,
-            f"the context manager {node.name}() must have exactly one yield, as a statement at the top level of its body, "
-            "and no return or try",
+            f"the context manager {node.name}() must have exactly one yield, as a statement at the top level of its "
+            "body, and no return or try",
         )
     statement = node.body[position]
     assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield)

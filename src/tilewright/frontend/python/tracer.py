@@ -148,7 +148,7 @@ class Tracer:
             return result
         if isinstance(x, Tile) or isinstance(y, Tile):
             return self.operator(key, x, y)
-        both = isinstance(x, tuple) and isinstance(y, tuple) or isinstance(x, str) and isinstance(y, str)
+        both = (isinstance(x, tuple) and isinstance(y, tuple)) or (isinstance(x, str) and isinstance(y, str))
         if key == "add" and both:
             return x + y
         if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
@@ -220,9 +220,7 @@ class Tracer:
     def range_bounds(self, bounds: Range) -> tuple[Value, Value, Value]:
         """The bounds of a range as scalars of one type: int32, or int64 when one of them needs it."""
         parts = (bounds.start, bounds.stop, bounds.step)
-        wide = any(
-            p.dtype.bitwidth == 64 if isinstance(p, Tile) else not -(1 << 31) <= p < 1 << 31 for p in parts
-        )
+        wide = any(p.dtype.bitwidth == 64 if isinstance(p, Tile) else not -(1 << 31) <= p < 1 << 31 for p in parts)
         dtype = int64 if wide else int32
         lower, upper, step = (to_tile(self, p, dtype).value for p in parts)
         return lower, upper, step

@@ -234,7 +234,7 @@ def test_constants() -> None:
         for value in (1.0, 1.3, 5.5, 464.0, 1e-3, 2.0**-24, 3.0):
             expected = float(np.float32(value).astype(dtype.storage))
             got = constant(dtype, value).value
-            assert got == expected or math.isnan(got) and math.isnan(expected), (dtype, value)
+            assert got == expected or (math.isnan(got) and math.isnan(expected)), (dtype, value)
     assert constant(dtypes.tfloat32, 1 + 2.0**-11).value == 1
     assert constant(dtypes.float8_e8m0fnu, -1.0).value != constant(dtypes.float8_e8m0fnu, -1.0).value
     assert str(constant(dtypes.int8, -1)) == "i8 255"

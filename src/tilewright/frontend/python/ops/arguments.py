@@ -111,10 +111,14 @@ def scalar_index(ctx: Context, value: Any, name: str, *, signed: bool = True) ->
     if known is not None and (isinstance(known, bool) or not isinstance(known, int)):
         ctx.fail(TileTypeError, f"an entry of {name!r} is {known!r}; it must be an integer", argument=name)
     if not isinstance(value, Tile) and known is None:
-        ctx.fail(TileTypeError, f"an entry of {name!r} is {describe(value)}; it must be an integer scalar", argument=name)
+        ctx.fail(
+            TileTypeError, f"an entry of {name!r} is {describe(value)}; it must be an integer scalar", argument=name
+        )
     found = to_tile(ctx, value)
     if found.ndim or found.value.tile.is_pointer or not found.dtype.is_integer:
-        ctx.fail(TileTypeError, f"an entry of {name!r} is {describe(found)}; it must be an integer scalar", argument=name)
+        ctx.fail(
+            TileTypeError, f"an entry of {name!r} is {describe(found)}; it must be an integer scalar", argument=name
+        )
     if signed and not found.dtype.is_signed:
         ctx.fail(
             TileTypeError,
@@ -131,8 +135,8 @@ def index(ctx: Context, value: Any, rank: int, what: str, name: str = "index") -
         plural = "entry" if len(entries) == 1 else "entries"
         ctx.fail(
             TileTypeError,
-            f"{name!r} has {len(entries)} {plural}, but {what} has {rank} dimension{'s' * (rank != 1)}: write one entry "
-            f"per dimension, such as {name}={_example(rank)}",
+            f"{name!r} has {len(entries)} {plural}, but {what} has {rank} dimension{'s' * (rank != 1)}: write "
+            f"one entry per dimension, such as {name}={_example(rank)}",
             argument=name,
         )
     return [scalar_index(ctx, e, name) for e in entries]

@@ -63,7 +63,7 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
 
 def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
     """A tile filled with ``number``, converted to ``dtype`` without range checks."""
-    if dtype.short == "f8e8m0fnu" and number < 0 or dtype.short == "f8e5m3fnu" and number < 0:
+    if (dtype.short == "f8e8m0fnu" and number < 0) or (dtype.short == "f8e5m3fnu" and number < 0):
         ctx.fail(TileValueError, f"{number!r} cannot be a {dtype}: the format has no sign")
     if dtype.short == "f4e2m1fn" and isinstance(number, float) and math.isnan(number):
         ctx.fail(TileValueError, f"{dtype} has no NaN")
@@ -201,7 +201,9 @@ def promoted_dtype(ctx: Context, x: Any, y: Any) -> DType:
         if found is None and dtype.is_restricted:
             ctx.fail(TileTypeError, f"{dtype} has no arithmetic with numbers; convert with astype(ct.float32) first")
         if found is None:
-            ctx.fail(TileValueError, f"the constant {number!r} is out of range for {dtype}; convert the tile with astype")
+            ctx.fail(
+                TileValueError, f"the constant {number!r} is out of range for {dtype}; convert the tile with astype"
+            )
         return found
     a, b = numeric(ctx, x).dtype, numeric(ctx, y).dtype
     found = common_dtype(a, b)
@@ -215,8 +217,8 @@ def _no_promotion(a: DType, b: DType) -> str:
         unsigned = a if not a.is_signed else b
         signed = b if unsigned is a else a
         return (
-            f"{a} and {b} have no common dtype: signed and unsigned integers do not mix implicitly. Convert one of them, "
-            f"for example .astype(ct.{signed if signed.bitwidth > unsigned.bitwidth else 'int64'})"
+            f"{a} and {b} have no common dtype: signed and unsigned integers do not mix implicitly. Convert one "
+            f"of them, for example .astype(ct.{signed if signed.bitwidth > unsigned.bitwidth else 'int64'})"
         )
     return f"{a} and {b} have no common dtype; convert one of them with astype, for example .astype(ct.float32)"
 

@@ -65,16 +65,28 @@ def _printf(ctx: Context, format: Any, *args: Any) -> None:
             continue
         letter = match["type"]
         if letter not in _INTEGERS + _FLOATS:
-            ctx.fail(TileTypeError, f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}", argument="format")
+            ctx.fail(
+                TileTypeError,
+                f"the conversion {text!r} is not possible; use one of {_INTEGERS}{_FLOATS}",
+                argument="format",
+            )
         if not remaining:
-            ctx.fail(TileTypeError, f"the format {format!r} has more conversions than the {len(args)} arguments", argument="format")
+            ctx.fail(
+                TileTypeError,
+                f"the format {format!r} has more conversions than the {len(args)} arguments",
+                argument="format",
+            )
         tile = numeric(ctx, remaining.pop(0))
         if tile.dtype.is_floating is not (letter in _FLOATS):
             ctx.fail(TileTypeError, f"the conversion {text!r} does not suit {tile.dtype} values", argument="format")
         length = match["length"] or ""
         parts.append(Hole(tile, text.replace(length + letter, letter)))
     if remaining:
-        ctx.fail(TileTypeError, f"the format {format!r} has fewer conversions than the {len(args)} arguments", argument="format")
+        ctx.fail(
+            TileTypeError,
+            f"the format {format!r} has fewer conversions than the {len(args)} arguments",
+            argument="format",
+        )
     _emit(ctx, [*parts, format[position:]])
 
 
@@ -83,7 +95,9 @@ def _assert(ctx: Context, cond: Any, message: Any = None) -> None:
         ctx.fail(TileTypeError, f"'message' must be a constant string, not {describe(message)}", argument="message")
     tile = check.tile(ctx, cond, "cond")
     if tile.value.tile.is_pointer or not tile.dtype.is_bool:
-        ctx.fail(TileTypeError, f"'cond' must be a bool tile, not {describe(tile)}; write a comparison", argument="cond")
+        ctx.fail(
+            TileTypeError, f"'cond' must be a bool tile, not {describe(tile)}; write a comparison", argument="cond"
+        )
     ctx.builder.emit_op(Assert, tile.value, message=message or "")
 
 

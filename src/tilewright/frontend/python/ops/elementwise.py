@@ -41,18 +41,24 @@ IEEE = (RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
 FULL, APPROX = RoundingMode.FULL, RoundingMode.APPROX
 
 
-def rounding(ctx: Context, value: Any, dtype: DType, allowed: tuple[RoundingMode, ...], default: RoundingMode) -> RoundingMode:
+def rounding(
+    ctx: Context, value: Any, dtype: DType, allowed: tuple[RoundingMode, ...], default: RoundingMode
+) -> RoundingMode:
     """The ``rounding_mode`` argument of an operation on ``dtype``."""
     if value is None:
         return default
     mode = check.member(ctx, RoundingMode, value, "rounding_mode")
     if not dtype.is_float:
-        ctx.fail(TileTypeError, f"'rounding_mode' applies to floating-point operands, not {dtype}", argument="rounding_mode")
+        ctx.fail(
+            TileTypeError, f"'rounding_mode' applies to floating-point operands, not {dtype}", argument="rounding_mode"
+        )
     if mode in (FULL, APPROX) and dtype is not float32 and mode in allowed:
         ctx.fail(TileTypeError, f"rounding mode {mode.name} is for float32 only, not {dtype}", argument="rounding_mode")
     if mode not in allowed:
         choices = ", ".join(m.name for m in allowed)
-        ctx.fail(TileTypeError, f"rounding mode {mode.name} is not possible here; choose {choices}", argument="rounding_mode")
+        ctx.fail(
+            TileTypeError, f"rounding mode {mode.name} is not possible here; choose {choices}", argument="rounding_mode"
+        )
     return mode
 
 
@@ -164,7 +170,9 @@ def _pow(ctx: Context, x: Any, y: Any) -> Any:
     else:
         a, b = _arithmetic_operands(ctx, x, y, "**")
     if not a.dtype.is_float:
-        ctx.fail(TileTypeError, f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply")
+        ctx.fail(
+            TileTypeError, f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply"
+        )
     return _emit(ctx, "pow", a, b)
 
 
@@ -173,7 +181,9 @@ def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
         return fold_numbers(ctx, math.atan2, "atan2", x1, x2)
     a, b = _arithmetic_operands(ctx, x1, x2, "atan2()")
     if not a.dtype.is_float:
-        ctx.fail(TileTypeError, f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)")
+        ctx.fail(
+            TileTypeError, f"atan2() is for floating-point operands, not {a.dtype}; convert with .astype(ct.float32)"
+        )
     return _emit(ctx, "atan2", a, b)
 
 
@@ -183,14 +193,7 @@ def _extremum(name: str) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any, *, flush_to_zero: Any = False, propagate_nan: Any = False) -> Any:
         propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
         if _known(x, y):
-            numbers = [constant_of(x), constant_of(y)]
-            nans = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
-            if nans and not propagate:
-                numbers = [n for n in numbers if n == n] or nans
-                return fold_numbers(ctx, lambda a, b: numbers[0], name, x, y)
-            if nans:
-                return fold_numbers(ctx, lambda a, b: nans[0], name, x, y)
-            return fold_numbers(ctx, function, name, x, y)
+            return fold_numbers(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
                 ctx.fail(TileTypeError, f"{name}() needs tiles or numbers, not {describe(v)}")
@@ -200,6 +203,13 @@ def _extremum(name: str) -> OpBuilder:
         return _emit(ctx, name, a, b, propagate_nan=propagate, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
 
     return build
+
+
+def _choose(function: Callable[..., Any], propagate: bool, a: Any, b: Any) -> Any:
+    """``min`` or ``max`` of two numbers; a NaN is dropped, or wins with ``propagate``."""
+    nans = [n for n in (a, b) if math.isnan(n)]
+    numbers = [n for n in (a, b) if not math.isnan(n)]
+    return function(a, b) if not nans else nans[0] if propagate or not numbers else numbers[0]
 
 
 def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuilder:
@@ -229,7 +239,9 @@ def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
             )
         p, q = promote(ctx, x, y)
         if not (p.dtype.is_bool or p.dtype.is_integer):
-            ctx.fail(TileTypeError, f"{symbol} is for bool and integers, not {p.dtype}; bitcast to an integer dtype first")
+            ctx.fail(
+                TileTypeError, f"{symbol} is for bool and integers, not {p.dtype}; bitcast to an integer dtype first"
+            )
         return _emit(ctx, name, p, q)
 
     return build
@@ -379,9 +391,17 @@ def _astype(ctx: Context, x: Any, dtype: Any, *, rounding_mode: Any = None) -> T
         return Tile(cast(ctx, tile.value, target))
     mode = check.member(ctx, RoundingMode, rounding_mode, "rounding_mode")
     if not (source.is_floating and target.is_floating):
-        ctx.fail(TileTypeError, f"'rounding_mode' applies to float-to-float conversions, not {source} to {target}", argument="rounding_mode")
+        ctx.fail(
+            TileTypeError,
+            f"'rounding_mode' applies to float-to-float conversions, not {source} to {target}",
+            argument="rounding_mode",
+        )
     if not _rounds_to(mode, source, target):
-        ctx.fail(TileTypeError, f"rounding mode {mode.name} is not possible from {source} to {target}", argument="rounding_mode")
+        ctx.fail(
+            TileTypeError,
+            f"rounding mode {mode.name} is not possible from {source} to {target}",
+            argument="rounding_mode",
+        )
     return Tile(cast(ctx, tile.value, target, mode))
 
 
@@ -391,7 +411,9 @@ def _bitcast(ctx: Context, x: Any, dtype: Any) -> Tile:
     if tile.dtype.is_bool or target.is_bool:
         ctx.fail(TileTypeError, "bool_ has no bit pattern to reinterpret; use astype")
     if tile.dtype.bitwidth != target.bitwidth:
-        ctx.fail(TileTypeError, f"bitcast needs dtypes of equal width, not {tile.dtype} and {target}; use astype to convert")
+        ctx.fail(
+            TileTypeError, f"bitcast needs dtypes of equal width, not {tile.dtype} and {target}; use astype to convert"
+        )
     return _emit(ctx, "bitcast", tile, dtype=target)
 
 

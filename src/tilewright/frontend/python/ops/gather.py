@@ -1,4 +1,4 @@
-"""Element-wise access to arrays: gather, scatter, advanced indexing, raw memory and atomics (fact sheet 1.5, 1.9, 1.10).
+"""Element-wise access: gather, scatter, advanced indexing, raw memory and atomics (fact sheet 1.5, 1.9, 1.10).
 
 All of them become pointer arithmetic with a mask.
 """
@@ -26,7 +26,16 @@ from tilewright.ir.dtypes import DType, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul
-from tilewright.ir.ops.memory import ATOMIC_DTYPES, CAS_DTYPES, AtomicCas, AtomicRmw, AtomicView, Load, Store, padding_value
+from tilewright.ir.ops.memory import (
+    ATOMIC_DTYPES,
+    CAS_DTYPES,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Load,
+    Store,
+    padding_value,
+)
 from tilewright.ir.ops.shape import Iota, PtrOffset, Reshape
 from tilewright.ir.promotion import broadcast_shapes
 from tilewright.ir.types import PartitionViewType, TileType, is_power_of_two
@@ -50,10 +59,14 @@ def _indices(ctx: Context, array: Array, indices: Any) -> list[Tile]:
     tiles = []
     for e in entries:
         if not isinstance(e, (Tile, int)) or isinstance(e, bool):
-            ctx.fail(TileTypeError, f"an index is {describe(e)}; it must be an integer tile or scalar", argument="indices")
+            ctx.fail(
+                TileTypeError, f"an index is {describe(e)}; it must be an integer tile or scalar", argument="indices"
+            )
         tile = numeric(ctx, e)
         if not tile.dtype.is_integer:
-            ctx.fail(TileTypeError, f"an index is {describe(tile)}; convert it with .astype(ct.int32)", argument="indices")
+            ctx.fail(
+                TileTypeError, f"an index is {describe(tile)}; convert it with .astype(ct.int32)", argument="indices"
+            )
         tiles.append(tile)
     return broadcast_together(ctx, *tiles)
 
@@ -86,7 +99,9 @@ def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None)
         return inside
     tile = check.tile(ctx, mask, "mask")
     if tile.value.tile.is_pointer or not tile.dtype.is_bool:
-        ctx.fail(TileTypeError, f"'mask' must be a bool tile, not {describe(tile)}; compare to make one", argument="mask")
+        ctx.fail(
+            TileTypeError, f"'mask' must be a bool tile, not {describe(tile)}; compare to make one", argument="mask"
+        )
     if broadcast_shapes(tile.shape, shape) != shape:
         ctx.fail(TileTypeError, f"'mask' of shape {tile.shape} does not broadcast to {shape}", argument="mask")
     wide = broadcast(ctx, tile.value, shape)
@@ -123,7 +138,14 @@ def _gather(
 
 
 def _scatter(
-    ctx: Context, array: Any, indices: Any, value: Any, *, mask: Any = None, check_bounds: Any = True, latency: Any = None
+    ctx: Context,
+    array: Any,
+    indices: Any,
+    value: Any,
+    *,
+    mask: Any = None,
+    check_bounds: Any = True,
+    latency: Any = None,
 ) -> None:
     target = check.array(ctx, array)
     found = _indices(ctx, target, indices)
@@ -152,7 +174,11 @@ def _advanced(ctx: Context, array: Any, indices: Any) -> tuple[Array, list[Tile]
         ctx.fail(TileTypeError, f"'indices' must be a tuple of {source.ndim} entries", argument="indices")
     sparse = [i for i in indices if not isinstance(i, SliceIndex)]
     if len(sparse) != 1 or not isinstance(sparse[0], Tile) or sparse[0].ndim != 1 or not sparse[0].dtype.is_integer:
-        ctx.fail(TileTypeError, "'indices' needs exactly one 1-D integer tile, and ct.Slice for every other dimension", argument="indices")
+        ctx.fail(
+            TileTypeError,
+            "'indices' needs exactly one 1-D integer tile, and ct.Slice for every other dimension",
+            argument="indices",
+        )
     rank = source.ndim
     shape = tuple(i.length if isinstance(i, SliceIndex) else i.shape[0] for i in indices)
     tiles = []
@@ -185,7 +211,9 @@ def _load_advanced(
     return Tile(ctx.builder.emit(Load, ptrs, inside, padding, latency=check.latency(ctx, latency)))
 
 
-def _store_advanced(ctx: Context, array: Any, indices: Any, tile: Any, *, latency: Any = None, allow_tma: Any = None) -> None:
+def _store_advanced(
+    ctx: Context, array: Any, indices: Any, tile: Any, *, latency: Any = None, allow_tma: Any = None
+) -> None:
     target, tiles, shape = _advanced(ctx, array, indices)
     check.allow_tma(ctx, allow_tma)
     value = check.tile(ctx, tile, "tile")
@@ -212,8 +240,8 @@ def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tup
         if found.element_type is not dtype:
             ctx.fail(
                 TileTypeError,
-                f"the update is {found.element_type}, but the array is {dtype}: bitwise atomics need equal dtypes; write "
-                f"ct.{dtype}(...) or astype",
+                f"the update is {found.element_type}, but the array is {dtype}: bitwise atomics need equal "
+                f"dtypes; write ct.{dtype}(...) or astype",
             )
     return _spread(ctx, value, dtype, shape, "the update")
 
@@ -288,7 +316,9 @@ def _raw_pointers(ctx: Context, memory: Any, offset: Any) -> tuple[Array, Value]
     return memory.array, ctx.builder.emit(PtrOffset, base, cast(ctx, tile.value, int64))
 
 
-def _raw_load(ctx: Context, memory: Any, offset: Any, *, mask: Any = None, padding_value: Any = 0, latency: Any = None) -> Tile:
+def _raw_load(
+    ctx: Context, memory: Any, offset: Any, *, mask: Any = None, padding_value: Any = 0, latency: Any = None
+) -> Tile:
     array, ptrs = _raw_pointers(ctx, memory, offset)
     shape = ptrs.tile.shape
     where = _mask(ctx, mask, shape, None)

@@ -35,19 +35,30 @@ LOAD_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE)
 STORE_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE)
 
 
-def order_and_scope(ctx: Context, order: Any, scope: Any, allowed: tuple[MemoryOrder, ...]) -> tuple[MemoryOrder, MemoryScope]:
+def order_and_scope(
+    ctx: Context, order: Any, scope: Any, allowed: tuple[MemoryOrder, ...]
+) -> tuple[MemoryOrder, MemoryScope]:
     """The ``memory_order`` and ``memory_scope`` arguments, which must suit each other."""
-    found, where = check.member(ctx, MemoryOrder, order, "memory_order"), check.member(ctx, MemoryScope, scope, "memory_scope")
+    found, where = (
+        check.member(ctx, MemoryOrder, order, "memory_order"),
+        check.member(ctx, MemoryScope, scope, "memory_scope"),
+    )
     if found not in allowed:
         choices = ", ".join(o.name for o in allowed)
-        ctx.fail(TileTypeError, f"'memory_order' {found.name} is not possible here; choose {choices}", argument="memory_order")
+        ctx.fail(
+            TileTypeError,
+            f"'memory_order' {found.name} is not possible here; choose {choices}",
+            argument="memory_order",
+        )
     if where is MemoryScope.CLUSTER:
-        ctx.fail(TileTypeError, "'memory_scope' CLUSTER is not possible in tile code; use DEVICE", argument="memory_scope")
+        ctx.fail(
+            TileTypeError, "'memory_scope' CLUSTER is not possible in tile code; use DEVICE", argument="memory_scope"
+        )
     if (found is MemoryOrder.WEAK) is not (where is MemoryScope.NONE):
         ctx.fail(
             TileTypeError,
-            f"'memory_order' {found.name} with 'memory_scope' {where.name}: a WEAK operation has scope NONE, and every other "
-            "order needs a scope: BLOCK, DEVICE or SYS",
+            f"'memory_order' {found.name} with 'memory_scope' {where.name}: a WEAK operation has scope NONE, and "
+            "every other order needs a scope: BLOCK, DEVICE or SYS",
             argument="memory_scope",
         )
     return found, where
@@ -59,14 +70,23 @@ def tensor_view(ctx: Context, array: Array) -> Value:
     type_ = TensorViewType(array.dtype, array.static_shape, array.static_strides, array.index_dtype)
 
     def dynamic(static: tuple[int | None, ...], visible: tuple[Any, ...]) -> list[Value]:
-        return [cast(ctx, to_tile(ctx, v, array.index_dtype).value, index.element) for s, v in zip(static, visible) if s is None]
+        return [
+            cast(ctx, to_tile(ctx, v, array.index_dtype).value, index.element)
+            for s, v in zip(static, visible)
+            if s is None
+        ]
 
     shape, strides = dynamic(array.static_shape, array.shape), dynamic(array.static_strides, array.strides)
     return ctx.builder.emit(MakeTensorView, array.base, shape, strides, type=type_)
 
 
 def partition(
-    ctx: Context, array: Array, shape: tuple[int, ...], order: tuple[int, ...], padding: PaddingMode, steps: tuple[int, ...]
+    ctx: Context,
+    array: Array,
+    shape: tuple[int, ...],
+    order: tuple[int, ...],
+    padding: PaddingMode,
+    steps: tuple[int, ...],
 ) -> Value:
     view = tensor_view(ctx, array)
     type_ = PartitionViewType(view.type, shape, order, padding, steps)  # type: ignore[arg-type]
@@ -109,7 +129,12 @@ def _load(
     dims = tile_shape(ctx, shape, source.ndim)
     entries = check.index(ctx, index, source.ndim, "the array")
     view = partition(
-        ctx, source, dims, check.order(ctx, order, source.ndim), check.member(ctx, PaddingMode, padding_mode, "padding_mode"), dims
+        ctx,
+        source,
+        dims,
+        check.order(ctx, order, source.ndim),
+        check.member(ctx, PaddingMode, padding_mode, "padding_mode"),
+        dims,
     )
     how, where = order_and_scope(ctx, memory_order, memory_scope, LOAD_ORDERS)
     bounds = not check.const_bool(ctx, check_bounds, "check_bounds")
@@ -154,8 +179,8 @@ def _store(
     if len(shape) != target.ndim and shape:
         ctx.fail(
             TileTypeError,
-            f"the stored tile has shape {shape}, but the array has {target.ndim} dimension{'s' * (target.ndim != 1)}: they "
-            "must have one rank. Insert axes with tile[None, :], or reshape",
+            f"the stored tile has shape {shape}, but the array has {target.ndim} dimension{'s' * (target.ndim != 1)}: "
+            "they must have one rank. Insert axes with tile[None, :], or reshape",
             argument="tile",
         )
     dims = shape or (1,) * target.ndim
@@ -177,7 +202,12 @@ def _store(
 
 
 def _tiled_view(
-    ctx: Context, array: Any, tile_shape_: Any, *, padding_mode: Any = PaddingMode.UNDETERMINED, traversal_steps: Any = None
+    ctx: Context,
+    array: Any,
+    tile_shape_: Any,
+    *,
+    padding_mode: Any = PaddingMode.UNDETERMINED,
+    traversal_steps: Any = None,
 ) -> TiledView:
     source = check.array(ctx, array)
     shape = check.const_shape(ctx, tile_shape_, "tile_shape")
@@ -220,7 +250,14 @@ def _view_load(
 
 
 def _view_store(
-    ctx: Context, view: Any, index: Any, tile: Any, *, check_bounds: Any = True, latency: Any = None, allow_tma: Any = None
+    ctx: Context,
+    view: Any,
+    index: Any,
+    tile: Any,
+    *,
+    check_bounds: Any = True,
+    latency: Any = None,
+    allow_tma: Any = None,
 ) -> None:
     found, type_ = _view(ctx, view)
     entries = check.index(ctx, index, len(type_.tile_shape), "the view")
@@ -269,7 +306,11 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
     first, last = constant_of(start), constant_of(stop)
     for name, known in (("start", first), ("stop", last)):
         if isinstance(known, int) and known < 0:
-            ctx.fail(TileTypeError, f"{name!r} is {known}; the bounds of a slice count from the start of the axis", argument=name)
+            ctx.fail(
+                TileTypeError,
+                f"{name!r} is {known}; the bounds of a slice count from the start of the axis",
+                argument=name,
+            )
     if first is not None and last is not None and first > last:
         ctx.fail(TileTypeError, f"the slice is reversed: start {first} is after stop {last}", argument="stop")
     begin, end = check.scalar_index(ctx, start, "start"), check.scalar_index(ctx, stop, "stop")
@@ -284,7 +325,14 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
         shape[position] = Tile(ctx.builder.emit(Sub, cast(ctx, end, index), cast(ctx, begin, index)))
         static[position] = None
     return Array(
-        source.dtype, base, tuple(shape), source.strides, tuple(static), source.static_strides, source.index_dtype, source.name
+        source.dtype,
+        base,
+        tuple(shape),
+        source.strides,
+        tuple(static),
+        source.static_strides,
+        source.index_dtype,
+        source.name,
     )
 
 
@@ -304,7 +352,10 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
     if spec.base_divisible > 1:
         base = ctx.builder.emit(AssumeDivisible, base, divisor=spec.base_divisible)
     extents: list[list[Any]] = []
-    for first, static, visible in ((1, spec.shape, spec.constant_shape), (1 + spec.ndim, spec.strides, spec.constant_strides)):
+    for first, static, visible in (
+        (1, spec.shape, spec.constant_shape),
+        (1 + spec.ndim, spec.strides, spec.constant_strides),
+    ):
         row_values: list[Any] = []
         for axis, known in enumerate(static):
             if known is None:
@@ -323,7 +374,9 @@ def _raw_memory(ctx: Context, array: Any) -> RawMemory:
 def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array:
     base = check.tile(ctx, pointer, "pointer")
     if not base.value.tile.is_pointer or base.ndim:
-        ctx.fail(TileTypeError, f"'pointer' must be a foreign pointer scalar, not {describe(pointer)}", argument="pointer")
+        ctx.fail(
+            TileTypeError, f"'pointer' must be a foreign pointer scalar, not {describe(pointer)}", argument="pointer"
+        )
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
         ctx.fail(TileTypeError, "'shape' and 'strides' must be tuples of equal length")
     extents = []

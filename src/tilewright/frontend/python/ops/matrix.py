@@ -31,8 +31,8 @@ def _batch(ctx: Context, x: Value, y: Value) -> tuple[Value, Value]:
     if k != k2:
         ctx.fail(
             TileTypeError,
-            f"tiles of shapes {x.tile.shape} and {y.tile.shape} cannot be multiplied: the last extent of the first ({k}) must "
-            f"equal the last but one of the second ({k2}). ct.transpose swaps them",
+            f"tiles of shapes {x.tile.shape} and {y.tile.shape} cannot be multiplied: the last extent of the "
+            f"first ({k}) must equal the last but one of the second ({k2}). ct.transpose swaps them",
         )
     batch = broadcast_shapes(x.tile.shape[:-2], y.tile.shape[:-2])
     if batch is None:
@@ -49,7 +49,9 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any = False) -
     if not mma_accepts(a.dtype, b.dtype, c.dtype):
         known = MMA_ACCUMULATORS.get(a.dtype.short, ())
         choices = " or ".join(dtype_from_short(s).name for s in known)
-        advice = f"{a.dtype} operands of equal dtype accumulate in {choices}" if known else f"mma does not take {a.dtype}"
+        advice = (
+            f"{a.dtype} operands of equal dtype accumulate in {choices}" if known else f"mma does not take {a.dtype}"
+        )
         ctx.fail(TileTypeError, f"mma of {a.dtype} by {b.dtype} into {c.dtype} is not possible: {advice}")
     if fast and a.dtype.short not in ("f8e4m3fn", "f8e5m2"):
         ctx.fail(TileTypeError, f"'use_fast_acc' is for fp8 operands, not {a.dtype}", argument="use_fast_acc")
@@ -63,8 +65,12 @@ def _mma(ctx: Context, x: Any, y: Any, acc: Any, *, use_fast_acc: Any = False) -
 def _matmul(ctx: Context, x: Any, y: Any) -> Tile:
     a, b = _matrix(ctx, x, "x"), _matrix(ctx, y, "y")
     if not a.ndim or not b.ndim:
-        ctx.fail(TileTypeError, "matmul needs tiles of one or more dimensions, not scalars; write * for a scalar factor")
-    dtype = promoted_dtype(ctx, a, b) if a.dtype.short not in ("i8", "u8") or b.dtype.short not in ("i8", "u8") else None
+        ctx.fail(
+            TileTypeError, "matmul needs tiles of one or more dimensions, not scalars; write * for a scalar factor"
+        )
+    dtype = (
+        promoted_dtype(ctx, a, b) if a.dtype.short not in ("i8", "u8") or b.dtype.short not in ("i8", "u8") else None
+    )
     if dtype is not None:
         accumulators = MMA_ACCUMULATORS.get(dtype.short)
         if accumulators is None:
@@ -109,8 +115,8 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
     if not good:
         ctx.fail(
             TileTypeError,
-            f"the shapes {a.shape}, {s.shape}, {b.shape}, {u.shape} and {c.shape} do not fit: for x (M, K) and y (K, N), the "
-            f"scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, and acc is (M, N)",
+            f"the shapes {a.shape}, {s.shape}, {b.shape}, {u.shape} and {c.shape} do not fit: for x (M, K) and "
+            f"y (K, N), the scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, and acc is (M, N)",
         )
     return Tile(ctx.builder.emit(MmaScaled, a.value, s.value, b.value, u.value, c.value))
 

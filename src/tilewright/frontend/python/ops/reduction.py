@@ -8,7 +8,14 @@ from typing import Any
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
-from tilewright.frontend.python.ops.convert import broadcast_together, constant_of, implicit_cast, numeric, rounded, to_tile
+from tilewright.frontend.python.ops.convert import (
+    broadcast_together,
+    constant_of,
+    implicit_cast,
+    numeric,
+    rounded,
+    to_tile,
+)
 from tilewright.frontend.python.ops.elementwise import IEEE, flush, rounding
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Op, Value
@@ -43,7 +50,13 @@ def _body(ctx: Context, types: Sequence[TileType], combine: Combine) -> Block:
 
 
 def _fold(
-    ctx: Context, cls: type[Op], values: list[Value], axis: int, identities: tuple[Any, ...], combine: Combine, **attributes: Any
+    ctx: Context,
+    cls: type[Op],
+    values: list[Value],
+    axis: int,
+    identities: tuple[Any, ...],
+    combine: Combine,
+    **attributes: Any,
 ) -> list[Value]:
     """One ``reduce`` or ``scan``."""
     body = _body(ctx, [v.tile for v in values], combine)
@@ -79,7 +92,9 @@ def _identity(name: str, dtype: DType) -> bool | int | float:
     return dtype.min if name == "max" else dtype.max
 
 
-def _reduce_with(ctx: Context, x: Any, axis: Any, keepdims: Any, name: str, shown: str, modes: Callable[[DType], dict[str, Any]]) -> Tile:
+def _reduce_with(
+    ctx: Context, x: Any, axis: Any, keepdims: Any, name: str, shown: str, modes: Callable[[DType], dict[str, Any]]
+) -> Tile:
     """A named reduction with the elementwise op ``name``: one ``reduce`` per axis, the innermost first."""
     tile = _operand(ctx, x, shown)
     keep = check.const_bool(ctx, keepdims, "keepdims")
@@ -97,7 +112,13 @@ def _reduce_with(ctx: Context, x: Any, axis: Any, keepdims: Any, name: str, show
 
 def _sum_like(name: str, shown: str) -> OpBuilder:
     def build(
-        ctx: Context, x: Any, axis: Any = None, *, keepdims: Any = False, rounding_mode: Any = None, flush_to_zero: Any = False
+        ctx: Context,
+        x: Any,
+        axis: Any = None,
+        *,
+        keepdims: Any = False,
+        rounding_mode: Any = None,
+        flush_to_zero: Any = False,
     ) -> Tile:
         def modes(dtype: DType) -> dict[str, Any]:
             mode = rounding(ctx, rounding_mode, dtype, IEEE, RoundingMode.RN)
@@ -110,7 +131,13 @@ def _sum_like(name: str, shown: str) -> OpBuilder:
 
 def _extremum(name: str) -> OpBuilder:
     def build(
-        ctx: Context, x: Any, axis: Any = None, *, keepdims: Any = False, flush_to_zero: Any = False, propagate_nan: Any = False
+        ctx: Context,
+        x: Any,
+        axis: Any = None,
+        *,
+        keepdims: Any = False,
+        flush_to_zero: Any = False,
+        propagate_nan: Any = False,
     ) -> Tile:
         def modes(dtype: DType) -> dict[str, Any]:
             propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
@@ -127,7 +154,10 @@ def _arg(name: str) -> OpBuilder:
 
     def build(ctx: Context, x: Any, axis: Any = None, *, keepdims: Any = False, propagate_nan: Any = False) -> Tile:
         tile = _operand(ctx, x, name)
-        keep, propagate = check.const_bool(ctx, keepdims, "keepdims"), check.const_bool(ctx, propagate_nan, "propagate_nan")
+        keep, propagate = (
+            check.const_bool(ctx, keepdims, "keepdims"),
+            check.const_bool(ctx, propagate_nan, "propagate_nan"),
+        )
         value, shape = tile.value, tile.shape
         if isinstance(axis, tuple):
             ctx.fail(TileTypeError, f"{name}() takes one axis or None, not a tuple", argument="axis")
@@ -177,7 +207,13 @@ def _left_wins(ctx: Context, args: list[Value], predicate: CmpPredicate, propaga
 
 def _cumulative(name: str, shown: str) -> OpBuilder:
     def build(
-        ctx: Context, x: Any, axis: Any = 0, *, reverse: Any = False, rounding_mode: Any = None, flush_to_zero: Any = False
+        ctx: Context,
+        x: Any,
+        axis: Any = 0,
+        *,
+        reverse: Any = False,
+        rounding_mode: Any = None,
+        flush_to_zero: Any = False,
     ) -> Tile:
         tile = _operand(ctx, x, shown)
         position = check.axis(ctx, axis, tile.ndim)
@@ -208,8 +244,12 @@ def _tiles(ctx: Context, x: Any) -> tuple[list[Tile], bool]:
 
 def _identities(ctx: Context, identity: Any, tiles: list[Tile], many: bool) -> tuple[bool | int | float, ...]:
     entries = identity if isinstance(identity, tuple) else (identity,)
-    if len(entries) != len(tiles) or isinstance(identity, tuple) and not many:
-        ctx.fail(TileTypeError, f"'identity' needs one constant per tile: {len(tiles)}, not {len(entries)}", argument="identity")
+    if len(entries) != len(tiles) or (isinstance(identity, tuple) and not many):
+        ctx.fail(
+            TileTypeError,
+            f"'identity' needs one constant per tile: {len(tiles)}, not {len(entries)}",
+            argument="identity",
+        )
     found = []
     for entry, tile in zip(entries, tiles):
         known = constant_of(entry)
@@ -226,8 +266,12 @@ def _custom(ctx: Context, func: Any, tiles: list[Tile], many: bool) -> Combine:
         block = ctx.builder.block
         result = ctx.call(func, tuple(Tile(a) for a in args), {})
         results = result if isinstance(result, tuple) else (result,)
-        if len(results) != len(tiles) or isinstance(result, tuple) is not many and len(tiles) > 1:
-            ctx.fail(TileTypeError, f"'func' must return {len(tiles)} value{'s' * (len(tiles) > 1)}, not {len(results)}", argument="func")
+        if len(results) != len(tiles) or (isinstance(result, tuple) is not many and len(tiles) > 1):
+            ctx.fail(
+                TileTypeError,
+                f"'func' must return {len(tiles)} value{'s' * (len(tiles) > 1)}, not {len(results)}",
+                argument="func",
+            )
         values = []
         for value, tile in zip(results, tiles):
             cast = implicit_cast(ctx, value, tile.dtype, "the result of 'func'")
@@ -238,8 +282,8 @@ def _custom(ctx: Context, func: Any, tiles: list[Tile], many: bool) -> Combine:
             if op.regions or op.spec.effect != Effect.NONE:
                 ctx.fail(
                     TileSyntaxError,
-                    f"'func' contains {_plain_name(op)}, which a combining function cannot have: it is pure arithmetic on "
-                    "scalars. Choose between values with ct.where",
+                    f"'func' contains {_plain_name(op)}, which a combining function cannot have: it is pure "
+                    "arithmetic on scalars. Choose between values with ct.where",
                     argument="func",
                 )
         return values

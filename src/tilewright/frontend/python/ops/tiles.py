@@ -70,7 +70,9 @@ def _astile(ctx: Context, value: Any, *, dtype: Any) -> Tile:
     probe = value
     while isinstance(probe, tuple):
         if not is_power_of_two(len(probe)):
-            ctx.fail(TileTypeError, f"a tuple of {len(probe)} values cannot become a tile: lengths must be powers of two")
+            ctx.fail(
+                TileTypeError, f"a tuple of {len(probe)} values cannot become a tile: lengths must be powers of two"
+            )
         shape.append(len(probe))
         probe = probe[0]
     leaves = [_leaf(ctx, v, target) for v in _flatten(ctx, value, tuple(shape))]
@@ -121,7 +123,9 @@ def reshape(ctx: Context, x: Any, shape: Any) -> Tile:
         dims = tuple(size // known if n == -1 else n for n in dims)
     dims = check.const_shape(ctx, dims)
     if math.prod(dims) != size:
-        ctx.fail(TileTypeError, f"a tile of shape {tile.shape} has {size} elements; shape {dims} needs {math.prod(dims)}")
+        ctx.fail(
+            TileTypeError, f"a tile of shape {tile.shape} has {size} elements; shape {dims} needs {math.prod(dims)}"
+        )
     return Tile(ctx.builder.emit(Reshape, tile.value, shape=dims))
 
 
@@ -192,7 +196,9 @@ def _grid_index(ctx: Context, index: Any, whole: tuple[int, ...], part: tuple[in
         ctx.fail(TileTypeError, f"'shape' {part} and the tile of shape {whole} differ in rank", argument="shape")
     for n, m in zip(whole, part):
         if n % m:
-            ctx.fail(TileTypeError, f"a subtile of shape {part} does not divide a tile of shape {whole}", argument="shape")
+            ctx.fail(
+                TileTypeError, f"a subtile of shape {part} does not divide a tile of shape {whole}", argument="shape"
+            )
     entries = index if isinstance(index, tuple) else (index,)
     found = check.index(ctx, index, len(whole), "the tile")
     for entry, n, m in zip(entries, whole, part):
@@ -216,7 +222,9 @@ def _extract(ctx: Context, x: Any, index: Any, shape: Any) -> Tile:
 def _insert(ctx: Context, x: Any, index: Any, value: Any) -> Tile:
     tile, part = check.tile(ctx, x, "x"), check.tile(ctx, value, "value")
     if tile.element_type != part.element_type:
-        ctx.fail(TileTypeError, f"'value' is {part.element_type}, but the tile is {tile.element_type}", argument="value")
+        ctx.fail(
+            TileTypeError, f"'value' is {part.element_type}, but the tile is {tile.element_type}", argument="value"
+        )
     if not part.ndim and tile.ndim:
         part = reshape(ctx, part, (1,) * tile.ndim)
     return Tile(ctx.builder.emit(Insert, tile.value, part.value, _grid_index(ctx, index, tile.shape, part.shape)))
@@ -255,8 +263,8 @@ def getitem(ctx: Context, x: Tile, index: Any) -> Tile:
     if not supported or not (isinstance(index, tuple) or bare) or sum(e is Ellipsis for e in entries) > 1:
         ctx.fail(
             TileTypeError,
-            "[] on a tile only inserts axes, as in x[:, None]. To pick a part write ct.extract(x, index, shape); to read "
-            "single elements of an array write ct.gather(array, indices)",
+            "[] on a tile only inserts axes, as in x[:, None]. To pick a part write ct.extract(x, index, shape); to "
+            "read single elements of an array write ct.gather(array, indices)",
         )
     named = sum(isinstance(e, slice) for e in entries)
     if named > x.ndim:
