@@ -1,0 +1,118 @@
+"""Recognizes loops that count: those become ``for``, which back ends can pipeline and vectorize."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.frontend.cpp.cfg import Graph, NaturalLoop
+from tilewright.frontend.cpp.llvm_text import Const, Instruction, Local, Operand
+from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, unsigned
+from tilewright.frontend.cpp.values import Translation
+from tilewright.ir.dtypes import DType
+
+# The predicates under which a loop continues while its variable (on the left) is below the bound.
+_BELOW = {"slt": False, "ult": True}
+_MIRRORED = {"sgt": "slt", "ugt": "ult"}
+_NEGATED = {"sge": "slt", "uge": "ult", "sle": "sgt", "ule": "ugt"}
+_PURE = frozenset(["add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "zext", "sext", "trunc"])
+_PURE_CALLS = ("__tw_num_blocks", "__tw_bid")
+
+
+@dataclass
+class CountedLoop:
+    """``for (variable = lower; variable < upper; variable += step)`` over integers of ``dtype``.
+
+    ``hoisted`` are instructions of the loop that compute the bound or the step; ``replaced`` names those that the
+    counting itself replaces; ``body`` is the first block after the test.
+    """
+
+    variable: str
+    lower: Operand
+    upper: Operand
+    step: Operand
+    type: str
+    dtype: DType
+    body: str
+    hoisted: list[Instruction] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+
+
+def counted_loop(graph: Graph, loop: NaturalLoop, state: Translation) -> CountedLoop | None:
+    """``loop`` as a counted loop, or None: its only exit must be the test at its start."""
+    header = graph.blocks[loop.header]
+    jump = header.terminator
+    if len(loop.latches) != 1 or len(loop.exits) != 1 or len(jump.labels) != 2:
+        return None
+    leaving = [b for b in loop.blocks for t in graph.blocks[b].terminator.labels if t not in loop.blocks]
+    if leaving != [loop.header] or not isinstance(jump.operands[0], Local):
+        return None
+    inside = {str(i.name): i for b in loop.blocks for i in graph.blocks[b].instructions if i.name}
+    test = inside.get(jump.operands[0].name)
+    if test is None or test.op != "icmp" or state.uses[str(test.name)] != 1:
+        return None
+    continues_first = jump.labels[0] in loop.blocks
+    predicate = test.detail if continues_first else _NEGATED.get(test.detail, "")
+    variable, upper = test.operands
+    if predicate in _MIRRORED:
+        predicate, variable, upper = _MIRRORED[predicate], upper, variable
+    phi = inside.get(variable.name) if isinstance(variable, Local) else None
+    if predicate not in _BELOW or phi is None or phi not in header.phis or phi.type not in LLVM_DTYPES:
+        return None
+    return _with_step(graph, loop, state, inside, test, phi, upper, predicate, jump.labels[not continues_first])
+
+
+def _with_step(
+    graph: Graph,
+    loop: NaturalLoop,
+    state: Translation,
+    inside: dict[str, Instruction],
+    test: Instruction,
+    phi: Instruction,
+    upper: Operand,
+    predicate: str,
+    body: str,
+) -> CountedLoop | None:
+    latch = loop.latches[0]
+    lower = next(o for o, label in zip(phi.operands, phi.labels) if label != latch)
+    after = phi.operands[phi.labels.index(latch)]
+    increment = inside.get(after.name) if isinstance(after, Local) else None
+    if increment is None or increment.op != "add":
+        return None
+    variable = Local(str(phi.name))
+    if variable not in increment.operands or increment.operands[0] == increment.operands[1]:
+        return None
+    step = next(o for o in increment.operands if o != variable)
+    dtype = LLVM_DTYPES[phi.type]
+    dtype = unsigned(dtype) if _BELOW[predicate] else dtype
+    counted = CountedLoop(str(phi.name), lower, upper, step, phi.type, dtype, body)
+    if isinstance(step, Const) and not (isinstance(step.value, int) and step.value > 0):
+        return None
+    for bound in (upper, step):
+        if not _hoist(bound, inside, counted.hoisted):
+            return None
+    hoisted = {i.name for i in counted.hoisted}
+    for i in graph.blocks[loop.header].instructions[:-1]:
+        if i.op != "phi" and i is not test and i.name not in hoisted:
+            return None
+    # The final value of the variable is not a result of ``for``.
+    exit_phis = graph.blocks[loop.exits[0]].phis
+    for exit_phi in exit_phis:
+        if variable in exit_phi.operands or Local(str(test.name)) in exit_phi.operands:
+            return None
+    counted.replaced.add(str(test.name))
+    if state.uses[str(increment.name)] == 1:
+        counted.replaced.add(str(increment.name))
+    return counted
+
+
+def _hoist(operand: Operand, inside: dict[str, Instruction], hoisted: list[Instruction]) -> bool:
+    """Whether ``operand`` is known before the loop, once ``hoisted`` has been computed."""
+    if not isinstance(operand, Local) or operand.name not in inside:
+        return True
+    instruction = inside[operand.name]
+    pure = instruction.op in _PURE or (instruction.op == "call" and instruction.detail in _PURE_CALLS)
+    if not pure or not all(_hoist(o, inside, hoisted) for o in instruction.operands):
+        return False
+    if instruction not in hoisted:
+        hoisted.append(instruction)
+    return True

@@ -1,0 +1,218 @@
+// Layout policies and mappings (sections 1.8.1, 2.1.6 and 2.10).
+#pragma once
+#pragma clang system_header
+
+namespace cuda::tiles::inline v1 {
+
+template <typename T>
+struct layout_mapping_static_stride {
+    __tile__ constexpr size_t operator()(typename T::rank_type idx) const noexcept
+        requires requires {
+            { T::static_stride(idx) } -> detail::same<size_t>;
+        }
+    {
+        return T::static_stride(idx);
+    }
+};
+
+namespace detail {
+template <typename P, typename E>
+struct policy_mapping {};
+template <typename P, typename E>
+    requires requires { typename P::template mapping_type<E>; }
+struct policy_mapping<P, E> {
+    using type = typename P::template mapping_type<E>;
+};
+template <typename P, typename E>
+    requires(!requires { typename P::template mapping_type<E>; }) && requires { typename P::template mapping<E>; }
+struct policy_mapping<P, E> {
+    using type = typename P::template mapping<E>;
+};
+// The document spells the member of a policy both `mapping_type` and `mapping`.
+template <typename P, typename E>
+using mapping_of = typename policy_mapping<P, E>::type;
+}  // namespace detail
+
+template <typename T>
+concept layout_mapping =
+    detail::copyable<__remove_cv(T)> &&
+    requires(T const& m, typename T::rank_type const& dim) {
+        requires extents_like<typename T::extents_type>;
+        requires detail::same<typename T::rank_type, typename T::extents_type::rank_type>;
+        requires detail::same<typename T::index_type, typename T::extents_type::index_type>;
+        typename T::layout_type;
+        requires detail::same<detail::mapping_of<typename T::layout_type, typename T::extents_type>, __remove_cv(T)>;
+        requires T::is_always_strided();
+        { layout_mapping_static_stride<__remove_cv(T)>{}(dim) } -> detail::same<size_t>;
+        { m.stride(dim) } -> detail::same<typename T::index_type>;
+        { m.extents() } -> detail::same<typename T::extents_type const&>;
+    };
+
+namespace detail {
+// Products of lengths as folds over constant dimensions, so that no loop is left when the dimension is constant.
+template <typename E, size_t... K>
+__tile__ constexpr typename E::index_type stride_right(E const& e, size_t i, index_pack<size_t, K...>) noexcept {
+    typename E::index_type product = 1;
+    ((K > i ? void(product = product * e.extent(K)) : void()), ...);
+    return product;
+}
+template <typename E, size_t... K>
+__tile__ constexpr typename E::index_type stride_left(E const& e, size_t i, index_pack<size_t, K...>) noexcept {
+    typename E::index_type product = 1;
+    ((K < i ? void(product = product * e.extent(K)) : void()), ...);
+    return product;
+}
+template <typename E>
+constexpr size_t static_product(size_t begin, size_t end) noexcept {
+    size_t product = 1;
+    for (size_t k = begin; k < end; ++k) {
+        if (E::static_extent(k) == dynamic_extent) return dynamic_extent;
+        product *= E::static_extent(k);
+    }
+    return product;
+}
+constexpr size_t round_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+constexpr size_t padded_length(size_t n, size_t alignment) {
+    return n == dynamic_extent || alignment == dynamic_extent ? dynamic_extent : round_up(n, alignment);
+}
+// Extents like E, with dimension D rounded up to a multiple of A.
+template <typename E, size_t A, size_t D, size_t... I>
+extents<typename E::index_type, (I == D ? padded_length(E::static_extent(I), A) : E::static_extent(I))...>
+    padded_shape(index_pack<size_t, I...>);
+template <typename E, size_t A, size_t D>
+using padded_t = decltype(padded_shape<E, A, D>(indices<size_t(E::rank())>{}));
+template <typename P, size_t D, typename E, size_t... I>
+__tile__ constexpr P padded(E const& e, typename E::index_type a, index_pack<size_t, I...>) noexcept {
+    using T = typename E::index_type;
+    if constexpr (sizeof...(I) == 0) return P{};
+    else return P(static_cast<T>(I == D ? (e.extent(I) + a - 1) / a * a : e.extent(I))...);
+}
+}  // namespace detail
+
+template <extents_like E>
+struct layout_right_mapping;
+template <extents_like E>
+struct layout_left_mapping;
+template <extents_like E, size_t A>
+struct layout_right_padded_mapping;
+template <extents_like E, size_t A>
+struct layout_left_padded_mapping;
+template <extents_like E, extents_like S>
+    requires(size_t(E::rank()) == size_t(S::rank()) &&
+             detail::same<typename E::index_type, typename S::index_type>)
+struct layout_strided_mapping;
+
+#define TW_POLICY(...)                      \
+    template <extents_like E>               \
+    using mapping = __VA_ARGS__;            \
+    template <extents_like E>               \
+    using mapping_type = mapping<E>;
+struct layout_right {
+    TW_POLICY(layout_right_mapping<E>)
+};
+struct layout_left {
+    TW_POLICY(layout_left_mapping<E>)
+};
+template <size_t A>
+struct layout_right_padded {
+    TW_POLICY(layout_right_padded_mapping<E, A>)
+};
+template <size_t A>
+struct layout_left_padded {
+    TW_POLICY(layout_left_padded_mapping<E, A>)
+};
+template <extents_like S>
+struct layout_strided {
+    TW_POLICY(layout_strided_mapping<E, S>)
+};
+#undef TW_POLICY
+
+#define TW_MAPPING_MEMBERS(...)                                                               \
+    static_assert(__is_same(E, __remove_cv(E)), "extents must not be cv-qualified");          \
+    using extents_type = E;                                                                   \
+    using rank_type = typename E::rank_type;                                                  \
+    using index_type = typename E::index_type;                                                \
+    using layout_type = __VA_ARGS__;                                                          \
+    static constexpr bool is_always_strided() noexcept { return true; }                       \
+    __tile__ constexpr extents_type const& extents() const noexcept { return shape_; }        \
+                                                                                              \
+  private:                                                                                    \
+    using all = detail::indices<size_t(E::rank())>;                                           \
+    extents_type shape_;
+
+template <extents_like E>
+struct layout_right_mapping {
+    __tile__ explicit constexpr layout_right_mapping(E const& other) noexcept : shape_{other} {}
+    static constexpr size_t static_stride(typename E::rank_type i) noexcept {
+        return detail::static_product<E>(size_t(i) + 1, size_t(E::rank()));
+    }
+    __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
+        return detail::stride_right(shape_, size_t(i), all{});
+    }
+    TW_MAPPING_MEMBERS(layout_right)
+};
+template <extents_like E>
+struct layout_left_mapping {
+    __tile__ explicit constexpr layout_left_mapping(E const& other) noexcept : shape_{other} {}
+    static constexpr size_t static_stride(typename E::rank_type i) noexcept {
+        return detail::static_product<E>(0, size_t(i));
+    }
+    __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
+        return detail::stride_left(shape_, size_t(i), all{});
+    }
+    TW_MAPPING_MEMBERS(layout_left)
+};
+
+#define TW_PADDED_MAPPING(name, policy, plain, dimension)                                                     \
+    template <extents_like E, size_t A>                                                                       \
+    struct name {                                                                                             \
+        template <typename T>                                                                                 \
+            requires(__is_convertible(T, typename E::index_type))                                             \
+        __tile__ constexpr name(E const& other, T alignment) noexcept                                         \
+            : shape_{other}, alignment_(static_cast<typename E::index_type>(alignment)) {}                    \
+        static constexpr size_t static_stride(typename E::rank_type i) noexcept {                             \
+            return plain<padded_extents>::static_stride(i);                                                   \
+        }                                                                                                     \
+        __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {            \
+            auto a = A == dynamic_extent ? alignment_ : static_cast<typename E::index_type>(A);               \
+            return plain<padded_extents>{detail::padded<padded_extents, dimension>(shape_, a, all{})}.stride(i); \
+        }                                                                                                     \
+        TW_MAPPING_MEMBERS(policy<A>)                                                                         \
+        using padded_extents = detail::padded_t<E, A, dimension>;                                             \
+        index_type alignment_;                                                                                \
+    };                                                                                                        \
+    template <typename E, typename A>                                                                         \
+    name(E const&, A) -> name<E, detail::extent_or_dynamic<A>>;
+TW_PADDED_MAPPING(layout_right_padded_mapping, layout_right_padded, layout_right_mapping, size_t(E::rank()) - 1)
+TW_PADDED_MAPPING(layout_left_padded_mapping, layout_left_padded, layout_left_mapping, 0)
+#undef TW_PADDED_MAPPING
+
+template <extents_like E, extents_like S>
+    requires(size_t(E::rank()) == size_t(S::rank()) &&
+             detail::same<typename E::index_type, typename S::index_type>)
+struct layout_strided_mapping {
+    static_assert(__is_same(S, __remove_cv(S)), "strides must not be cv-qualified");
+    __tile__ constexpr layout_strided_mapping(E const& other, S const& strides) noexcept
+        : shape_{other}, strides_{strides} {}
+    static constexpr size_t static_stride(typename E::rank_type i) noexcept { return S::static_extent(i); }
+    __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
+        return strides_.extent(i);
+    }
+    TW_MAPPING_MEMBERS(layout_strided<S>)
+    S strides_;
+};
+#undef TW_MAPPING_MEMBERS
+
+template <layout_mapping Lhs, layout_mapping Rhs>
+__tile__ constexpr bool layout_mapping_equal(Lhs const& x, Rhs const& y) noexcept {
+    if (!extents_equal(x.extents(), y.extents())) return false;
+    for (size_t i = 0; i < size_t(Lhs::extents_type::rank()); ++i)
+        if (size_t(x.stride(i)) != size_t(y.stride(i))) return false;
+    return true;
+}
+template <layout_mapping Lhs, layout_mapping Rhs>
+__tile__ constexpr bool operator==(Lhs const& lhs, Rhs const& rhs) noexcept {
+    return layout_mapping_equal(lhs, rhs);
+}
+
+}  // namespace cuda::tiles::inline v1

@@ -1,0 +1,565 @@
+"""The functions that our headers leave to the compiler (``intrinsics.h``), as ops of Tile IR."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
+from tilewright.frontend.cpp.values import HintScope, Translation
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.dtypes import DType, bool_, int64
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.ir.hints import ByTarget
+from tilewright.ir.ops import arith
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Bid,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    NumBlocks,
+    Store,
+    StoreView,
+)
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Iota,
+    Permute,
+    PtrDiff,
+    PtrOffset,
+    Reshape,
+    Undefined,
+)
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
+
+# The tables below are in the order of the enumerations in the headers.
+ROUNDING = (
+    RoundingMode.RN,
+    RoundingMode.RZ,
+    RoundingMode.RM,
+    RoundingMode.RP,
+    RoundingMode.APPROX,
+    RoundingMode.FULL,
+)
+UNARY: tuple[type[Op], ...] = (
+    arith.Neg,
+    arith.Abs,
+    arith.Not,
+    arith.Ceil,
+    arith.Floor,
+    arith.Exp2,
+    arith.Exp,
+    arith.Log2,
+    arith.Log,
+    arith.Sqrt,
+    arith.Rsqrt,
+    arith.Cosh,
+    arith.Cos,
+    arith.Sinh,
+    arith.Sin,
+    arith.Tanh,
+    arith.Tan,
+    arith.IsNan,
+    arith.IsInf,
+)
+# op class, and the rounding that the name of the operation fixes for integers
+BINARY: tuple[tuple[type[Op], RoundingMode | None], ...] = (
+    (arith.Add, None),
+    (arith.Sub, None),
+    (arith.Mul, None),
+    (arith.Div, RoundingMode.RZ),
+    (arith.Div, RoundingMode.RP),
+    (arith.Div, RoundingMode.RM),
+    (arith.Rem, None),
+    (arith.And, None),
+    (arith.Or, None),
+    (arith.Xor, None),
+    (arith.Shl, None),
+    (arith.Shr, None),
+    (arith.Max, None),
+    (arith.Min, None),
+    (arith.MulHi, None),
+    (arith.Pow, None),
+    (arith.Atan2, None),
+)
+PREDICATES = (
+    CmpPredicate.EQ,
+    CmpPredicate.NE,
+    CmpPredicate.LT,
+    CmpPredicate.LE,
+    CmpPredicate.GT,
+    CmpPredicate.GE,
+)
+ORDERS = (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+SCOPES = (MemoryScope.SYS, MemoryScope.DEVICE, MemoryScope.BLOCK)
+PADDINGS = (
+    PaddingMode.ZERO,
+    PaddingMode.NEG_ZERO,
+    PaddingMode.POS_INF,
+    PaddingMode.NEG_INF,
+    PaddingMode.NAN,
+)
+ATOMICS = (
+    AtomicKind.XCHG,
+    AtomicKind.ADD,
+    AtomicKind.MAX,
+    AtomicKind.MIN,
+    AtomicKind.AND,
+    AtomicKind.OR,
+    AtomicKind.XOR,
+)
+
+
+def _least(dtype: DType) -> float | int:
+    return -math.inf if dtype.is_floating else dtype.min
+
+
+def _greatest(dtype: DType) -> float | int:
+    return math.inf if dtype.is_floating else dtype.max
+
+
+# op class, identity of a dtype
+FOLDS: tuple[tuple[type[Op], Callable[[DType], float | int]], ...] = (
+    (arith.Add, lambda dtype: 0),
+    (arith.Mul, lambda dtype: 1),
+    (arith.Max, _least),
+    (arith.Min, _greatest),
+    (arith.And, lambda dtype: True if dtype.is_bool else dtype.max if dtype.min == 0 else -1),
+    (arith.Or, lambda dtype: 0),
+    (arith.Xor, lambda dtype: 0),
+)
+
+
+def _modes(cls: type[Op], modes: int) -> dict[str, Any]:
+    """The attributes that ``modes`` gives to an op: only those that it declares, and only where they matter."""
+    declared = {a.name for a in cls.spec.attributes}
+    attributes: dict[str, Any] = {}
+    if "rounding" in declared and modes & 15:
+        attributes["rounding"] = ROUNDING[modes & 15]
+    if "flush_to_zero" in declared and modes >> 4 & 1:
+        attributes["flush_to_zero"] = True
+    if "propagate_nan" in declared and modes >> 5 & 1:
+        attributes["propagate_nan"] = True
+    return attributes
+
+
+def _arithmetic(state: Translation, cls: type[Op], modes: dict[str, Any], *operands: Value) -> Value:
+    """An arithmetic op. On bool, whose numbers are 0 and 1, it becomes the equivalent logical one."""
+    if operands[0].tile.dtype is bool_:
+        if cls in (arith.Add, arith.Sub):
+            cls = arith.Xor
+        elif cls in (arith.Mul, arith.Div):
+            cls, modes = arith.And, {}
+        elif cls in (arith.Neg, arith.Abs):
+            return operands[0]
+        elif cls is arith.Rem or cls is arith.MulHi:
+            return state.constant(False, bool_, operands[0].tile.shape)
+    return state.builder.emit(cls, *operands, **modes)
+
+
+# -- elementwise
+
+
+def _unary(state: Translation, i: Instruction) -> Value:
+    _, op, modes, x = i.operands
+    cls = UNARY[state.integer(op)]
+    return _arithmetic(state, cls, _modes(cls, state.integer(modes)), state.tile(x))
+
+
+def _binary(state: Translation, i: Instruction) -> Value:
+    _, op, modes, x, y = i.operands
+    cls, integer_rounding = BINARY[state.integer(op)]
+    lhs, rhs = state.tile(x), state.tile(y)
+    attributes = _modes(cls, state.integer(modes))
+    if integer_rounding is not None and not lhs.tile.element.is_floating:
+        attributes["rounding"] = integer_rounding
+    return _arithmetic(state, cls, attributes, lhs, rhs)
+
+
+def _compare(state: Translation, i: Instruction) -> Value:
+    _, predicate, x, y = i.operands
+    return state.builder.emit(arith.Cmp, state.tile(x), state.tile(y), predicate=PREDICATES[state.integer(predicate)])
+
+
+def _fma(state: Translation, i: Instruction) -> Value:
+    _, modes, *operands = i.operands
+    return state.builder.emit(arith.Fma, *(state.tile(o) for o in operands), **_modes(arith.Fma, state.integer(modes)))
+
+
+def _select(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(arith.Select, *(state.tile(o) for o in i.operands[1:]))
+
+
+def _cast(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0]).dtype
+    value = state.tile(i.operands[1])
+    have = value.tile.dtype
+    if have == want:
+        return value
+    if isinstance(have, PointerType) and want is bool_:
+        null = state.builder.constant(0, have, value.tile.shape)
+        return state.builder.emit(arith.Cmp, value, null, predicate=CmpPredicate.NE)
+    if isinstance(have, PointerType) or isinstance(want, PointerType):
+        return state.coerce(value, want)
+    return state.builder.emit(arith.Cast, value, dtype=want)
+
+
+def _bitcast(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0]).dtype
+    value = state.tile(i.operands[1])
+    have = value.tile.dtype
+    if have == want:
+        return value
+    if isinstance(have, PointerType) and isinstance(want, DType):
+        return _through_bits(state, state.builder.emit(arith.Bitcast, value, dtype=PointerType(None)), want)
+    if want is bool_ or have is bool_:
+        return state.builder.emit(arith.Cast, value, dtype=want)
+    return state.builder.emit(arith.Bitcast, value, dtype=want)
+
+
+def _through_bits(state: Translation, pointers: Value, want: DType) -> Value:
+    state.fail(f"element_bitcast from pointers to {want} is not available yet; use pointer differences")
+
+
+def _assume(state: Translation, i: Instruction) -> Value:
+    _, kind, x, *rest = i.operands
+    value = state.tile(x)
+    numbers = [state.integer(o) for o in rest]
+    emit = state.builder.emit
+    promise = state.integer(kind)
+    if promise == 0:
+        return emit(AssumeBlocked, value, shape=tuple(numbers)) if numbers else value
+    if promise in (1, 2, 3):
+        lower = numbers[0] if promise != 2 else None
+        upper = numbers[-1] if promise != 3 else None
+        return emit(AssumeBounded, value, lower=lower, upper=upper)
+    if promise == 4:
+        if numbers[0] == 1 or value.tile.dtype is bool_:
+            return value
+        return emit(AssumeDivisible, value, divisor=numbers[0])
+    return emit(AssumeDivisible, value, divisor=numbers[0], every=numbers[1], along=numbers[2])
+
+
+# -- shape
+
+
+def _undefined(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(Undefined, type=state.type_argument(i.operands[0]))
+
+
+def _iota(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(Iota, type=state.type_argument(i.operands[0]))
+
+
+def _reshape(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0])
+    value = state.tile(i.operands[1])
+    return value if value.tile.shape == want.shape else state.builder.emit(Reshape, value, shape=want.shape)
+
+
+def _broadcast(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0])
+    value = state.tile(i.operands[1])
+    if isinstance(value.op, Constant):
+        return state.builder.emit(Constant, value=value.op.value, type=value.tile.with_shape(want.shape))
+    aligned = (1,) * (want.rank - value.tile.rank) + value.tile.shape
+    if aligned != value.tile.shape:
+        value = state.builder.emit(Reshape, value, shape=aligned)
+    return value if aligned == want.shape else state.builder.emit(Broadcast, value, shape=want.shape)
+
+
+def _permute(state: Translation, i: Instruction) -> Value:
+    value = state.tile(i.operands[1])
+    code = state.integer(i.operands[2])
+    return state.builder.emit(Permute, value, axes=tuple(code >> (4 * k) & 15 for k in range(value.tile.rank)))
+
+
+def _cat(state: Translation, i: Instruction) -> Value:
+    _, x, y, axis = i.operands
+    return state.builder.emit(Cat, state.tile(x), state.tile(y), axis=state.integer(axis))
+
+
+def _extract(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0])
+    indices = [state.value(o, t) for o, t in zip(i.operands[2:], i.types[2:])]
+    return state.builder.emit(Extract, state.tile(i.operands[1]), indices, shape=want.shape)
+
+
+def _offset(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(PtrOffset, state.tile(i.operands[1]), state.tile(i.operands[2]))
+
+
+def _difference(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(PtrDiff, state.tile(i.operands[1]), state.tile(i.operands[2]), dtype=int64)
+
+
+def _mma(state: Translation, i: Instruction) -> Value:
+    return state.builder.emit(Mma, *(state.tile(o) for o in i.operands[1:]))
+
+
+def _fold(state: Translation, i: Instruction, scan: bool) -> Value:
+    code, kind, modes, axis_operand, x = i.operands
+    want = state.type_argument(code)
+    value, axis = state.tile(x), state.integer(axis_operand)
+    cls, identity = FOLDS[state.integer(kind)]
+    dtype = value.tile.element
+    body = Block((TileType(dtype), TileType(dtype)))
+    with state.builder.at(body):
+        result = _arithmetic(state, cls, _modes(cls, state.integer(modes)), *body.args)
+        state.builder.emit_op(Yield, [result])
+    number = identity(dtype)
+    number = float(number) if dtype.is_floating else bool(number) if dtype.is_bool else int(number)
+    if scan:
+        return state.builder.emit(Scan, [value], axis=axis, identities=(number,), body=body)
+    folded = state.builder.emit(Reduce, [value], axis=axis, identities=(number,), commutative=True, body=body)
+    return state.builder.emit(Reshape, folded, shape=want.shape)
+
+
+# -- scalars
+
+
+def _wrap(state: Translation, i: Instruction) -> Value:
+    want = state.type_argument(i.operands[0]).dtype
+    return state.value(i.operands[1], i.types[1], want)
+
+
+def _unwrap(state: Translation, i: Instruction) -> Value:
+    value = state.tile(i.operands[1])
+    # A scalar of a format that LLVM lacks is passed as its bits; a plain number keeps its sign.
+    dtype = value.tile.dtype
+    if isinstance(dtype, DType) and dtype.is_restricted:
+        return state.coerce(value, state.default_element(i.type))
+    return value
+
+
+def _grid(cls: type[Op]) -> Callable[[Translation, Instruction], Value]:
+    def read(state: Translation, i: Instruction) -> Value:
+        return state.builder.emit(cls, axis=state.integer(i.operands[0]))
+
+    return read
+
+
+# -- memory
+
+
+def _order(state: Translation, order: Operand, scope: Operand) -> dict[str, Any]:
+    number = state.integer(order)
+    if number < 0:
+        return {}
+    return {"memory_order": ORDERS[number], "memory_scope": SCOPES[state.integer(scope)]}
+
+
+def _optional(state: Translation, operand: Operand) -> Value | None:
+    return None if isinstance(operand, Const) and operand.value is None else state.tile(operand)
+
+
+def _hints(state: Translation, *kinds: str) -> dict[str, Any]:
+    """The hints of the enclosing expression statement that a memory operation takes."""
+    scope = state.hints
+    if scope is None or not scope.covers(state.builder.loc):
+        return {}
+    return {kind: by_target(scope.values[kind]) for kind in kinds if kind in scope.values}
+
+
+def by_target(values: dict[int, int | bool]) -> Any:
+    """Hint values per architecture, where architecture 0 means all others."""
+    if set(values) == {0}:
+        return values[0]
+    named = {f"sm_{arch // 10}": value for arch, value in values.items() if arch}
+    return ByTarget(default=values[0], **named) if 0 in values else ByTarget(**named)
+
+
+def _load(state: Translation, i: Instruction) -> Value:
+    _, order, scope, pointers, mask, padding = i.operands
+    attributes = {**_order(state, order, scope), **_hints(state, "latency")}
+    return state.builder.emit(
+        Load, state.tile(pointers), _optional(state, mask), _optional(state, padding), **attributes
+    )
+
+
+def _store(state: Translation, i: Instruction) -> None:
+    order, scope, pointers, value, mask = i.operands
+    attributes = {**_order(state, order, scope), **_hints(state, "latency")}
+    state.builder.emit_op(Store, state.tile(pointers), state.tile(value), _optional(state, mask), **attributes)
+
+
+def _atomic(state: Translation, i: Instruction) -> Value:
+    _, kind, order, scope, pointers, value, mask = i.operands
+    return state.builder.emit(
+        AtomicRmw,
+        state.tile(pointers),
+        state.tile(value),
+        _optional(state, mask),
+        kind=ATOMICS[state.integer(kind)],
+        **_order(state, order, scope),
+    )
+
+
+def _compare_exchange(state: Translation, i: Instruction) -> Value:
+    _, order, scope, pointers, expected, desired, mask = i.operands
+    return state.builder.emit(
+        AtomicCas,
+        state.tile(pointers),
+        state.tile(expected),
+        state.tile(desired),
+        _optional(state, mask),
+        **_order(state, order, scope),
+    )
+
+
+def _partition(
+    state: Translation, tile: TileType, padding: int, base: Operand, numbers: list[tuple[Operand, str]]
+) -> tuple[Value, list[Value], dict[str, Any]]:
+    """The partition view at ``base``; ``numbers`` holds extents, strides and indices."""
+    rank = tile.rank
+    sizes, indices = numbers[: 2 * rank], numbers[2 * rank :]
+    static = [o.value if isinstance(o, Const) else None for o, _ in sizes]
+    dynamic = [state.value(o, t) if s is None else None for (o, t), s in zip(sizes, static)]
+    index_dtype = int64
+    if all(v is None or v.tile.element.bitwidth == 32 for v in dynamic) and any(dynamic):
+        index_dtype = next(v for v in dynamic if v is not None).tile.element
+    dynamic = [None if v is None else _as_index(state, v, index_dtype) for v in dynamic]
+    array = TensorViewType(tile.element, tuple(static[:rank]), tuple(static[rank:]), index_dtype)
+    pointer = state.value(base, "ptr", PointerType(tile.element))
+    view = state.builder.emit(
+        MakeTensorView,
+        pointer,
+        [v for v in dynamic[:rank] if v is not None],
+        [v for v in dynamic[rank:] if v is not None],
+        type=array,
+    )
+    mode = PaddingMode.UNDETERMINED if padding < 0 else PADDINGS[padding]
+    partition = PartitionViewType(array, tile.shape, tuple(range(rank)), mode, tile.shape)
+    attributes = {"in_bounds": (padding < 0,) * rank, **_hints(state, "latency", "allow_tma")}
+    return (
+        state.builder.emit(MakePartitionView, view, type=partition),
+        [state.value(o, t) for o, t in indices],
+        attributes,
+    )
+
+
+def _as_index(state: Translation, value: Value, dtype: DType) -> Value:
+    if value.tile.element.bitwidth == dtype.bitwidth:
+        return state.coerce(value, dtype)
+    return state.builder.emit(arith.Cast, value, dtype=dtype)
+
+
+def _load_view(state: Translation, i: Instruction) -> Value:
+    code, order, scope, padding, base, _, *numbers = i.operands
+    view, indices, attributes = _partition(
+        state, state.type_argument(code), state.integer(padding), base, list(zip(numbers, i.types[6:]))
+    )
+    return state.builder.emit(LoadView, view, indices, **attributes, **_order(state, order, scope))
+
+
+def _store_view(state: Translation, i: Instruction) -> None:
+    code, order, scope, padding, base, value, _, *numbers = i.operands
+    view, indices, attributes = _partition(
+        state, state.type_argument(code), state.integer(padding), base, list(zip(numbers, i.types[7:]))
+    )
+    state.builder.emit_op(StoreView, view, state.tile(value), indices, **attributes, **_order(state, order, scope))
+
+
+# -- hints
+
+
+def _hint_begin(state: Translation, i: Instruction) -> None:
+    architecture, kind, value = i.operands
+    if state.hints is None:
+        state.hints = HintScope(state.builder.loc)
+    name = _string(state, kind)
+    number = state.integer(value)
+    allowed = HINT_VALUES.get(name)
+    if allowed is not None and number in allowed:
+        setting = bool(number) if name == "allow_tma" else number
+        state.hints.values.setdefault(name, {})[state.integer(architecture)] = setting
+
+
+def _hint_end(state: Translation, i: Instruction) -> None:
+    state.hints = None
+
+
+# hint kind -> the values that it takes (section 2.16.2)
+HINT_VALUES: dict[str, frozenset[int]] = {
+    "latency": frozenset(range(1, 11)),
+    "allow_tma": frozenset((0, 1)),
+}
+
+
+def _string(state: Translation, operand: Operand) -> str:
+    from_module = getattr(operand, "name", None)
+    text = state.module.globals.get(from_module or "", "")
+    return constant_text(text).rstrip("\0")
+
+
+def constant_text(definition: str) -> str:
+    """The characters of a constant string from the definition of its global variable."""
+    start = definition.find(' c"')
+    if start < 0:
+        return ""
+    text = definition[start + 3 : definition.index('"', start + 3)]
+    out = bytearray()
+    i = 0
+    while i < len(text):
+        if text[i] == "\\":
+            out.append(int(text[i + 1 : i + 3], 16))
+            i += 3
+        else:
+            out.extend(text[i].encode())
+            i += 1
+    return out.decode()
+
+
+INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
+    "bid": _grid(Bid),
+    "num_blocks": _grid(NumBlocks),
+    "undefined": _undefined,
+    "iota": _iota,
+    "unary": _unary,
+    "binary": _binary,
+    "compare": _compare,
+    "fma": _fma,
+    "select": _select,
+    "cast": _cast,
+    "bitcast": _bitcast,
+    "reshape": _reshape,
+    "broadcast": _broadcast,
+    "permute": _permute,
+    "cat": _cat,
+    "extract": _extract,
+    "offset": _offset,
+    "difference": _difference,
+    "mma": _mma,
+    "reduce": lambda state, i: _fold(state, i, scan=False),
+    "scan": lambda state, i: _fold(state, i, scan=True),
+    "assume": _assume,
+    "load": _load,
+    "store": _store,
+    "atomic": _atomic,
+    "compare_exchange": _compare_exchange,
+    "load_view": _load_view,
+    "store_view": _store_view,
+    "hint_begin": _hint_begin,
+    "hint_end": _hint_end,
+}
+
+
+def intrinsic(name: str) -> Callable[[Translation, Instruction], Value | None] | None:
+    """The translation of the intrinsic ``__tw_<name>``."""
+    if name.startswith("wrap_"):
+        return _wrap
+    if name.startswith("unwrap_"):
+        return _unwrap
+    return INTRINSICS.get(name)

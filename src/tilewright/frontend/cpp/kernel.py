@@ -1,0 +1,138 @@
+"""Translates one kernel of an optimized LLVM module into a Tile IR function."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
+from tilewright.frontend.cpp.inference import merged_types
+from tilewright.frontend.cpp.intrinsics import constant_text, intrinsic
+from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol
+from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.scalars import translate, translate_function
+from tilewright.frontend.cpp.structure import Structurer
+from tilewright.frontend.cpp.values import Translation
+from tilewright.ir.core import Block, Function, Param, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.errors import TileRecursionError, TileTypeError, TileUnsupportedFeatureError, UnsupportedCallError
+from tilewright.ir.ops.memory import Assert, Print
+from tilewright.ir.types import TileType
+from tilewright.ir.verifier import verify
+
+_IGNORED = ("llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.")
+_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
+
+
+def translate_kernel(
+    module: LLVMModule,
+    function: LLVMFunction,
+    name: str,
+    types: list[TileType],
+    locations: Locations,
+    hints: dict[str, Any],
+) -> Function:
+    """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the place."""
+    body = Block()
+    state = Translation(module, function, locations, body)
+    params = []
+    for (argument, _), type in zip(function.arguments, types):
+        state.env[argument] = body.add_arg(type, argument)
+        params.append(Param(argument, "base" if type.is_pointer else "scalar"))
+    loc = state.builder.loc
+    try:
+        graph = Graph(function)
+    except IrreducibleError as e:
+        jump = next(b for b in function.blocks if b.name == e.block).instructions[0]
+        raise TileUnsupportedFeatureError(
+            "a jump into a loop is not available in tile code; write the loop with for, while or do",
+            locations.loc(jump.debug) if jump.debug is not None else loc,
+        ) from None
+    state.types = merged_types(function, {n: v.tile for n, v in state.env.items()})
+
+    def instruction(i: Instruction) -> None:
+        if i.op == "call":
+            _call(state, i)
+        else:
+            translate(state, i)
+
+    Structurer(graph, state, instruction).run()
+    result = Function(name, body, params, loc, hints)
+    verify(result)
+    return result
+
+
+def _call(state: Translation, i: Instruction) -> None:
+    callee = i.detail
+    if callee.startswith(_IGNORED):
+        return
+    if callee.startswith("__tw_"):
+        handler = intrinsic(callee[5:])
+        if handler is None:
+            state.fail(f"the header calls {callee}, which this compiler does not know")
+        value = handler(state, i)
+        if value is not None:
+            state.bind(i, value)
+            _check_result(state, i, value)
+    elif callee == "printf":
+        _print(state, i)
+    elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
+        state.builder.emit_op(Assert, state.builder.constant(False, bool_), message="the kernel was stopped")
+    elif callee.startswith("llvm.mem"):
+        state.fail("a local array or struct that lives in memory is not available in tile code yet")
+    elif callee.startswith("llvm.") and translate_function(state, i):
+        return
+    elif callee in state.module.defined:
+        state.fail("a function that calls itself is not available in tile code", TileRecursionError)
+    else:
+        state.fail(f"the function '{callee}' has no definition that tile code can call", UnsupportedCallError)
+
+
+def _check_result(state: Translation, i: Instruction, value: Value) -> None:
+    """The headers and this compiler must agree on the type of every tile."""
+    if i.type == HANDLE:
+        want = state.type_argument(i.operands[0])
+        if value.type != want:
+            state.fail(f"{i.detail} gives {value.type} where the header expects {want}", TileTypeError)
+
+
+def _print(state: Translation, i: Instruction) -> None:
+    """``printf``: the format is split into literal text and one conversion per value."""
+    template = i.operands[0]
+    if not isinstance(template, Symbol) or template.name not in state.module.globals:
+        state.fail("the format of printf must be a string literal", TileTypeError)
+    text = constant_text(state.module.globals[template.name])[template.offset :].partition("\0")[0]
+    parts: list[str | None] = []
+    formats: list[str] = []
+    values: list[Value] = []
+    arguments = list(zip(i.operands[1:], i.types[1:]))
+    position = 0
+    for match in _CONVERSION.finditer(text):
+        parts.append(text[position : match.start()])
+        position = match.end()
+        if match.group() == "%%":
+            parts[-1] = f"{parts[-1]}%"
+            continue
+        if not arguments:
+            state.fail(f"printf has no argument for '{match.group()}'", TileTypeError)
+        operand, type = arguments.pop(0)
+        if match.group().endswith("s"):
+            parts[-1] = f"{parts[-1]}{_literal(state, operand)}"
+            continue
+        parts.append(None)
+        formats.append(re.sub(r"hh|h|ll|l|z|j|t", "", match.group()))
+        values.append(state.tile(operand) if type == HANDLE else state.value(operand, type))
+    parts.append(text[position:])
+    merged: list[str | None] = []
+    for part in parts:
+        if part is not None and merged and merged[-1] is not None:
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    state.builder.emit_op(Print, values, parts=tuple(merged), formats=tuple(formats))
+
+
+def _literal(state: Translation, operand: object) -> str:
+    if isinstance(operand, Symbol) and operand.name in state.module.globals:
+        return constant_text(state.module.globals[operand.name])[operand.offset :].partition("\0")[0]
+    state.fail("printf can only print string literals with %s", TileTypeError)

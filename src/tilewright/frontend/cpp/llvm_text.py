@@ -1,0 +1,554 @@
+"""Reads the functions of a textual LLVM module into a small in-memory form.
+
+Only what optimized, scalar code contains is understood. Types are kept as strings, with ``handle`` for the opaque
+pointers that stand for tiles.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+HANDLE = "handle"  # a tile: a pointer in the address space that the headers reserve
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>[%@](?:"[^"]*"|[-\w.$]+))
+      | (?P<meta>!(?:\d+|[\w.]+)?)
+      | (?P<string>c?"[^"]*")
+      | (?P<number>0x[HRKLM]?[0-9A-Fa-f]+|-?\d+(?:\.\d+(?:e[-+]?\d+)?)?|-?(?:inf|nan)\b)
+      | (?P<word>[A-Za-z_.][\w.]*|\#\d+)
+      | (?P<punct>\.\.\.|.))""",
+    re.VERBOSE,
+)
+
+
+class LLVMTextError(Exception):
+    """Text that the reader does not understand: a construct that tile code has no use for."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """The result of an instruction, or an argument."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Const:
+    """A constant: an int, float, bool, ``None`` (null pointer), or ``UNDEFINED``."""
+
+    type: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The address of a global variable or function, ``offset`` bytes further."""
+
+    name: str
+    offset: int = 0
+
+
+class _Undefined:
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = _Undefined()
+Operand = Union[Local, Const, Symbol]
+
+
+@dataclass
+class Instruction:
+    """``name`` is the result or None. ``labels`` holds the target blocks, or the incoming blocks of a phi.
+
+    ``detail`` is the predicate of a comparison, the callee of a call, the element type of a ``getelementptr``,
+    the case values of a ``switch``, or the indices of ``extractvalue`` and ``insertvalue``.
+    """
+
+    name: str | None
+    op: str
+    type: str
+    operands: list[Operand] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    detail: Any = None
+    flags: frozenset[str] = frozenset()
+    debug: int | None = None
+
+
+@dataclass
+class BasicBlock:
+    name: str
+    instructions: list[Instruction]
+
+    @property
+    def phis(self) -> list[Instruction]:
+        return [i for i in self.instructions if i.op == "phi"]
+
+    @property
+    def terminator(self) -> Instruction:
+        return self.instructions[-1]
+
+
+@dataclass
+class LLVMFunction:
+    name: str
+    arguments: list[tuple[str, str]]  # name, type
+    blocks: list[BasicBlock]
+    subprogram: int | None
+
+
+@dataclass
+class LLVMModule:
+    functions: dict[str, LLVMFunction]
+    defined: frozenset[str]  # every function with a body, read or not
+    globals: dict[str, str]  # name -> text after the "="
+    metadata: dict[int, str]
+
+
+_BINARY = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "udiv",
+        "sdiv",
+        "urem",
+        "srem",
+        "shl",
+        "lshr",
+        "ashr",
+        "and",
+        "or",
+        "xor",
+        "fadd",
+        "fsub",
+        "fmul",
+        "fdiv",
+        "frem",
+    ]
+)
+_CASTS = frozenset(
+    [
+        "trunc",
+        "zext",
+        "sext",
+        "fptrunc",
+        "fpext",
+        "fptoui",
+        "fptosi",
+        "uitofp",
+        "sitofp",
+        "ptrtoint",
+        "inttoptr",
+        "bitcast",
+        "addrspacecast",
+    ]
+)
+_PREFIXES = frozenset(["tail", "musttail", "notail"])
+_TYPE_WORDS = frozenset(
+    ["void", "half", "bfloat", "float", "double", "ptr", "label", "metadata", "token", "fp128", "x86_fp80"]
+)
+
+
+class _Line:
+    """A cursor over the tokens of one instruction."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [(str(m.lastgroup), m.group(m.lastgroup or 0)) for m in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        i = self.at + ahead
+        return self.tokens[i][1] if i < len(self.tokens) else ""
+
+    def kind(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.peek() == text:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise LLVMTextError(f"expected {text!r} at {self.peek()!r} in: {self.text.strip()}")
+
+    def skip_group(self) -> None:
+        """Skip a parenthesized group whose opening bracket is next."""
+        depth = 0
+        while True:
+            token = self.take()
+            depth += token in "([{" and token != ""
+            depth -= token in ")]}" and token != ""
+            if depth == 0:
+                return
+
+    def is_type(self) -> bool:
+        t = self.peek()
+        return t in _TYPE_WORDS or bool(re.fullmatch(r"i\d+", t)) or t in ("{", "[", "<") or t.startswith("%")
+
+    def type(self) -> str:
+        token = self.take()
+        if token == "ptr":
+            if self.peek() == "addrspace":
+                self.take()
+                self.expect("(")
+                self.take()
+                self.expect(")")
+                return HANDLE
+            return "ptr"
+        if token in "{[<":
+            close = {"{": "}", "[": "]", "<": ">"}[token]
+            parts = [token]
+            while not self.accept(close):
+                parts.append(self.type() if self.is_type() else self.take())
+            return " ".join([*parts, close])
+        return token
+
+    def attributes(self) -> None:
+        """Skip parameter and return attributes."""
+        while self.kind() in ("word", "string") and not self.is_type() and not self.is_value_word():
+            token = self.take()
+            if self.peek() == "(" and token not in ("c",):
+                self.skip_group()
+            elif token == "align":
+                self.take()
+
+    def is_value_word(self) -> bool:
+        return self.peek() in ("true", "false", "null", "undef", "poison", "zeroinitializer", "getelementptr", "splat")
+
+    def value(self, type: str) -> Operand:
+        kind, token = self.tokens[self.at]
+        if kind == "name":
+            self.take()
+            name = token[1:].strip('"')
+            return Local(name) if token[0] == "%" else Symbol(name)
+        if kind == "number":
+            self.take()
+            return Const(type, _number(type, token))
+        if token in ("true", "false"):
+            self.take()
+            return Const(type, token == "true")
+        if token == "null":
+            self.take()
+            return Const(type, None)
+        if token in ("undef", "poison"):
+            self.take()
+            return Const(type, UNDEFINED)
+        if token == "getelementptr":
+            return self.constant_address()
+        raise LLVMTextError(f"a constant that tile code cannot use: {self.text.strip()}")
+
+    def constant_address(self) -> Operand:
+        self.take()
+        while self.peek() != "(":
+            if self.take() == "inrange":
+                self.skip_group()
+        self.expect("(")
+        element = self.type()
+        self.expect(",")
+        base = self.value(self.type())
+        offset = 0
+        while self.accept(","):
+            index = self.value(self.type())
+            if element != "i8" or not isinstance(index, Const):
+                raise LLVMTextError(f"an address that tile code cannot use: {self.text.strip()}")
+            offset += int(index.value)
+        self.expect(")")
+        if not isinstance(base, Symbol):
+            raise LLVMTextError(f"an address that tile code cannot use: {self.text.strip()}")
+        return Symbol(base.name, base.offset + offset)
+
+    def typed_value(self) -> tuple[str, Operand]:
+        type = self.type()
+        self.attributes()
+        return type, self.value(type)
+
+    def label(self) -> str:
+        self.expect("label")
+        return self.take()[1:].strip('"')
+
+    def flags(self) -> frozenset[str]:
+        found = set()
+        while self.kind() == "word" and not self.is_type():
+            found.add(self.take())
+        return frozenset(found)
+
+
+def _number(type: str, token: str) -> Any:
+    if re.fullmatch(r"i\d+", type):
+        return int(token)
+    if token.startswith("0x"):
+        if token[2] == "H":
+            return struct.unpack("<e", int(token[3:], 16).to_bytes(2, "little"))[0]
+        if token[2] == "R":
+            return struct.unpack("<f", (int(token[3:], 16) << 16).to_bytes(4, "little"))[0]
+        return struct.unpack("<d", int(token[2:], 16).to_bytes(8, "little"))[0]
+    return float(token)
+
+
+def parse_instruction(text: str) -> Instruction:
+    """One instruction; raises LLVMTextError for those that no tile code needs."""
+    debug = re.search(r"!dbg !(\d+)", text)
+    line = _Line(text)
+    name = None
+    if line.kind() == "name" and line.peek(1) == "=":
+        name = line.take()[1:].strip('"')
+        line.take()
+    while line.peek() in _PREFIXES:
+        line.take()
+    op = line.take()
+    instruction = Instruction(name, op, "void", debug=int(debug.group(1)) if debug else None)
+    if op in _BINARY:
+        _fill_binary(line, instruction)
+    elif op in _CASTS:
+        instruction.flags = line.flags()
+        type, value = line.typed_value()
+        line.expect("to")
+        instruction.operands, instruction.types, instruction.type = [value], [type], line.type()
+    else:
+        reader = _READERS.get(op)
+        if reader is None:
+            raise LLVMTextError(f"the instruction '{op}' has no meaning in tile code: {text.strip()}")
+        reader(line, instruction)
+    return instruction
+
+
+def _fill_binary(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    i.type = line.type()
+    first = line.value(i.type)
+    line.expect(",")
+    i.operands, i.types = [first, line.value(i.type)], [i.type, i.type]
+
+
+def _compare(line: _Line, i: Instruction) -> None:
+    words = []
+    while line.kind() == "word" and not line.is_type():
+        words.append(line.take())
+    i.detail, i.flags = words[-1], frozenset(words[:-1])
+    type = line.type()
+    first = line.value(type)
+    line.expect(",")
+    i.operands, i.types, i.type = [first, line.value(type)], [type, type], "i1"
+
+
+def _typed_operands(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    while True:
+        type, value = line.typed_value()
+        i.types.append(type)
+        i.operands.append(value)
+        if not (line.peek() == "," and not line.peek(1).startswith("!") and line.peek(1) != "align"):
+            return
+        line.take()
+
+
+def _select(line: _Line, i: Instruction) -> None:
+    _typed_operands(line, i)
+    i.type = i.types[1]
+
+
+def _same_type(line: _Line, i: Instruction) -> None:
+    _typed_operands(line, i)
+    i.type = i.types[0]
+
+
+def _return(line: _Line, i: Instruction) -> None:
+    if not line.accept("void"):
+        _typed_operands(line, i)
+
+
+def _branch(line: _Line, i: Instruction) -> None:
+    if line.peek() == "label":
+        i.labels = [line.label()]
+        return
+    type, value = line.typed_value()
+    i.operands, i.types = [value], [type]
+    line.expect(",")
+    first = line.label()
+    line.expect(",")
+    i.labels = [first, line.label()]
+
+
+def _switch(line: _Line, i: Instruction) -> None:
+    type, value = line.typed_value()
+    line.expect(",")
+    i.operands, i.types, i.labels, i.detail = [value], [type], [line.label()], []
+    line.expect("[")
+    while not line.accept("]"):
+        _, case = line.typed_value()
+        line.expect(",")
+        i.detail.append(case.value if isinstance(case, Const) else None)
+        i.labels.append(line.label())
+
+
+def _phi(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    i.type = line.type()
+    while line.accept("["):
+        i.operands.append(line.value(i.type))
+        line.expect(",")
+        i.labels.append(line.take()[1:].strip('"'))
+        line.expect("]")
+        line.accept(",")
+
+
+def _load(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    i.type = line.type()
+    line.expect(",")
+    type, value = line.typed_value()
+    i.operands, i.types = [value], [type]
+
+
+def _element_pointer(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    i.detail = line.type()
+    line.expect(",")
+    _typed_operands(line, i)
+    i.type = i.types[0]
+
+
+def _allocate(line: _Line, i: Instruction) -> None:
+    i.detail, i.type = line.type(), "ptr"
+
+
+def _call(line: _Line, i: Instruction) -> None:
+    flags = set()
+    while not line.is_type():
+        token = line.take()
+        flags.add(token)
+        if line.peek() == "(":
+            line.skip_group()
+        elif token == "align":
+            line.take()
+    i.flags = frozenset(flags)
+    i.type = line.type()
+    if line.peek() == "(":
+        line.skip_group()
+    if line.peek() == "asm":
+        raise LLVMTextError("inline assembly is not available in tile code")
+    callee = line.take()
+    if not callee.startswith("@"):
+        raise LLVMTextError("calls through pointers and virtual functions are not available in tile code")
+    i.detail = callee[1:].strip('"')
+    line.expect("(")
+    if i.detail.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias")):
+        return
+    while not line.accept(")"):
+        type, value = line.typed_value()
+        i.types.append(type)
+        i.operands.append(value)
+        line.accept(",")
+
+
+def _extract_value(line: _Line, i: Instruction) -> None:
+    type, value = line.typed_value()
+    i.operands, i.types, i.detail = [value], [type], []
+    while line.accept(",") and line.kind() == "number":
+        i.detail.append(int(line.take()))
+
+
+def _insert_value(line: _Line, i: Instruction) -> None:
+    type, value = line.typed_value()
+    line.expect(",")
+    part_type, part = line.typed_value()
+    i.operands, i.types, i.type, i.detail = [value, part], [type, part_type], type, []
+    while line.accept(",") and line.kind() == "number":
+        i.detail.append(int(line.take()))
+
+
+def _nothing(line: _Line, i: Instruction) -> None:
+    pass
+
+
+_READERS = {
+    "icmp": _compare,
+    "fcmp": _compare,
+    "select": _select,
+    "fneg": _same_type,
+    "freeze": _same_type,
+    "ret": _return,
+    "br": _branch,
+    "switch": _switch,
+    "phi": _phi,
+    "load": _load,
+    "store": _typed_operands,
+    "getelementptr": _element_pointer,
+    "alloca": _allocate,
+    "call": _call,
+    "extractvalue": _extract_value,
+    "insertvalue": _insert_value,
+    "unreachable": _nothing,
+}
+
+_DEFINE = re.compile(r'^define [^@]*@("[^"]*"|[-\w.$]+)\((.*)\)([^()]*(?:\([^()]*\)[^()]*)*)\{$')
+_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
+
+
+def parse_module(text: str, wanted: set[str]) -> LLVMModule:
+    """The functions called ``wanted``, and the globals and metadata of the module."""
+    functions: dict[str, LLVMFunction] = {}
+    defined: set[str] = set()
+    variables: dict[str, str] = {}
+    metadata: dict[int, str] = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if line.startswith("define "):
+            match = _DEFINE.match(line)
+            if match is None:
+                raise LLVMTextError(f"a function that tile code cannot use: {line}")
+            name = match.group(1).strip('"')
+            defined.add(name)
+            body = []
+            for inner in lines:
+                if inner == "}":
+                    break
+                body.append(inner)
+            if name in wanted:
+                functions[name] = _function(name, match.group(2), match.group(3), body)
+        elif line.startswith("@"):
+            name, _, rest = line[1:].partition(" = ")
+            variables[name.strip('"')] = rest
+        elif line.startswith("!"):
+            number, _, rest = line[1:].partition(" = ")
+            if number.isdigit():
+                metadata[int(number)] = rest
+    return LLVMModule(functions, frozenset(defined), variables, metadata)
+
+
+def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFunction:
+    line = _Line(arguments)
+    found = []
+    while line.peek():
+        type = line.type()
+        line.attributes()
+        found.append((line.take()[1:].strip('"'), type))
+        line.accept(",")
+    subprogram = re.search(r"!dbg !(\d+)", suffix)
+    blocks: list[BasicBlock] = []
+    pending = ""
+    for text in body:
+        label = _LABEL.match(text)
+        if label:
+            blocks.append(BasicBlock(label.group(1).strip('"'), []))
+        elif text.startswith("  ") and not text.lstrip().startswith(("#dbg", ";")):
+            pending += text
+            if "switch" in pending and "[" in pending and "]" not in pending:
+                pending += " "
+                continue
+            blocks[-1].instructions.append(parse_instruction(pending))
+            pending = ""
+    return LLVMFunction(name, found, blocks, int(subprogram.group(1)) if subprogram else None)

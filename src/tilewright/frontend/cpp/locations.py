@@ -1,0 +1,69 @@
+"""Source locations from the debug information of a module, without the frames of our own headers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tilewright.ir.location import UNKNOWN, Loc
+
+INCLUDE_DIR = Path(__file__).parent / "include"
+
+_FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,()]+)')
+
+
+class Locations:
+    """Turns ``!dbg`` numbers of a module into locations."""
+
+    def __init__(self, metadata: dict[int, str]) -> None:
+        self.metadata = metadata
+        self._locs: dict[int, Loc | None] = {}
+        self._fields: dict[int, dict[str, str]] = {}
+
+    def loc(self, debug: int | None) -> Loc:
+        """The innermost user code at ``debug``, with the user code that called it."""
+        if debug is None:
+            return UNKNOWN
+        return self._loc(debug) or UNKNOWN
+
+    def function(self, subprogram: int | None) -> Loc:
+        """Where a function is declared."""
+        if subprogram is None:
+            return UNKNOWN
+        fields = self.fields(subprogram)
+        return Loc(self._file(fields), int(fields.get("line", 0)), function=fields.get("name", ""))
+
+    def fields(self, number: int) -> dict[str, str]:
+        if number not in self._fields:
+            text = self.metadata.get(number, "")
+            self._fields[number] = {k: v.strip().strip('"') for k, v in _FIELD.findall(text)}
+        return self._fields[number]
+
+    def _loc(self, debug: int) -> Loc | None:
+        if debug in self._locs:
+            return self._locs[debug]
+        fields = self.fields(debug)
+        caller = self._loc(int(fields["inlinedAt"][1:])) if "inlinedAt" in fields else None
+        function, file = self._scope(int(fields["scope"][1:]))
+        if file.startswith(str(INCLUDE_DIR)):
+            loc = caller
+        else:
+            column = max(int(fields.get("column", 1)) - 1, 0)
+            loc = Loc(file, int(fields["line"]), column, function=function, caller=caller)
+        self._locs[debug] = loc
+        return loc
+
+    def _scope(self, number: int) -> tuple[str, str]:
+        """The function and the file of a scope."""
+        file = None
+        while True:
+            fields = self.fields(number)
+            if file is None and "file" in fields:
+                file = self._file(fields)
+            if "DISubprogram(" in self.metadata.get(number, ""):
+                return fields.get("name", ""), file or ""
+            number = int(fields["scope"][1:])
+
+    def _file(self, fields: dict[str, str]) -> str:
+        record = self.fields(int(fields["file"][1:]))
+        return record.get("filename", "")

@@ -1,0 +1,187 @@
+"""Compiles Tile C++ source and hands out its kernels as Tile IR (the Python interface of the language)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.frontend.cpp.hints import kernel_hints, rewrite
+from tilewright.frontend.cpp.kernel import translate_kernel
+from tilewright.frontend.cpp.llvm_text import LLVMModule, LLVMTextError, parse_module
+from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.optimize import optimize
+from tilewright.frontend.cpp.toolchain import compile_to_llvm
+from tilewright.frontend.cpp.typecodes import element_type
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError, TileValueError
+from tilewright.ir.types import ElementType, TileType
+
+_ENTRY = "__tw_kernel_"
+_EXPRESSION = re.compile(r"\s*[A-Za-z_:][\w:]*\s*(<.*>)?\s*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its name in the source, and its type: a number or a pointer to numbers."""
+
+    name: str
+    type: ElementType
+
+
+@dataclass(frozen=True)
+class CppKernel:
+    """One kernel, instantiated: ``expression`` is what was asked for, ``function`` its Tile IR."""
+
+    expression: str
+    function: Function
+    parameters: tuple[Parameter, ...]
+
+
+class Module:
+    """A Tile C++ source text and how to compile it.
+
+    ``name`` is what locations call the source; ``defines`` and ``include_dirs`` go to the preprocessor.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        name: str = "<tile C++>",
+        *,
+        std: str = "c++20",
+        defines: Mapping[str, str | int] | None = None,
+        include_dirs: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        self.text = text
+        self.name = name
+        self.std = std
+        self.defines = dict(defines or {})
+        self.include_dirs = tuple(include_dirs)
+        self._kernels: dict[str, CppKernel] = {}
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Any) -> Module:
+        """The module of the file ``path``, whose directory is searched for its includes."""
+        file = Path(path)
+        directories = (file.parent, *options.pop("include_dirs", ()))
+        return cls(file.read_text(), str(file), include_dirs=directories, **options)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that are no templates, by the names of their declarations, in source order."""
+        module = parse_module(self._compile(()), set())
+        found = []
+        for symbol, note, _ in function_notes(module):
+            if note == "tw.kernel":
+                found.append(_source_name(module, symbol))
+        return tuple(dict.fromkeys(found))
+
+    def kernel(self, expression: str) -> CppKernel:
+        """The kernel that ``expression`` names: ``"name"``, ``"space::name"`` or ``"name<float, 128>"``.
+
+        Raises TileSyntaxError when ``expression`` is no such name, TileError for what the source gets wrong.
+        """
+        return self.load(expression)[0]
+
+    def load(self, *expressions: str) -> list[CppKernel]:
+        """Several kernels with one run of the compiler: see ``kernel``."""
+        wanted = [e for e in dict.fromkeys(expressions) if e not in self._kernels]
+        for expression in wanted:
+            if not _EXPRESSION.match(expression):
+                raise TileSyntaxError(f"{expression!r} does not name a kernel; write name or name<arguments>")
+        if wanted:
+            self._load(wanted)
+        return [self._kernels[e] for e in expressions]
+
+    def _compile(self, expressions: Sequence[str]) -> str:
+        """The unoptimized LLVM module with an entry for each of ``expressions``."""
+        requests = "".join(
+            f'\n#line 1 "{_request_name(e)}"\n'
+            f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe(&{e});'
+            for i, e in enumerate(expressions)
+        )
+        return compile_to_llvm(
+            rewrite(self.text, self.name) + requests + "\n",
+            self.name,
+            std=self.std,
+            defines=self.defines,
+            include_dirs=self.include_dirs,
+        )
+
+    def _load(self, expressions: Sequence[str]) -> None:
+        unoptimized = self._compile(expressions)
+        entries = [_entry(unoptimized, i) for i in range(len(expressions))]
+        symbols = {symbol for symbol, _ in entries}
+        try:
+            module = parse_module(optimize(unoptimized, symbols), symbols)
+        except LLVMTextError as e:
+            raise TileUnsupportedFeatureError(str(e)) from None
+        notes = function_notes(module)
+        locations = Locations(module.metadata)
+        for expression, (symbol, codes) in zip(expressions, entries):
+            if not any(s == symbol and note == "tw.kernel" for s, note, _ in notes):
+                raise TileValueError(f"{expression} is not a tile kernel; declare it with __tile_global__")
+            types = [TileType(element_type(code)) for code in codes]
+            hints = kernel_hints(module, [(note, arguments) for s, note, arguments in notes if s == symbol])
+            function = translate_kernel(
+                module, module.functions[symbol], _source_name(module, symbol), types, locations, hints
+            )
+            parameters = tuple(
+                Parameter(argument, type.dtype)
+                for (argument, _), type in zip(module.functions[symbol].arguments, types)
+            )
+            self._kernels[expression] = CppKernel(expression, function, parameters)
+
+
+def _request_name(expression: str) -> str:
+    return "kernel " + expression.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _entry(text: str, number: int) -> tuple[str, list[int]]:
+    """The symbol and the parameter type codes of a requested kernel, from the constant that describes it."""
+    match = re.search(
+        rf"^@{_ENTRY}{number} = [^{{]*\{{ ptr @(\"[^\"]*\"|[-\w.$]+), \[\d+ x i64\] (.*?) \}}", text, re.M
+    )
+    if match is None:
+        raise TileUnsupportedFeatureError("the compiler did not describe the requested kernel")
+    codes = [int(c) for c in re.findall(r"i64 (\d+)", match.group(2))]
+    return match.group(1).strip('"'), codes[:-1]
+
+
+_NOTE = re.compile(
+    r"\{ ptr @(\"[^\"]*\"|[-\w.$]+), ptr @([-\w.$]+), ptr @[-\w.$]+, i32 \d+, ptr (?:@([-\w.$]+)|null) \}"
+)
+
+
+def function_notes(module: LLVMModule) -> list[tuple[str, str, str]]:
+    """Function symbol, annotation and the definition of its arguments, for each annotation in the module."""
+    from_module = module.globals.get("llvm.global.annotations", "")
+    found = []
+    for symbol, text, arguments in _NOTE.findall(from_module):
+        note = re.search(r'c"([^"]*)\\00"', module.globals.get(text, ""))
+        found.append((symbol.strip('"'), note.group(1) if note else "", module.globals.get(arguments, "")))
+    return found
+
+
+def _source_name(module: LLVMModule, symbol: str) -> str:
+    """The name of a function in the source, from its symbol: the last component without template arguments."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    position = 2
+    names: list[str] = []
+    nested = symbol[position] == "N"
+    position += nested
+    while position < len(symbol):
+        match = re.compile(r"L?(\d+)").match(symbol, position)
+        if match is None:
+            break
+        length = int(match.group(1))
+        names.append(symbol[match.end() : match.end() + length])
+        position = match.end() + length
+        if not nested:
+            break
+    return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol

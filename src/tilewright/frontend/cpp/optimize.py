@@ -1,0 +1,43 @@
+"""Inlines and simplifies a module until each kernel is one function over scalars and handles.
+
+The passes are chosen so that loops keep the shape they were written in: no unrolling, rotation or vectorization.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import llvmlite.binding as llvm
+
+_SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
+# Jump threading resolves the flags that clean-up code of early returns and breaks leaves behind.
+_PASSES = (*_SIMPLIFY, "jump_threading", "sccp", *_SIMPLIFY[1:], *_SIMPLIFY)
+# Loops with one latch, and values that leave a loop only through phis, are what the restructurer relies on.
+_CANONICALIZE = ("unify_function_exit_nodes", "loop_simplify", "lcssa", "dead_code_elimination")
+
+
+@functools.cache
+def _pass_builder() -> llvm.PassBuilder:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine()
+    return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+
+
+def optimize(text: str, kernels: set[str]) -> str:
+    """The module ``text`` with everything inlined into the functions called ``kernels``."""
+    module = llvm.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration and function.name not in kernels:
+            function.add_function_attribute("alwaysinline")
+    builder = _pass_builder()
+    inline = llvm.create_new_module_pass_manager()
+    inline.add_always_inliner_pass()
+    inline.run(module, builder)
+    simplify = llvm.create_new_function_pass_manager()
+    for name in _PASSES + _CANONICALIZE:
+        getattr(simplify, f"add_{name}_pass")()
+    for function in module.functions:
+        if function.name in kernels:
+            simplify.run(function, builder)
+    return str(module)

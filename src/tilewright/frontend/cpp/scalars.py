@@ -1,0 +1,405 @@
+"""The meaning of LLVM's scalar instructions in Tile IR, where a scalar is a tile of rank 0.
+
+LLVM integers have no sign; the instruction says how it reads them, and values keep the sign they came with otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction, Symbol
+from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed, unsigned
+from tilewright.frontend.cpp.values import VOID_POINTER, Translation
+from tilewright.ir.core import Block, Value
+from tilewright.ir.dtypes import DType, bool_, int64
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.arith import (
+    Abs,
+    Add,
+    And,
+    Cast,
+    Cmp,
+    Div,
+    Fma,
+    IsNan,
+    Max,
+    Min,
+    Mul,
+    Neg,
+    Not,
+    Or,
+    Rem,
+    Select,
+    Shl,
+    Shr,
+    Sqrt,
+    Sub,
+    Xor,
+)
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.memory import Load, Store
+from tilewright.ir.ops.shape import IntToPtr, PtrOffset, PtrToInt
+from tilewright.ir.types import PointerType
+
+RZ = RoundingMode.RZ
+
+
+def _same(dtype: DType) -> DType:
+    return dtype
+
+
+# instruction -> op class, how it reads integers, attributes
+_BINARY = {
+    "add": (Add, None, {}),
+    "sub": (Sub, None, {}),
+    "mul": (Mul, None, {}),
+    "udiv": (Div, unsigned, {"rounding": RZ}),
+    "sdiv": (Div, signed, {"rounding": RZ}),
+    "urem": (Rem, unsigned, {}),
+    "srem": (Rem, signed, {}),
+    "shl": (Shl, None, {}),
+    "lshr": (Shr, unsigned, {}),
+    "ashr": (Shr, signed, {}),
+    "and": (And, None, {}),
+    "or": (Or, None, {}),
+    "xor": (Xor, None, {}),
+    "fadd": (Add, _same, {}),
+    "fsub": (Sub, _same, {}),
+    "fmul": (Mul, _same, {}),
+    "fdiv": (Div, _same, {}),
+    "frem": (Rem, _same, {}),
+}
+_ICMP = {
+    "eq": (CmpPredicate.EQ, None),
+    "ne": (CmpPredicate.NE, None),
+    "slt": (CmpPredicate.LT, signed),
+    "sle": (CmpPredicate.LE, signed),
+    "sgt": (CmpPredicate.GT, signed),
+    "sge": (CmpPredicate.GE, signed),
+    "ult": (CmpPredicate.LT, unsigned),
+    "ule": (CmpPredicate.LE, unsigned),
+    "ugt": (CmpPredicate.GT, unsigned),
+    "uge": (CmpPredicate.GE, unsigned),
+}
+_FCMP = {
+    "oeq": CmpPredicate.EQ,
+    "une": CmpPredicate.NE,
+    "olt": CmpPredicate.LT,
+    "ole": CmpPredicate.LE,
+    "ogt": CmpPredicate.GT,
+    "oge": CmpPredicate.GE,
+}
+# unordered predicate -> the ordered one that it negates
+_FCMP_NEGATED = {"ult": "oge", "ule": "ogt", "ugt": "ole", "uge": "olt", "ord": "uno", "ueq": "one"}
+
+# LLVM intrinsic -> op class, how it reads integers
+_FUNCTIONS = {
+    "smax": (Max, signed),
+    "smin": (Min, signed),
+    "umax": (Max, unsigned),
+    "umin": (Min, unsigned),
+    "maxnum": (Max, _same),
+    "minnum": (Min, _same),
+    "abs": (Abs, signed),
+    "fabs": (Abs, _same),
+    "sqrt": (Sqrt, _same),
+    "fma": (Fma, _same),
+}
+_OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "fma": 3}
+
+
+def translate(state: Translation, i: Instruction) -> None:
+    """Emit the ops for ``i``, an instruction that is neither a call, a phi nor a jump."""
+    if i.op in _BINARY:
+        _binary(state, i)
+    elif i.op in _CASTS:
+        state.bind(i, _CASTS[i.op](state, i))
+    elif i.op in _OTHER:
+        _OTHER[i.op](state, i)
+    else:
+        state.fail(f"the instruction '{i.op}' is not available in tile code")
+
+
+def integers(state: Translation, i: Instruction, read: Callable[[DType], DType] | None, count: int = 2) -> list[Value]:
+    """The first operands of ``i`` as one dtype: the one that ``read`` picks, else the one that they share."""
+    dtype = _common_dtype(state, i, count)
+    if read is not None:
+        dtype = read(dtype)
+    return [state.value(o, t, dtype) for o, t in zip(i.operands[:count], i.types)]
+
+
+def _common_dtype(state: Translation, i: Instruction, count: int) -> DType:
+    default = state.default_element(i.types[0])
+    found = [state.value(o, t).tile.dtype for o, t in zip(i.operands[:count], i.types) if not isinstance(o, Const)]
+    if found and all(d == found[0] for d in found) and isinstance(found[0], DType):
+        return found[0]
+    assert isinstance(default, DType)
+    return default
+
+
+def _binary(state: Translation, i: Instruction) -> None:
+    cls, read, attributes = _BINARY[i.op]
+    lhs, rhs = integers(state, i, read)
+    complement = i.operands[1]
+    if i.op == "xor" and isinstance(complement, Const) and complement.value in (True, -1):
+        state.bind(i, state.builder.emit(Not, lhs))
+        return
+    if lhs.tile.element.is_bool and i.op in ("add", "sub"):
+        cls = Xor
+    elif lhs.tile.element.is_bool and i.op == "mul":
+        cls = And
+    state.bind(i, state.builder.emit(cls, lhs, rhs, **attributes))
+
+
+def _icmp(state: Translation, i: Instruction) -> None:
+    predicate, read = _ICMP[i.detail]
+    if i.types[0] == "ptr":
+        operands = [state.value(o, t, VOID_POINTER) for o, t in zip(i.operands, i.types)]
+    elif i.types[0] == HANDLE:
+        state.fail("handles of tiles cannot be compared")
+    else:
+        operands = integers(state, i, read)
+    state.bind(i, state.builder.emit(Cmp, *operands, predicate=predicate))
+
+
+def _fcmp(state: Translation, i: Instruction) -> None:
+    x, y = (state.value(o, t) for o, t in zip(i.operands, i.types))
+    if i.detail in ("true", "false"):
+        state.bind(i, state.builder.constant(i.detail == "true", bool_))
+        return
+    negated = i.detail in _FCMP_NEGATED
+    predicate = _FCMP_NEGATED.get(i.detail, i.detail)
+    emit = state.builder.emit
+    if predicate == "uno":
+        result = emit(Or, emit(IsNan, x), emit(IsNan, y))
+    elif predicate == "one":
+        result = emit(Or, emit(Cmp, x, y, predicate=CmpPredicate.LT), emit(Cmp, x, y, predicate=CmpPredicate.GT))
+    else:
+        result = emit(Cmp, x, y, predicate=_FCMP[predicate])
+    state.bind(i, emit(Not, result) if negated else result)
+
+
+# -- conversions
+
+
+def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction], Value]:
+    def convert(state: Translation, i: Instruction) -> Value:
+        value = state.value(i.operands[0], i.types[0])
+        if not value.tile.element.is_bool:
+            value = state.coerce(value, read(value.tile.element))
+        result = state.builder.emit(Cast, value, dtype=LLVM_DTYPES[i.type])
+        if value.tile.element.is_bool and read is signed:
+            result = state.builder.emit(Neg, result)
+        return result
+
+    return convert
+
+
+def _truncate(state: Translation, i: Instruction) -> Value:
+    value = state.value(i.operands[0], i.types[0])
+    if i.type != "i1":
+        narrow = LLVM_DTYPES.get(i.type)
+        if narrow is None:
+            state.fail(f"integers of the LLVM type {i.type} are not available in tile code")
+        target = unsigned(narrow) if value.tile.element == unsigned(value.tile.element) else narrow
+        return state.builder.emit(Cast, value, dtype=target)
+    if isinstance(value.op, Cast) and value.op.x.tile.element.is_bool:
+        return value.op.x
+    one = state.constant(1, value.tile.dtype)
+    return state.builder.emit(Cast, state.builder.emit(And, value, one), dtype=bool_)
+
+
+def _convert(
+    read: Callable[[DType], DType], to: Callable[[DType], DType]
+) -> Callable[[Translation, Instruction], Value]:
+    def convert(state: Translation, i: Instruction) -> Value:
+        value = state.value(i.operands[0], i.types[0])
+        if value.tile.element.is_integer:
+            value = state.coerce(value, read(value.tile.element))
+        return state.builder.emit(Cast, value, dtype=to(LLVM_DTYPES[i.type]))
+
+    return convert
+
+
+def _pointer_to_integer(state: Translation, i: Instruction) -> Value:
+    number = state.builder.emit(PtrToInt, state.value(i.operands[0], "ptr"), dtype=int64)
+    return number if i.type == "i64" else state.builder.emit(Cast, number, dtype=LLVM_DTYPES[i.type])
+
+
+def _integer_to_pointer(state: Translation, i: Instruction) -> Value:
+    number = state.value(i.operands[0], i.types[0])
+    if number.tile.element.bitwidth != 64:
+        number = state.builder.emit(Cast, state.coerce(number, unsigned(number.tile.element)), dtype=int64)
+    return state.builder.emit(IntToPtr, number, dtype=VOID_POINTER)
+
+
+def _reinterpret(state: Translation, i: Instruction) -> Value:
+    return state.value(i.operands[0], i.types[0], state.default_element(i.type))
+
+
+_CASTS: dict[str, Callable[[Translation, Instruction], Value]] = {
+    "zext": _widen(unsigned),
+    "sext": _widen(signed),
+    "trunc": _truncate,
+    "fptrunc": _convert(_same, _same),
+    "fpext": _convert(_same, _same),
+    "sitofp": _convert(signed, _same),
+    "uitofp": _convert(unsigned, _same),
+    "fptosi": _convert(_same, signed),
+    "fptoui": _convert(_same, unsigned),
+    "ptrtoint": _pointer_to_integer,
+    "inttoptr": _integer_to_pointer,
+    "bitcast": _reinterpret,
+}
+
+# -- selection, aggregates
+
+
+def _select(state: Translation, i: Instruction) -> None:
+    condition = state.value(i.operands[0], "i1")
+    if i.type == HANDLE:
+        known = next(o for o in i.operands[1:] if not isinstance(o, Const))
+        like = state.tile(known).tile
+        x, y = (state.tile(o, like) for o in i.operands[1:])
+    else:
+        x = state.value(i.operands[1], i.type)
+        y = state.value(i.operands[2], i.type)
+        if isinstance(i.operands[1], Const):
+            x = state.value(i.operands[1], i.type, y.tile.dtype)
+        y = state.value(i.operands[2], i.type, x.tile.dtype)
+    if x.tile.rank == 0:
+        state.bind(i, state.builder.emit(Select, condition, x, y))
+        return
+    # One of two whole tiles: branching does no elementwise work.
+    branches = []
+    for value in (x, y):
+        block = Block()
+        with state.builder.at(block):
+            state.builder.emit_op(Yield, [value])
+        branches.append(block)
+    state.bind(i, state.builder.emit(If, condition, types=(x.type,), then=branches[0], orelse=branches[1]))
+
+
+def _freeze(state: Translation, i: Instruction) -> None:
+    state.bind(i, state.value(i.operands[0], i.types[0]))
+
+
+def _negate(state: Translation, i: Instruction) -> None:
+    state.bind(i, state.builder.emit(Neg, state.value(i.operands[0], i.types[0])))
+
+
+def _insert(state: Translation, i: Instruction) -> None:
+    whole = i.operands[0]
+    parts = list(state.aggregates[whole.name]) if not isinstance(whole, (Const, Symbol)) else []
+    (index,) = i.detail if len(i.detail) == 1 else (None,)
+    if index is None:
+        state.fail("a nested struct that is computed at run time is not available in tile code")
+    parts.extend([None] * (index + 1 - len(parts)))
+    parts[index] = state.value(i.operands[1], i.types[1])
+    state.aggregates[str(i.name)] = parts
+
+
+def _extract(state: Translation, i: Instruction) -> None:
+    whole = i.operands[0]
+    if isinstance(whole, (Const, Symbol)) or whole.name not in state.aggregates or len(i.detail) != 1:
+        state.fail("a struct that is computed at run time is not available in tile code")
+    state.bind(i, state.aggregates[whole.name][i.detail[0]])
+
+
+# -- memory
+
+
+def _no_atomics(state: Translation, i: Instruction) -> None:
+    if i.flags & {"volatile", "atomic"}:
+        state.fail(f"a volatile or atomic {i.op} is not available in tile code; use the atomic functions of tiles")
+
+
+def _load(state: Translation, i: Instruction) -> None:
+    _no_atomics(state, i)
+    if isinstance(i.operands[0], Symbol):
+        state.bind(i, _load_constant(state, i, i.operands[0]))
+        return
+    pointer = _element_pointer_value(state, i, state.value(i.operands[0], "ptr"), i.type)
+    value = state.builder.emit(Load, pointer, None, None)
+    state.bind(i, state.coerce(value, LLVM_DTYPES[i.type]) if _needs_reading(value, i.type) else value)
+
+
+def _needs_reading(value: Value, type: str) -> bool:
+    """Whether the element type in memory differs from the LLVM type by more than a sign."""
+    return signed(value.tile.element) != LLVM_DTYPES[type]
+
+
+def _store(state: Translation, i: Instruction) -> None:
+    _no_atomics(state, i)
+    type = i.types[0]
+    pointer = _element_pointer_value(state, i, state.value(i.operands[1], "ptr"), type)
+    value = state.value(i.operands[0], type, pointer.tile.pointee)
+    state.builder.emit_op(Store, pointer, value, None)
+
+
+def _element_pointer_value(state: Translation, i: Instruction, pointer: Value, type: str) -> Value:
+    """``pointer`` to elements as wide as ``type``; it keeps its own element type when that fits."""
+    if type not in LLVM_DTYPES:
+        state.fail("pointers to pointers, structs and arrays are not available in tile code")
+    dtype = LLVM_DTYPES[type]
+    have = pointer.tile.dtype
+    if isinstance(have, PointerType) and have.pointee is not None and have.pointee.bytes == dtype.bytes:
+        return pointer
+    return state.coerce(pointer, PointerType(dtype))
+
+
+def _load_constant(state: Translation, i: Instruction, symbol: Symbol) -> Value:
+    """A scalar from a constant array; other global variables are refused."""
+    text = state.module.globals.get(symbol.name, "")
+    state.fail(f"the global variable '{symbol.name}' is not available in tile code: {text[:40]}")
+
+
+def _element_pointer(state: Translation, i: Instruction) -> None:
+    if len(i.operands) != 2:
+        state.fail("pointers to structs and arrays are not available in tile code")
+    pointer = state.value(i.operands[0], "ptr")
+    index = i.operands[1]
+    element = LLVM_DTYPES.get(i.detail)
+    if element is None:
+        state.fail("pointers to pointers, structs and arrays are not available in tile code")
+    have = pointer.tile.dtype
+    pointee = have.pointee if isinstance(have, PointerType) else None
+    if pointee is not None and pointee.bytes == element.bytes:
+        offset = state.value(index, i.types[1])
+    elif pointee is not None and i.detail == "i8" and isinstance(index, Const) and index.value % pointee.bytes == 0:
+        offset = state.constant(index.value // pointee.bytes, int64)
+    else:
+        bytes_pointer = state.coerce(pointer, PointerType(element))
+        moved = state.builder.emit(PtrOffset, bytes_pointer, state.value(index, i.types[1]))
+        state.bind(i, state.coerce(moved, have))
+        return
+    state.bind(i, state.builder.emit(PtrOffset, pointer, offset))
+
+
+def _allocate(state: Translation, i: Instruction) -> None:
+    state.fail("a local array, or a local variable whose address is taken, is not available in tile code yet")
+
+
+_OTHER: dict[str, Callable[[Translation, Instruction], None]] = {
+    "icmp": _icmp,
+    "fcmp": _fcmp,
+    "select": _select,
+    "freeze": _freeze,
+    "fneg": _negate,
+    "insertvalue": _insert,
+    "extractvalue": _extract,
+    "load": _load,
+    "store": _store,
+    "getelementptr": _element_pointer,
+    "alloca": _allocate,
+}
+
+
+def translate_function(state: Translation, i: Instruction) -> bool:
+    """Emit the op for a call of an LLVM intrinsic function; False when it is not a known one."""
+    _, name, *_ = i.detail.split(".")
+    if name not in _FUNCTIONS:
+        return False
+    cls, read = _FUNCTIONS[name]
+    state.bind(i, state.builder.emit(cls, *integers(state, i, read, _OPERANDS.get(name, 2))))
+    return True

@@ -1,0 +1,114 @@
+"""Finds a C++ compiler and runs it on one source text."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.frontend.cpp.diagnostics import raise_for
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.ir.errors import TileUnsupportedFeatureError
+
+MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::shape{...} needs
+
+# No optimization here: the passes that keep loops as written run in ``optimize``. -O1 only keeps Clang from
+# forbidding them. The target fixes the sizes of the types and how structs are passed. The compilation directory is
+# no prefix of any file, so that file names stay as they are.
+_FLAGS = (
+    *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-target", "x86_64-linux-gnu"),
+    *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright", "-fno-discard-value-names"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-builtin", "-ffp-contract=off", "-fno-sanitize=all"),
+    *("-w", "-fno-color-diagnostics", "-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0"),
+)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """The command that runs a Clang, and what it calls itself."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """The Clang of the ziglang package, or a clang++ on PATH that is recent enough; None when there is neither."""
+    package = importlib.util.find_spec("ziglang")
+    if package is not None and package.origin is not None:
+        zig = Path(package.origin).parent / "zig"
+        if zig.exists():
+            return Compiler((str(zig), "c++"), _version((str(zig), "c++")))
+    path = shutil.which("clang++")
+    if path is not None:
+        version = _version((path,))
+        number = re.search(r"version (\d+)", version)
+        if number is not None and int(number.group(1)) >= MINIMUM_VERSION:
+            return Compiler((path,), version)
+    return None
+
+
+def _version(command: tuple[str, ...]) -> str:
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, env=_environment())
+    return result.stdout.split("\n", 1)[0]
+
+
+def _environment() -> dict[str, str]:
+    """The environment of the compiler: zig wants a directory for its cache, which nothing here fills."""
+    cache = Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
+    return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache), **os.environ}
+
+
+def require_compiler() -> Compiler:
+    """The compiler, or TileUnsupportedFeatureError saying what to install."""
+    compiler = find_compiler()
+    if compiler is None:
+        raise TileUnsupportedFeatureError(
+            "Tile C++ needs a C++ compiler: pip install 'tilewright[cpp]', "
+            f"or put clang++ {MINIMUM_VERSION} or later on PATH"
+        )
+    return compiler
+
+
+def compile_to_llvm(
+    text: str,
+    name: str,
+    *,
+    std: str = "c++20",
+    defines: Mapping[str, str | int] | None = None,
+    include_dirs: Sequence[str | os.PathLike[str]] = (),
+) -> str:
+    """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``.
+
+    Raises TileSyntaxError or TileTypeError, at the user's line, for what the compiler refuses.
+    """
+    compiler = require_compiler()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
+        source, output = Path(directory) / "source.cu", Path(directory) / "module.ll"
+        source.write_text(f'#line 1 "{_escaped(name)}"\n{text}')
+        command = [*compiler.command, *_FLAGS, f"-std={std}", "-I", str(INCLUDE_DIR)]
+        for path in include_dirs:
+            command += ["-I", str(path)]
+        for key, value in (defines or {}).items():
+            command.append(f"-D{key}={value}")
+        result = subprocess.run(
+            [*command, "-o", str(output), str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_environment(),
+        )
+        if result.returncode != 0 or not output.exists():
+            raise_for(result.stderr, str(INCLUDE_DIR))
+        return output.read_text()
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,141 @@
+"""What is known while one kernel is translated: the IR value of each LLVM value, and conversions between them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from tilewright.frontend.cpp.llvm_text import (
+    HANDLE,
+    UNDEFINED,
+    Const,
+    Instruction,
+    LLVMFunction,
+    LLVMModule,
+    Local,
+    Operand,
+    Symbol,
+)
+from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, tile_type
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.location import Loc
+from tilewright.ir.ops.arith import Bitcast, Cast
+from tilewright.ir.ops.shape import Constant, Undefined
+from tilewright.ir.types import ElementType, PointerType, TileType
+
+VOID_POINTER = PointerType(None)
+
+
+class Translation:
+    """The state of translating ``function``. ``env`` maps LLVM names to IR values, ``types`` to their IR types."""
+
+    def __init__(self, module: LLVMModule, function: LLVMFunction, locations: Locations, body: Block) -> None:
+        self.module = module
+        self.function = function
+        self.locations = locations
+        self.builder = Builder(body, locations.function(function.subprogram))
+        self.env: dict[str, Value] = {}
+        self.aggregates: dict[str, list[Any]] = {}
+        self.hints: HintScope | None = None
+        self.types: dict[str, TileType] = {}
+        self.uses: dict[str, int] = {}
+        for block in function.blocks:
+            for instruction in block.instructions:
+                for operand in instruction.operands:
+                    if isinstance(operand, Local):
+                        self.uses[operand.name] = self.uses.get(operand.name, 0) + 1
+
+    # -- values
+
+    def value(self, operand: Operand, type: str, want: ElementType | None = None) -> Value:
+        """The IR value of ``operand`` of LLVM type ``type``, as elements of ``want`` when given."""
+        if isinstance(operand, Local):
+            if operand.name not in self.env:
+                self.fail("a struct or array that is computed at run time is not available in tile code")
+            value = self.env[operand.name]
+            return value if want is None else self.coerce(value, want)
+        if isinstance(operand, Symbol):
+            self.fail(f"the global variable '{operand.name}' is not available in tile code; pass it to the kernel")
+        dtype = want if want is not None else self.default_element(type)
+        if operand.value is UNDEFINED:
+            if type == HANDLE:
+                self.fail("a tile is used before it is given a value")
+            return self.builder.emit(Undefined, type=TileType(dtype))
+        return self.constant(operand.value, dtype)
+
+    def tile(self, operand: Operand, like: TileType | None = None) -> Value:
+        """The tile behind a handle."""
+        if isinstance(operand, Const) and like is not None:
+            return self.builder.emit(Undefined, type=like)
+        return self.value(operand, HANDLE)
+
+    def constant(self, value: Any, dtype: ElementType, shape: tuple[int, ...] = ()) -> Value:
+        """A constant of ``dtype``; integers wrap, ``None`` is the null pointer."""
+        if isinstance(dtype, PointerType):
+            return self.builder.constant(int(value or 0), dtype, shape)
+        if dtype.is_bool:
+            value = bool(value)
+        elif dtype.is_integer:
+            value = (int(value) - dtype.min) % (1 << dtype.bitwidth) + dtype.min
+        return self.builder.constant(value, dtype, shape)
+
+    def default_element(self, type: str) -> ElementType:
+        if type == "ptr":
+            return VOID_POINTER
+        if type not in LLVM_DTYPES:
+            self.fail(f"values of the LLVM type {type} are not available in tile code")
+        return LLVM_DTYPES[type]
+
+    def coerce(self, value: Value, want: ElementType) -> Value:
+        """``value`` with the same bits read as ``want``; between bool and 8-bit integers the number is kept."""
+        have = value.tile.dtype
+        if have == want:
+            return value
+        source = value.op
+        if isinstance(source, Bitcast) and source.x.type == value.tile.with_dtype(want):
+            return source.x
+        if isinstance(have, DType) and isinstance(want, DType):
+            if isinstance(source, Constant) and have.is_integer and want.is_integer:
+                return self.constant(source.value, want, value.tile.shape)
+            if have.is_bool or want.is_bool:
+                return self.builder.emit(Cast, value, dtype=want)
+            if have.bitwidth != want.bitwidth:
+                self.fail(f"cannot read {have} as {want}")
+        elif isinstance(have, DType) or isinstance(want, DType):
+            self.fail(f"cannot read {have} as {want}")
+        return self.builder.emit(Bitcast, value, dtype=want)
+
+    def bind(self, instruction: Instruction, value: Value) -> None:
+        assert instruction.name is not None
+        self.env[instruction.name] = value
+
+    # -- constants that the headers pass
+
+    def integer(self, operand: Operand) -> int:
+        """A constant argument of an intrinsic."""
+        if isinstance(operand, Const) and isinstance(operand.value, (int, bool)):
+            return int(operand.value)
+        self.fail("an argument that must be a compile-time constant is computed at run time")
+
+    def type_argument(self, operand: Operand) -> TileType:
+        return tile_type(self.integer(operand))
+
+    # -- errors
+
+    def fail(self, message: str, error: type[TileError] = TileUnsupportedFeatureError) -> NoReturn:
+        raise error(message, self.builder.loc)
+
+
+class HintScope:
+    """The hints of the expression statement that is being translated, per architecture, and where it stands."""
+
+    def __init__(self, loc: Loc) -> None:
+        self.loc = loc
+        self.values: dict[str, dict[int, int]] = {}
+
+    def covers(self, loc: Loc) -> bool:
+        """Whether a call at ``loc`` belongs to the statement itself and not to a function that it calls."""
+        return loc.function == self.loc.function and loc.caller == self.loc.caller

@@ -1,0 +1,96 @@
+"""Runs kernels written in Tile C++ on the reference back end, and looks at their IR."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.backends.base import Buffer, LaunchArguments
+from tilewright.backends.reference import BACKEND
+from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.errors import TileError
+from tilewright.ir.types import PointerType
+
+PREAMBLE = """#include "cuda_tile.h"
+#include "cuda_fp16.h"
+#include "cuda_bf16.h"
+#include "cuda_fp8.h"
+#include "cuda_tf32.h"
+namespace ct = cuda::tiles;
+using namespace ct::literals;
+"""
+FIRST_LINE = PREAMBLE.count("\n") + 1
+
+
+def run(kernel: CppKernel, grid: tuple[int, ...], *arguments: Any) -> None:
+    """Launch ``kernel``: arrays for pointers, numbers for the rest."""
+    values, buffers = [], []
+    for parameter, argument in zip(kernel.parameters, arguments, strict=True):
+        if isinstance(parameter.type, PointerType):
+            assert parameter.type.pointee is not None
+            address = argument.ctypes.data
+            values.append(address)
+            buffers.append(
+                Buffer(parameter.name, address, address, address + argument.nbytes, parameter.type.pointee, True)
+            )
+        else:
+            values.append(argument)
+    x, y, z = (*grid, 1, 1)[:3]
+    BACKEND.compile(kernel.function, {}).launch((x, y, z), LaunchArguments(values, buffers))
+
+
+def ops(kernel: CppKernel) -> Counter[str]:
+    """How often each op occurs in ``kernel``."""
+    return Counter(op.name for op in kernel.function.walk())
+
+
+def check_expressions(cases: list[tuple[str, Any]]) -> None:
+    """Each case is a C++ expression for a tile or number, and the array that it must give."""
+    sources = []
+    for number, (expression, expected) in enumerate(cases):
+        want = np.asarray(expected)
+        shape = ", ".join(map(str, want.shape))
+        sources.append(
+            f"""__tile_global__ void k{number}({C_TYPES[want.dtype.name]}* out) {{
+                auto r = {expression};
+                static_assert(__is_same(ct::tile_shape_t<decltype(r)>, ct::shape<{shape}>));
+                static_assert(__is_same(ct::tile_element_t<decltype(r)>, {C_TYPES[want.dtype.name]}));
+                ct::store(out + ct::iota<ct::tile<int, ct::shape<{shape}>>>(), ct::tile<{C_TYPES[want.dtype.name]}, ct::shape<{shape}>>(r));
+            }}"""
+        )
+    kernels = Module(PREAMBLE + "\n".join(sources)).load(*(f"k{i}" for i in range(len(cases))))
+    for kernel, (expression, expected) in zip(kernels, cases):
+        want = np.asarray(expected)
+        got = np.zeros_like(want)
+        run(kernel, (1,), got)
+        np.testing.assert_array_equal(got, want, err_msg=expression)
+
+
+C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+    "uint64": "unsigned long",
+    "float16": "__half",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def refused(body: str, *, code: str = "") -> TileError:
+    """The error that a kernel with the statements ``body`` gives; it must be at the kernel's own text."""
+    source = f"{PREAMBLE}{code}\n__tile_global__ void k(int* p, float* q, int n) {{\n{body}\n}}"
+    with pytest.raises(TileError) as caught:
+        Module(source, "user.cu").kernel("k")
+    assert caught.value.loc is not None, caught.value.message
+    assert caught.value.loc.file == "user.cu", caught.value
+    assert caught.value.loc.line >= FIRST_LINE, caught.value
+    return caught.value

@@ -1,0 +1,166 @@
+"""Whole kernels in Tile C++: views, pointers, loops, conditions, matrix products, atomics, hints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpp_harness import PREAMBLE, ops, run
+
+from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.dtypes import float16, float32, int32, uint64
+from tilewright.ir.errors import TileError
+from tilewright.ir.hints import ByTarget
+from tilewright.ir.types import PointerType
+
+SOURCE = (
+    PREAMBLE
+    + """
+__tile_global__ void add(float* __restrict__ x, float const* __restrict__ y, float* __restrict__ out, int n) {
+    x = ct::assume_aligned(x, 16_ic);
+    auto view = [n](auto* p) { return ct::partition_view{ct::tensor_span{p, ct::extents{n}}, ct::shape{16_ic}}; };
+    int i = ct::bid().x;
+    view(out).store_masked(view(x).load_masked(i) + view(y).load_masked(i), i);
+}
+
+template <typename T, int N>
+__tile_global__ void scale(T* p, T factor) {
+    auto at = p + ct::bid().x * N + ct::iota<ct::tile<int, ct::shape<N>>>();
+    ct::store(at, factor * ct::load(at));
+}
+
+namespace linear { namespace {
+__tile_global__ void product(__half const* a, __half const* b, float* c, size_t m, size_t k, size_t n) {
+    auto A = ct::partition_view{ct::tensor_span{a, ct::extents{m, k}}, ct::shape{16_ic, 8_ic}};
+    auto B = ct::partition_view{ct::tensor_span{b, ct::extents{k, n}}, ct::shape{8_ic, 16_ic}};
+    auto C = ct::partition_view{ct::tensor_span{c, ct::extents{m, n}}, ct::shape{16_ic, 16_ic}};
+    auto [row, column, ignored] = ct::bid();
+    auto sum = ct::zeros<ct::tile<float, ct::shape<16, 16>>>();
+    for (auto i : ct::irange(size_t{0}, (k + 7) / 8))
+        sum = ct::mma(A.load_masked(row, i), B.load_masked(i, column), sum);
+    C.store_masked(sum, row, column);
+}
+} }
+
+__tile_global__ void guarded(int* in, int* out, int n) {
+    auto at = 8 * (int)ct::bid().x + ct::iota<ct::tile<int, ct::shape<8>>>();
+    auto inside = at < n;
+    ct::store_masked(out + at, ct::load_masked(in + at, inside, -1), inside);
+}
+
+__tile_global__ void total(int* in, int* out, size_t n) {
+    auto view = ct::partition_view{ct::tensor_span{in, ct::extents{n}}, ct::shape{16_ic}};
+    auto part = ct::sum(view.load_masked(ct::bid().x), 0_ic);
+    ct::atomic_add(out, (int)part, ct::memory_order_relaxed_t{}, ct::thread_scope_device_t{});
+}
+
+template <size_t... N> struct numbers {};
+template <int Wide>
+[[ cutile::hint(0, occupancy = Wide / 2) ]]
+[[ using cutile : hint(900, num_cta_in_cga = 2),   // comments stay out of it
+   hint(1000, num_cta_in_cga = 4, unknown = 3) ]]
+__tile_global__ void hinted(float* p, float* out) {
+    auto at = ct::iota<ct::tile<int, ct::shape<8>>>();
+    auto view = ct::partition_view{ct::tensor_span{p, ct::extents{64_ic}}, ct::shape{8_ic}};
+    ct::tile<float, ct::shape<8>> x, y, z;
+    [[ cutile::hint(0, latency = 4, latency = 5) ]] [[ cutile::hint(900, latency = Wide) ]]
+    x = ct::load(p + at) + ct::load(p + at);
+    [[ cutile::hint(0, allow_tma = false, latency = 11) ]]
+    y = view.load(1);
+    [[ cutile::hint(0, latency = 3) ]]
+    auto w = ct::load(p + at);
+    z = view.load(2);
+    [[ cutile::hint(0, latency = 2) ]] ct::store(out + at, x + y + z + w);
+}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, CppKernel]:
+    names = ["add", "scale<float, 8>", "scale<long, 4>", "linear::product", "guarded", "total", "hinted<8>"]
+    return dict(zip(names, Module(SOURCE, "kernels.cu").load(*names)))
+
+
+def test_views_with_a_partial_tile(kernels: dict[str, CppKernel]) -> None:
+    x, y = np.arange(40, dtype=np.float32), np.arange(40, dtype=np.float32) ** 2
+    out = np.zeros(40, np.float32)
+    run(kernels["add"], (3,), x, y, out, 40)
+    np.testing.assert_array_equal(out, x + y)
+
+
+def test_parameters_have_the_names_and_types_of_the_source(kernels: dict[str, CppKernel]) -> None:
+    found = [(p.name, p.type) for p in kernels["linear::product"].parameters]
+    half, single = PointerType(float16), PointerType(float32)
+    assert found == [("a", half), ("b", half), ("c", single), ("m", uint64), ("k", uint64), ("n", uint64)]
+    assert kernels["add"].parameters[3].type is int32
+    assert kernels["linear::product"].function.name == "linear::product"
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("scale<float, 8>", np.float32), ("scale<long, 4>", np.int64)])
+def test_templates_are_instantiated_by_expression(kernels: dict[str, CppKernel], name: str, dtype: type) -> None:
+    p = np.arange(16, dtype=dtype)
+    run(kernels[name], (2,), p, 3)
+    touched = 16 if name == "scale<float, 8>" else 8
+    np.testing.assert_array_equal(p, np.where(np.arange(16) < touched, 3, 1) * np.arange(16))
+
+
+def test_matrix_product_in_a_counted_loop(kernels: dict[str, CppKernel]) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, (24, 20)).astype(np.float16)
+    b = rng.integers(-4, 5, (20, 17)).astype(np.float16)
+    c = np.zeros((24, 17), np.float32)
+    run(kernels["linear::product"], (2, 2), a, b, c, 24, 20, 17)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    assert ops(kernels["linear::product"])["for"] == 1
+    assert ops(kernels["linear::product"])["loop"] == 0
+
+
+def test_masked_gather_and_scatter(kernels: dict[str, CppKernel]) -> None:
+    source, out = np.arange(1, 21, dtype=np.int32), np.zeros(20, np.int32)
+    run(kernels["guarded"], (3,), source, out, 20)
+    np.testing.assert_array_equal(out, source)
+
+
+def test_reduction_and_atomic(kernels: dict[str, CppKernel]) -> None:
+    source, out = np.arange(50, dtype=np.int32), np.zeros(1, np.int32)
+    run(kernels["total"], (4,), source, out, 50)
+    assert out[0] == source.sum()
+
+
+def test_hints_reach_the_kernel_and_the_memory_operations(kernels: dict[str, CppKernel]) -> None:
+    function = kernels["hinted<8>"].function
+    assert function.hints == {"occupancy": 4, "num_ctas": ByTarget(sm_90=2, sm_100=4)}
+    memory = [op for op in function.walk() if op.name in ("load", "store", "load_view")]
+    found = [(op.name, op.attributes["latency"], op.attributes.get("allow_tma")) for op in memory]
+    both = ByTarget(default=5, sm_90=8)
+    assert found == [
+        ("load", both, None),
+        ("load", both, None),
+        ("load_view", None, False),  # a latency of 11 does not exist
+        ("load", None, None),  # a declaration is no expression statement
+        ("load_view", None, None),
+        ("store", 2, None),
+    ]
+
+
+def test_locations_are_those_of_the_user(kernels: dict[str, CppKernel]) -> None:
+    for op in kernels["add"].function.walk():
+        assert all(frame.file == "kernels.cu" for frame in op.loc.chain()), op
+    load = next(op for op in kernels["add"].function.walk() if op.name == "load_view")
+    text = SOURCE.splitlines()[load.loc.line - 1]
+    assert "load_masked" in text
+    assert "load_masked" in text[load.loc.column :]
+
+
+def test_kernels_lists_what_is_no_template() -> None:
+    assert Module(SOURCE, "kernels.cu").kernels == ("add", "linear::product", "guarded", "total")
+
+
+def test_only_tile_kernels_are_handed_out() -> None:
+    module = Module(PREAMBLE + "void host(int* p) {}\n__tile__ void part(int* p) {}", "user.cu")
+    with pytest.raises(TileError, match="not a tile kernel"):
+        module.kernel("host")
+    with pytest.raises(TileError, match="does not name a kernel"):
+        module.kernel("part(nullptr)")
+    with pytest.raises(TileError, match="missing"):
+        module.kernel("missing")
