@@ -6,7 +6,7 @@ import __future__
 import functools
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.frontend.python.compile import parameter_names, trace
@@ -34,7 +34,7 @@ class kernel(Launchable):
             return functools.partial(cls, **hints)
         return super().__new__(cls)
 
-    def __init__(self, function: types.FunctionType, /, **hints: Any) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, /, **hints: Any) -> None:
         super().__init__()
         if not isinstance(function, types.FunctionType):
             raise TypeError(f"@ct.kernel marks a Python function, not {function!r}")

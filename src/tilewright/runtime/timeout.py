@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tilewright.ir.errors import TileCompilerTimeoutError
 
@@ -53,4 +53,4 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     succeeded, result = outcome
     if not succeeded:
         raise result
-    return result  # type: ignore[no-any-return]
+    return cast(_T, result)

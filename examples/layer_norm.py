@@ -1,0 +1,52 @@
+"""Layer normalization of every row, with a loop over tiles: rows may have any length."""
+
+import numpy as np
+from harness import Case, by, main, normal
+
+import tilewright as ct
+
+TILE = 1024
+
+
+@ct.kernel
+def normalize_rows(x, weight, bias, out, epsilon, TILE: ct.Constant[int]):
+    row = ct.bid(0)
+    columns = x.shape[1]
+    tiles = ct.num_tiles(x, 1, (1, TILE))
+    total = ct.zeros((1, TILE), ct.float32)
+    for j in range(tiles):
+        total += ct.load(x, (row, j), (1, TILE), padding_mode=ct.PaddingMode.ZERO)
+    mean = ct.sum(total) / columns
+    squares = ct.zeros((1, TILE), ct.float32)
+    for j in range(tiles):
+        tile = ct.load(x, (row, j), (1, TILE))
+        inside = j * TILE + ct.arange(TILE, dtype=ct.int32) < columns
+        distance = ct.where(inside[None, :], tile - mean, 0.0)
+        squares += distance * distance
+    scale = ct.rsqrt(ct.sum(squares) / columns + epsilon)
+    for j in range(tiles):
+        tile = (ct.load(x, (row, j), (1, TILE)) - mean) * scale
+        tile = tile * ct.load(weight, (j,), (TILE,)) + ct.load(bias, (j,), (TILE,))
+        ct.store(out, (row, j), tile)
+
+
+def layer_norm(x, weight, bias, epsilon=1e-5):
+    out = np.empty_like(x)
+    ct.launch(None, (x.shape[0],), normalize_rows, (x, weight, bias, out, epsilon, TILE))
+    return out
+
+
+def layer_norm_numpy(x, weight, bias, epsilon=1e-5):
+    centered = x - x.mean(axis=1, keepdims=True)
+    variance = np.mean(centered * centered, axis=1, keepdims=True)
+    return centered / np.sqrt(variance + np.float32(epsilon)) * weight + bias
+
+
+def cases(small=False):
+    shape = (32, 1500) if small else (2048, 3000)
+    args = normal(*shape), normal(shape[1], seed=1), normal(shape[1], seed=2)
+    return [Case("layer norm", f"{by(*shape)} f32", lambda: layer_norm(*args), lambda: layer_norm_numpy(*args), 1e-5)]
+
+
+if __name__ == "__main__":
+    main(cases())

@@ -1,0 +1,33 @@
+"""The ``tilewright`` program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tilewright.cli import cache, demo, doctor, inspect
+from tilewright.cli.errors import UsageError
+from tilewright.ir.errors import TileError
+from tilewright.version import __version__
+
+_COMMANDS = (demo, inspect, doctor, cache)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in ``argv`` (default: of this process); returns the exit status."""
+    parser = argparse.ArgumentParser(prog="tilewright", description="Tile kernels in Python.")
+    parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    options = parser.parse_args(argv)
+    try:
+        status: int = options.run(options)
+        return status
+    except (UsageError, TileError) as e:
+        print(f"tilewright: {e}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        sys.stderr.close()
+        return 0

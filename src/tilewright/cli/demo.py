@@ -1,0 +1,49 @@
+"""``tilewright demo``: kernels of the examples, compiled, checked and timed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tilewright.cli.errors import UsageError
+from tilewright.cli.files import load_module
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+_SELECTION = ("vector_add", "softmax", "layer_norm", "matmul", "attention", "histogram", "embedding", "convolution")
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("demo", help="run kernels of the examples: checked against NumPy, and timed")
+    parser.add_argument("--small", action="store_true", help="small arrays, for a quick look")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    if not EXAMPLES.is_dir():
+        raise UsageError("the demo runs the examples of the repository; clone it and type ./run demo there")
+    harness = load_module(EXAMPLES / "harness.py")
+    cases = []
+    for name in _SELECTION:
+        cases += load_module(EXAMPLES / f"{name}.py").cases(small=options.small)
+    outcomes = []
+    for i, case in enumerate(cases, 1):
+        _progress(f"[{i}/{len(cases)}] {case.name} ...")
+        outcomes.append(harness.measure(case))
+    _progress("")
+    print(harness.HEADER)
+    for outcome in outcomes:
+        print(outcome)
+    wrong = [o.name for o in outcomes if not o.correct]
+    print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
+    return 1 if wrong else 0
+
+
+def _progress(text: str) -> None:
+    """Show ``text`` in place on a terminal, on a line of its own elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+    elif text:
+        print(text, file=sys.stderr)

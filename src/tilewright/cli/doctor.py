@@ -1,0 +1,60 @@
+"""``tilewright doctor``: which engines work on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+from typing import Any
+
+import numpy as np
+
+import tilewright as ct
+from tilewright.backends.base import backend_names
+from tilewright.ir.errors import TileError
+from tilewright.runtime.backend_choice import usable
+from tilewright.runtime.cache import disk_cache
+
+_PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang")
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("doctor", help="say which engines work here, and why others do not")
+    parser.set_defaults(run=run)
+
+
+@ct.kernel
+def _increment(x: Any, out: Any) -> None:
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (4,)) + 1)
+
+
+def run(options: argparse.Namespace) -> int:
+    print(
+        f"tilewright {ct.__version__}, Python {platform.python_version()} on {platform.machine()} {platform.system()}"
+    )
+    print("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
+    cache = disk_cache()
+    print(f"disk cache: {cache.folder if cache else 'switched off'}")
+    names = backend_names()
+    findings = {name: _finding(name) for name in names}
+    for name, finding in findings.items():
+        print(f"engine {name:<12} {finding or 'works'}")
+    return 0 if not any(findings.values()) else 1
+
+
+def _finding(name: str) -> str | None:
+    """Why the engine ``name`` does not work; None when it has just run a kernel."""
+    try:
+        usable(name)
+        x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+        ct.launch(None, (2,), _increment, (x, out), backend=name)
+    except (RuntimeError, ValueError, OSError, TileError) as e:
+        return f"does not work: {e}"
+    return None if np.array_equal(out, x + 1) else f"does not work: it computed {out} instead of {x + 1}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,108 @@
+"""``tilewright inspect``: a kernel on its way to machine code."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.errors import UsageError
+from tilewright.cli.files import load_module
+from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.runtime.launch import specialization
+from tilewright.runtime.specialize import Launchable
+
+_EPILOG = """\
+argument specifications:
+  f32[1024,1024]     a row-major array; f32[] has rank 0
+  i32, f64, ...      a number known at run time
+  128, 0.5, true     this number; a constant where the kernel says ct.Constant
+  (f32[8],128)       a tuple
+
+example:
+  tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
+"""
+# tf32 and e5m3fnu arrays have no dtype of their own in host memory.
+_DTYPES: dict[str, DType] = {
+    name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
+}
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="print Tile IR, LLVM IR and assembly of a kernel",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel at the top level of a Python file")
+    parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
+    parser.add_argument("--backend", metavar="NAME", help="the engine (default: the one a launch would take)")
+    parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    kernel = _load(options.kernel)
+    try:
+        found = specialization(kernel, tuple(map(parse_argument, options.arg)), options.backend)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as e:
+        raise UsageError(str(e)) from e
+    shown = []
+    for stage in found.stage_names():
+        shown.append(stage)
+        if options.stage is None or stage in options.stage:
+            print(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
+    missing = set(options.stage or ()) - set(shown)
+    if missing:
+        raise UsageError(f"there is no stage {', '.join(sorted(missing))}; the stages are: {', '.join(shown)}")
+    return 0
+
+
+def _load(target: str) -> Launchable:
+    path, separator, name = target.rpartition("::")
+    if not separator:
+        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {target}")
+    names = vars(load_module(Path(path)))
+    kernel = names.get(name)
+    if not isinstance(kernel, Launchable):
+        known = ", ".join(sorted(n for n, value in names.items() if isinstance(value, Launchable)))
+        raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
+    return kernel
+
+
+def parse_argument(text: str) -> Any:
+    """The argument that a specification stands for. UsageError when it is none."""
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")"):
+        return tuple(map(parse_argument, _split(text[1:-1])))
+    if text in _DTYPES:
+        return _DTYPES[text].storage.type(0)
+    array = _ARRAY.fullmatch(text)
+    if array is not None and array[1] in _DTYPES:
+        shape = [int(n) for n in array[2].split(",") if n]
+        return np.empty(shape, _DTYPES[array[1]].storage)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    raise UsageError(f"{text!r} is no argument; write an array such as f32[1024,64], a dtype such as i32, or a number")
+
+
+def _split(text: str) -> list[str]:
+    """The entries of a tuple: ``text`` cut at the commas outside brackets."""
+    entries, depth = [""], 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += c
+    return [e for e in entries if e.strip()]

@@ -1,0 +1,152 @@
+"""The commands of the ``tilewright`` program, as a person types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.base import backend_names
+from tilewright.cli import demo, doctor, main
+from tilewright.cli.errors import UsageError
+from tilewright.cli.inspect import parse_argument
+
+KERNELS = """\
+from __future__ import annotations
+from dataclasses import dataclass
+import numpy as np
+import tilewright as ct
+
+@dataclass(frozen=True)
+class Bias:
+    amount: float
+
+BIAS = Bias(0.5)
+
+@ct.kernel
+def shift(x, out, scale, N: ct.Constant[int]):
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (N,)) * scale + BIAS.amount)
+
+@ct.kernel
+def wrong(x):
+    ct.store(x, (0,), ct.load(x, (0,), (3,)))
+"""
+ARGS = ["--arg", "f32[64]", "--arg", "f32[64]", "--arg", "f32", "--arg", "8"]
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("128", 128),
+        ("-3", -3),
+        ("0.5", 0.5),
+        ("true", True),
+        ("False", False),
+        ("i32", np.int32(0)),
+        ("bf16", ct.bfloat16.storage.type(0)),
+        ("(1, (2.0,), true)", (1, (2.0,), True)),
+    ],
+)
+def test_argument_specifications(text: str, expected: Any) -> None:
+    found = parse_argument(text)
+    assert found == expected and type(found) is type(expected)
+
+
+def test_array_specifications() -> None:
+    a, b = parse_argument("(f32[4,8], float8_e4m3fn[])")
+    assert (a.shape, a.dtype) == ((4, 8), np.float32)
+    assert (b.shape, b.dtype) == ((), ct.float8_e4m3fn.storage)
+
+
+@pytest.mark.parametrize("text", ["", "f33[3]", "tf32[4]", "x", "f32[a]", "(1,x)"])
+def test_bad_specifications(text: str) -> None:
+    with pytest.raises(UsageError, match="is no argument; write an array such as"):
+        parse_argument(text)
+
+
+def test_inspect_shows_every_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "kernels.py::shift", *ARGS]) == 0
+    out = capsys.readouterr().out
+    for title in ("Tile IR", "optimized Tile IR", "LLVM IR", "optimized LLVM IR", "assembly"):
+        assert out.count(f"==== {title}\n") == 1
+    assert out.count("func @shift(") == 2 and "define " in out
+
+
+def test_inspect_shows_one_stage_of_another_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "kernels.py::shift", *ARGS, "--backend", "reference", "--stage", "Tile IR"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("==== Tile IR\nfunc @shift(") and out.count("====") == 1
+
+
+MISTAKES = [
+    (["kernels.py"], "write FILE::KERNEL"),
+    (["nowhere.py::f"], "there is no Python file nowhere.py"),
+    (["kernels.py::BIAS"], "has no kernel BIAS at its top level; it has: shift, wrong"),
+    (["kernels.py::shift"], "shift() takes 4 arguments (x, out, scale, N), but 0 were given"),
+    (["kernels.py::shift", *ARGS[:-1], "f32[4]"], "argument 'N' of shift() is an array"),
+    (["kernels.py::shift", *ARGS, "--stage", "PTX"], "there is no stage PTX; the stages are: Tile IR,"),
+    (["kernels.py::shift", *ARGS, "--backend", "gpu"], "unknown backend 'gpu'"),
+    (["kernels.py::wrong", "--arg", "f32[8]"], "kernels.py:18:40: dimension 0 of the tile shape"),
+]
+
+
+@pytest.mark.parametrize("arguments, words", MISTAKES, ids=[words[:24] for _, words in MISTAKES])
+def test_inspect_explains_mistakes(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_doctor_runs_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"tilewright {ct.__version__}, Python 3.")
+    for name in backend_names():
+        assert f"engine {name:<12} works\n" in out
+
+
+def test_doctor_says_why_an_engine_does_not_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "backend_names", lambda: ("cpu", "abacus"))
+    assert main(["doctor"]) == 1
+    assert "engine abacus       does not work: unknown backend 'abacus'" in capsys.readouterr().out
+
+
+def test_cache_lists_and_clears(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["cache", "list"]) == 0
+    assert "0 kernels, 0 bytes of at most" in capsys.readouterr().out
+    main(["inspect", "kernels.py::shift", *ARGS, "--stage", "Tile IR"])
+    capsys.readouterr()
+    assert main(["cache", "list"]) == 0
+    assert ": 1 kernel, " in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert "removed 1 kernel\n" in capsys.readouterr().out
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    assert main(["cache", "list"]) == 0
+    assert "switched off" in capsys.readouterr().out
+
+
+def test_demo_needs_the_repository(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(demo, "EXAMPLES", Path("nowhere"))
+    assert main(["demo"]) == 1
+    assert "clone it and type ./run demo" in capsys.readouterr().err
+
+
+def test_program_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"tilewright {ct.__version__}\n")
+    done = subprocess.run([sys.executable, "-m", "tilewright"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "COMMAND" in done.stderr

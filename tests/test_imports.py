@@ -1,0 +1,129 @@
+"""Which package may import which, and what importing tilewright costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilewright
+
+ROOT = Path(tilewright.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+# Part -> the other parts that it may import. A module belongs to the longest part that its name starts with.
+ALLOWED: dict[str, set[str]] = {
+    "version": set(),
+    "ir": set(),
+    "language": {"ir"},
+    "frontend": {"ir"},
+    "frontend.python": {"ir", "language", "frontend"},
+    "frontend.cpp": {"ir", "frontend"},
+    "passes": {"ir"},
+    "backends": {"ir"},
+    "backends.reference": {"ir", "backends"},
+    "backends.cpu": {"ir", "passes", "backends"},
+    "backends.triton": {"ir", "passes", "backends"},
+    "backends.tileir": {"ir", "passes", "backends"},
+    "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
+    "sanitizer": {"ir", "passes", "backends", "backends.reference"},
+    "tune": {"runtime", "ir"},
+    "": {"version", "language", "runtime"},  # the package itself
+}
+UNRESTRICTED = {"cli", "compat", "__main__"}  # nothing imports them: see test_nothing_imports_the_top
+ON_DEMAND = {  # they import by name, at run time
+    "backends/base.py",  # the registry of engines
+    "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
+    "compat/modules.py",
+    "compat/torch_cpu.py",
+}
+
+
+def part_of(module: str) -> str:
+    """The part that a dotted name below ``tilewright`` belongs to."""
+    parts = [p for p in (*ALLOWED, *UNRESTRICTED) if p and (module == p or module.startswith(p + "."))]
+    return max(parts, key=len, default="")
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__").removesuffix("__init__")
+
+
+def own_imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Import statements of our modules, with the dotted name below ``tilewright`` that each refers to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "tilewright":
+            names = [f"tilewright.{a.name}" for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import at line {node.lineno}"
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            if name == "tilewright" or name.startswith("tilewright."):
+                yield node, name.removeprefix("tilewright").removeprefix(".")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[name_of(p) for p in MODULES])
+def test_dependencies_point_one_way(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    mine = part_of(name_of(path))
+    for node, name in own_imports(tree):
+        other = part_of(name)
+        allowed = mine in UNRESTRICTED or other == mine or other in ALLOWED[mine]
+        assert allowed, f"{path}:{node.lineno}: {mine or 'tilewright'} must not import {other or 'tilewright'}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[name_of(p) for p in MODULES])
+def test_own_modules_are_imported_at_the_top(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    for function in functions:
+        assert not list(own_imports(function)), f"{path}:{function.lineno} imports our modules inside a function"
+        if str(path.relative_to(ROOT)) not in ON_DEMAND:
+            calls = [n for n in ast.walk(function) if isinstance(n, ast.Attribute) and n.attr == "import_module"]
+            assert not calls, f"{path}:{function.lineno} imports a module by name"
+
+
+def test_nothing_imports_the_top() -> None:
+    for path in MODULES:
+        mine = part_of(name_of(path))
+        for node, name in own_imports(ast.parse(path.read_text())):
+            assert part_of(name) not in UNRESTRICTED or mine in UNRESTRICTED, f"{path}:{node.lineno}"
+
+
+def test_the_check_sees_what_it_should() -> None:
+    found = [
+        name
+        for _, name in own_imports(ast.parse("import tilewright.ir.core\nfrom tilewright import runtime\nimport os"))
+    ]
+    assert found == ["ir.core", "runtime"]
+    assert [part_of(n) for n in ("ir.core", "backends.cpu.jit", "backends.base", "cli", "irrelevant")] == [
+        "ir",
+        "backends.cpu",
+        "backends",
+        "cli",
+        "",
+    ]
+
+
+def run_python(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def test_engines_and_optional_libraries_load_on_use() -> None:
+    loaded = run_python("import sys, tilewright; print(*sys.modules)").split()
+    for name in ("llvmlite", "torch", "triton", "tilewright.backends.cpu", "tilewright.backends.reference"):
+        assert name not in loaded
+
+
+def test_import_time() -> None:
+    program = "import time, numpy; t = time.perf_counter(); import tilewright; print(time.perf_counter() - t)"
+    assert min(float(run_python(program)) for _ in range(3)) <= 0.2
