@@ -18,7 +18,7 @@ from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec,
 from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime.arrays import LAYOUTS, Describe, Flat, Part, array_describer
+from tilewright.runtime.arrays import LAYOUTS, Describe, Flat, Part, array_describer, is_masked
 from tilewright.runtime.layout import Layout, Place, array_spec
 from tilewright.runtime.rules import Rule
 
@@ -172,7 +172,7 @@ def _advice(value: Any) -> str:
         )
     if isinstance(value, enum.Enum):
         return f"the enum member {value}; pass its value, {value!r}.value, annotated ct.Constant"
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         return "a masked array, whose mask would be ignored; pass x.filled(...) or x.data"
     if isinstance(value, complex):
         return "a complex number; pass its real and imaginary parts"

@@ -33,10 +33,16 @@ class Flat:
 Describe = Callable[[Any, Flat], Part]
 
 
+def is_masked(array: Any) -> bool:
+    """Whether ``array`` is a NumPy masked array; asking NumPy would import numpy.ma."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(array, masked.MaskedArray)
+
+
 def array_describer(array: Any) -> Describe | None:
     """How to describe arguments of the type of ``array``; None when it is no array."""
     if isinstance(array, np.ndarray):
-        return None if isinstance(array, np.ma.MaskedArray) else describe_numpy
+        return None if is_masked(array) else describe_numpy
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return _describe_torch

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.base import Executable
-from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.jit import compile_module
@@ -32,7 +32,7 @@ class CpuBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
         """Compile ``function``. No option concerns the CPU."""
-        lowered = lower(optimize(function), host())
+        lowered = codegen.lower(optimize(function), host())
         compiled = CompiledKernel(
             code=compile_module(lowered.text, host()),
             arguments=tuple(a.tile for a in function.body.args),

@@ -8,6 +8,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType
 
+SYMBOL = "kernel"  # the entry point in the object code
+
 
 @dataclass(frozen=True)
 class Site:

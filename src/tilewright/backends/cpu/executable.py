@@ -7,9 +7,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 
 from tilewright.backends.base import LaunchArguments
-from tilewright.backends.cpu import threads
-from tilewright.backends.cpu.codegen.kernel import SYMBOL, lower
-from tilewright.backends.cpu.compiled import CompiledKernel
+from tilewright.backends.cpu import codegen, threads
+from tilewright.backends.cpu.compiled import SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.jit import NativeCode, assemble, optimize_module
 from tilewright.backends.cpu.printing import printer
@@ -73,7 +72,7 @@ class CpuExecutable:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
 
         def generated() -> str:
-            return lower(optimize(self._function), self._processor).text
+            return codegen.lower(optimize(self._function), self._processor).text
 
         return _Stages(
             {

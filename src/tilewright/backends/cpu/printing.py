@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.codegen.buffers import element_bytes
 from tilewright.backends.cpu.compiled import Site
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.dtypes import float32
 from tilewright.ir.formatting import format_print
 from tilewright.ir.semantics import evaluate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import llvmlite
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.vector import HostFeatures
+from tilewright.backends.cpu.features import HostFeatures
 
 CODE_VERSION = 1  # raise it when the generated code or its calling convention changes
 

@@ -45,15 +45,19 @@ class Source:
 def source_of(code: types.CodeType) -> Source:
     """The source of the function that ``code`` belongs to. TileSyntaxError when it cannot be read."""
     name = code.co_name
+    first = code.co_firstlineno
+    # Not inspect.getsourcelines, which looks through every module that has been imported.
     try:
-        lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError, IndentationError, SyntaxError):
-        loc = Loc(code.co_filename, code.co_firstlineno)
+        lines = inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :])
+    except (IndentationError, SyntaxError):
+        lines = []
+    if not lines:
+        loc = Loc(code.co_filename, first)
         raise TileSyntaxError(
             f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file (not in exec or "
             "an interactive prompt without source)",
             loc,
-        ) from None
+        )
     if name == "<lambda>":
         return _lambda_source(code)
     text = textwrap.dedent("".join(lines))

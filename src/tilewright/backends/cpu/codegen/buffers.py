@@ -14,17 +14,11 @@ from tilewright.ir.types import ElementType
 ALIGNMENT = 64
 SPARE_BYTES = 64  # at the start of the scratch memory: a place that may be read and written for nothing
 
-_BITS_TO_BYTES = {"float": 4, "double": 8}
 
 
 def element_type(dtype: ElementType) -> ir.Type:
     """The LLVM type of an element in a buffer: its register type, so that a narrow float is converted only once."""
     return I8 if isinstance(dtype, DType) and dtype.is_bool else register_type(dtype)
-
-
-def element_bytes(dtype: ElementType) -> int:
-    type_ = element_type(dtype)
-    return type_.width // 8 if isinstance(type_, ir.IntType) else _BITS_TO_BYTES[str(type_)]
 
 
 @dataclass

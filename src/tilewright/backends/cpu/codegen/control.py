@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
-from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes
+from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.groups import write
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.plan import Plan
 from tilewright.backends.cpu.codegen.state import State, ViewBinding
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector import register_type
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value

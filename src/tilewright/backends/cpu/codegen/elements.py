@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes, pointers, scalars, views
-from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import Spot, ViewAccess
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType

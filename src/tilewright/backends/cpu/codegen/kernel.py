@@ -21,6 +21,7 @@ from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
+from tilewright.backends.cpu.compiled import SYMBOL
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import F64, I32, I64
@@ -31,7 +32,6 @@ from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.types import TileType
 
-SYMBOL = "kernel"
 _DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
-from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes, element_type
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32

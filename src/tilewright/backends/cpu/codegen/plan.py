@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.codegen.buffers import Buffer, element_bytes
+from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.types import TileType
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen.buffers import Arena, Buffer, element_bytes
+from tilewright.backends.cpu.codegen.buffers import Arena, Buffer
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.uses import Uses
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector import VectorEmitter, storage_type
 from tilewright.backends.cpu.vector.types import I8, I64

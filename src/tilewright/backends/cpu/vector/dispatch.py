@@ -7,9 +7,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.cpu.features import HostFeatures
 from tilewright.backends.cpu.vector import arith, logic, storage, types
 from tilewright.backends.cpu.vector.convert import cast
-from tilewright.backends.cpu.vector.features import HostFeatures
 from tilewright.backends.cpu.vector.functions import MATH_OPS
 from tilewright.backends.cpu.vector.request import ElementOp
 from tilewright.backends.cpu.vector.types import Number

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.features import HostFeatures
+from tilewright.backends.cpu.features import HostFeatures
 from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
 

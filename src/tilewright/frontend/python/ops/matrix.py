@@ -116,7 +116,7 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
         ctx.fail(
             TileTypeError,
             f"the shapes {a.shape}, {s.shape}, {b.shape}, {u.shape} and {c.shape} do not fit: for x (M, K) and "
-            f"y (K, N), the scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, and acc is (M, N)",
+            f"y (K, N), scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, acc is (M, N)",
         )
     return Tile(ctx.builder.emit(MmaScaled, a.value, s.value, b.value, u.value, c.value))
 
