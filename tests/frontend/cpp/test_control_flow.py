@@ -1,0 +1,174 @@
+"""Control flow of every shape, compared with the same function in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from cpp_harness import PREAMBLE, ops, run
+
+from tilewright.frontend.cpp.module import CppKernel, Module
+
+# name -> C++ body of a function (int a, int b) -> int, and the same in Python
+CASES: dict[str, tuple[str, Callable[[int, int], int]]] = {}
+
+
+def case(body: str) -> Callable[[Callable[[int, int], int]], Callable[[int, int], int]]:
+    def add(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+        CASES[function.__name__] = (body, function)
+        return function
+
+    return add
+
+
+@case("int s = 0; for (int i = 0; i < a; ++i) { if (i == b) continue; s += i; } return s;")
+def skipping(a: int, b: int) -> int:
+    return sum(i for i in range(a) if i != b)
+
+
+@case("int s = 0; for (int i = 0; i < a; i += 3) { if (i > b) break; s += i * i; } return s;")
+def breaking(a: int, b: int) -> int:
+    s = 0
+    for i in range(0, a, 3):
+        if i > b:
+            break
+        s += i * i
+    return s
+
+
+@case("for (int i = 0; i < a; ++i) for (int j = 0; j < a; ++j) if (i * j == b) return 100 * i + j; return -1;")
+def returning_from_two_loops(a: int, b: int) -> int:
+    for i in range(a):
+        for j in range(a):
+            if i * j == b:
+                return 100 * i + j
+    return -1
+
+
+@case("""int s = 0;
+    for (int i = 0; i < a; ++i) {
+        for (int j = 0; j < b; ++j) { if (j == 2) { s += 1; break; } if (i + j == 7) goto out; s += j; }
+        s += 10;
+    }
+    s += 1000;
+out:
+    return s;""")
+def leaving_two_loops(a: int, b: int) -> int:
+    s = 0
+    for i in range(a):
+        for j in range(b):
+            if j == 2:
+                s += 1
+                break
+            if i + j == 7:
+                return s
+            s += j
+        s += 10
+    return s + 1000
+
+
+@case("""switch (a) { case 0: return b; case 1: b += 2; [[fallthrough]]; case 2: b *= 3; break;
+    case 5: for (int i = 0; i < 4; ++i) b += i; break; default: b = -b; } return b + 1;""")
+def switching(a: int, b: int) -> int:
+    if a == 0:
+        return b
+    if a in (1, 2):
+        return 3 * (b + 2 * (a == 1)) + 1
+    return (b + 6 if a == 5 else -b) + 1
+
+
+@case("int s = 0; while (a != b) { if (a > b) a -= b ? b : 1; else b -= a ? a : 1; if (++s > 20) return -s; } return s;")
+def subtracting(a: int, b: int) -> int:
+    s = 0
+    while a != b:
+        if a > b:
+            a -= b or 1
+        else:
+            b -= a or 1
+        s += 1
+        if s > 20:
+            return -s
+    return s
+
+
+@case("int s = a; do { s = s * 2 + 1; if (s % 5 == 0) { s += b; continue; } ++b; } while (b < 6 && s < 200); return s + b;")
+def doing(a: int, b: int) -> int:
+    s = a
+    while True:
+        s = s * 2 + 1
+        if s % 5 == 0:
+            s += b
+        else:
+            b += 1
+        if not (b < 6 and s < 200):
+            return s + b
+
+
+@case("if ((a > 2 && b > 3) || (a == b && a != 1) || b == 6) return a * 7 - b; else if (a < 1 || b < 1) return 5; return 6;")
+def short_circuits(a: int, b: int) -> int:
+    if (a > 2 and b > 3) or (a == b and a != 1) or b == 6:
+        return a * 7 - b
+    return 5 if a < 1 or b < 1 else 6
+
+
+@case("""int s = 0;
+    for (auto i : ct::irange(1, a + 1)) {
+        int k = i;
+        while (true) { if (k % 2) break; k /= 2; if (k == b) { s += 100; goto next; } }
+        s += k;
+    next:;
+    }
+    return s;""")
+def loops_in_loops(a: int, b: int) -> int:
+    s = 0
+    for i in range(1, a + 1):
+        k, jumped = i, False
+        while k % 2 == 0:
+            k //= 2
+            if k == b:
+                jumped = True
+                break
+        s += 100 if jumped else k
+    return s
+
+
+@case("""int x = 0, y = 1; for (int i = 0; i < a; ++i) { int t = x; x = y; y = t + y; } return x * 10 + (b ? x : y);""")
+def swapping(a: int, b: int) -> int:
+    x, y = 0, 1
+    for _ in range(a):
+        x, y = y, x + y
+    return x * 10 + (x if b else y)
+
+
+@case("unsigned s = 0; for (unsigned i = a; i-- > 0u;) s = s * 31u + (i ^ (unsigned)b); return (int)(s >> 3) & 0xffff;")
+def unsigned_numbers(a: int, b: int) -> int:
+    s = 0
+    for i in reversed(range(a)):
+        s = (s * 31 + (i ^ b)) & 0xFFFFFFFF
+    return s >> 3 & 0xFFFF
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, CppKernel]:
+    parts = []
+    for name, (body, _) in CASES.items():
+        parts.append(f"__tile__ int {name}_(int a, int b) {{\n{body}\n}}")
+        parts.append(f"__tile_global__ void {name}(int* out, int a) {{ int b = ct::bid().x; out[b] = {name}_(a, b); }}")
+    names = list(CASES)
+    return dict(zip(names, Module(PREAMBLE + "\n".join(parts), "control.cu").load(*names)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_function(kernels: dict[str, CppKernel], name: str) -> None:
+    expected = CASES[name][1]
+    for a in range(9):
+        out = np.zeros(7, np.int32)
+        run(kernels[name], (7,), out, a)
+        assert out.tolist() == [expected(a, b) for b in range(7)], f"a = {a}"
+
+
+def test_plain_counting_becomes_for(kernels: dict[str, CppKernel]) -> None:
+    assert ops(kernels["skipping"])["for"] == 1
+    assert ops(kernels["swapping"])["for"] == 1
+    assert ops(kernels["breaking"])["loop"] == 1  # ``for`` has no break
