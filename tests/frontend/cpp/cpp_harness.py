@@ -64,7 +64,7 @@ def check_expressions(cases: list[tuple[str, Any]]) -> None:
     kernels = Module(PREAMBLE + "\n".join(sources)).load(*(f"k{i}" for i in range(len(cases))))
     for kernel, (expression, expected) in zip(kernels, cases):
         want = np.asarray(expected)
-        got = np.zeros_like(want)
+        got = np.zeros(want.shape, want.dtype)
         run(kernel, (1,), got)
         np.testing.assert_array_equal(got, want, err_msg=expression)
 

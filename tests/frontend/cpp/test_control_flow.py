@@ -78,7 +78,9 @@ def switching(a: int, b: int) -> int:
     return (b + 6 if a == 5 else -b) + 1
 
 
-@case("int s = 0; while (a != b) { if (a > b) a -= b ? b : 1; else b -= a ? a : 1; if (++s > 20) return -s; } return s;")
+@case(
+    "int s = 0; while (a != b) { if (a > b) a -= b ? b : 1; else b -= a ? a : 1; if (++s > 20) return -s; } return s;"
+)
 def subtracting(a: int, b: int) -> int:
     s = 0
     while a != b:
@@ -92,7 +94,9 @@ def subtracting(a: int, b: int) -> int:
     return s
 
 
-@case("int s = a; do { s = s * 2 + 1; if (s % 5 == 0) { s += b; continue; } ++b; } while (b < 6 && s < 200); return s + b;")
+@case(
+    "int s = a; do { s = s * 2 + 1; if (s % 5 == 0) { s += b; continue; } ++b; } while (b < 6 && s < 200); return s + b;"
+)
 def doing(a: int, b: int) -> int:
     s = a
     while True:
@@ -105,7 +109,9 @@ def doing(a: int, b: int) -> int:
             return s + b
 
 
-@case("if ((a > 2 && b > 3) || (a == b && a != 1) || b == 6) return a * 7 - b; else if (a < 1 || b < 1) return 5; return 6;")
+@case(
+    "if ((a > 2 && b > 3) || (a == b && a != 1) || b == 6) return a * 7 - b; else if (a < 1 || b < 1) return 5; return 6;"
+)
 def short_circuits(a: int, b: int) -> int:
     if (a > 2 and b > 3) or (a == b and a != 1) or b == 6:
         return a * 7 - b

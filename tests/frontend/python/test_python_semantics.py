@@ -290,11 +290,23 @@ def shadowed_loop_variable(a, b):
     return last * 100 + i
 
 
+def loop_variable_outlives(a, b):
+    i = 77
+    j = b
+    for i in range(a):
+        pass
+    for j in range(b):
+        if j == 2:
+            break
+    return i * 100 + j
+
+
 PROGRAMS: tuple[Callable[..., Any], ...] = (
     branches, nested_loops, while_loop, while_true, early_returns, return_in_while, helper_chain, closure_sees_latest,
     short_circuit, chained, conditional_expression, tuples, augmented, min_max_abs, star_arguments, recursion,
     constants_stay_constant, flags, static_loop, dataclass_values, enums, context_manager, decorated,
     static_evaluation, is_none, membership, floor_arithmetic, shadowed_loop_variable,
+    loop_variable_outlives,
 )  # fmt: skip
 ON_HOST = {
     constants_stay_constant: lambda a, b: 4 + b,

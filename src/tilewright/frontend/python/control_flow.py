@@ -169,41 +169,37 @@ def while_loop(t: Tracer, node: ast.While) -> bool:
 
 
 def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value, Value]) -> bool:
-    """``for target in range(...)``: a ``for`` op, or a ``loop`` with a counter when the body leaves early."""
+    """``for target in range(...)``: a ``for`` op, or a ``loop`` with a counter when the body leaves early.
+
+    A variable that exists before the loop keeps its value when the loop does not run, as in Python.
+    """
     carried = _Carried(t, node)
-    if target in carried.entry:
-        carried.entry[target] = Unusable(f"{target!r} is the variable of a loop that may not have run")
     lower, upper, step = bounds
     early = leaves_loop(node)
     while True:
         block = Block()
         context = Context(True)
         counter = block.add_arg(lower.type, target)
-        t.scope.names = {**carried.open(block), target: Tile(counter)}
+        t.scope.names = carried.open(block)
         t.contexts.append(context)
         with t.builder.at(block):
             if early:
                 running = t.builder.emit(Cmp, counter, upper, predicate=CmpPredicate.LT)
                 branch(t, running, (lambda: True, lambda: leave(t, "break")))
+            t.scope.names[target] = Tile(counter)
             if t.body(node.body):
                 leave(t, "continue")
         t.contexts.pop()
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
             break
-    after = Unusable(
-        f"{target!r} is the variable of a loop and is undefined after it; assign it to another name inside"
-    )
     if early:
 
         def advance(path: Path) -> list[Value]:
             with t.builder.at(path.block):
                 return [t.builder.emit(Add, counter, step)]
 
-        falls = _finish_loop(t, context, carried, block, [lower], advance)
-        if falls:
-            t.scope.names = {**t.scope.names, target: after}
-        return falls
+        return _finish_loop(t, context, carried, block, [lower], advance)
     for path in context.exits["continue"]:
         values = carried.next_values(path)
         with t.builder.at(path.block):
@@ -217,7 +213,7 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
         names[name] = Unusable(f"{name!r} may be undefined here: the loop that assigns it may not have run")
     for name, entry in carried.entry.items():
         names[name] = rebuild(entry, results) if spread(entry) else entry
-    t.scope.names = {**names, target: after}
+    t.scope.names = names
     return True
 
 
