@@ -192,6 +192,6 @@ def test_assert_names_the_block(rank: int) -> None:
     k.b.emit_op(Assert, k.constant(True, bool_), message="holds")
     condition = bad if rank == 0 else k.emit(Or, k.fill(bad, (16,)), last)
     k.b.emit_op(Assert, condition, message="row 3 is bad")
-    with pytest.raises(TileError, match=r"assertion failed in block \(0, 3, 0\): row 3 is bad") as caught:
+    with pytest.raises(TileError, match=r"assertion failed: row 3 is bad, in block \(0, 3, 0\)") as caught:
         run(BACKEND, k.function(), (1, 5))
     assert caught.value.loc == Loc("kernel.py", 12, 4)

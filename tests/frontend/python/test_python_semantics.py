@@ -293,7 +293,7 @@ def shadowed_loop_variable(a, b):
 def loop_variable_outlives(a, b):
     i = 77
     j = b
-    for i in range(a):
+    for i in range(a):  # noqa: B007 - read after the loop
         pass
     for j in range(b):
         if j == 2:

@@ -66,7 +66,7 @@ class CpuExecutable:
     def _raise(self, number: int, block: int, grid: tuple[int, int, int]) -> None:
         site, (x, y, _) = self.compiled.sites[number], grid
         index = (block % x, block // x % y, block // (x * y))
-        raise TileError(f"assertion failed in block {index}: {site.message}", site.loc)
+        raise TileError(f"assertion failed: {site.message}, in block {index}", site.loc)
 
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
