@@ -12,6 +12,51 @@ from tilewright.ir.location import Loc
 _LINE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|note): (?P<text>.*)$")
 _BECAUSE = re.compile(r"(?:because|and) (.*)")
 _SYNTAX = re.compile(r"^(expected|unexpected|unknown type name|extraneous|missing|invalid preprocessing|unterminated)")
+# What the constraints of our headers ask for, in the words of the reference. The innermost one that failed is shown.
+REQUIREMENTS = {
+    "arithmetic_tile_convertible": "there is no arithmetic tile conversion between the operands",
+    "arithmetic_tile_comparable": "there is no arithmetic comparison conversion between the operands",
+    "converts_arithmetically": "the arithmetic conversion would narrow, or the types have no arithmetic common type",
+    "broadcasts_with": "the shapes are not mutual broadcast compatible",
+    "broadcasts_to": "the operand is not broadcastable to the shape",
+    "scalar_conversion_exists": "there is no scalar conversion between the element types",
+    "scalar_conversion_narrows": "the conversion is narrowing",
+    "same_lengths": "the shapes are not shape equivalent",
+    "tile_compatible": "a tile shape needs lengths that are powers of two, and at most 2^24 elements",
+    "tile_element": "the element type of a tile must be a scalar",
+    "is_arithmetic_code": "the operand is not an arithmetic tile: restricted floating point types have no arithmetic",
+    "is_basic_float_code": "the operand is not a basic floating point tile",
+    "is_integer_code": "the operand is not an integral tile",
+    "is_pointer_code": "the operand is not a pointer tile",
+    "precise_rounding_mode_available": "needs basic floating point elements and a precise rounding mode",
+    "division_rounding_mode_available": "round full and round approximate are for float only",
+    "sqrt_rounding_mode_available": "needs a precise rounding mode, or round approximate for float",
+    "subnormals_mode_available": "round subnormals to zero is for float only",
+    "nan_propagation_mode_available": "a NaN propagation mode needs basic floating point elements",
+    "element_is_not_bool": "the element type must not be bool",
+    "iota_values_representable": "the largest value is not representable in the element type",
+    "tile_size_v": "the sizes of the tile and of the shape differ",
+    "is_permutation": "the indices are not a permutation",
+    "permutes": "needs a dimension_map of the rank of the tile",
+    "concatenation_compatible": "the tiles are not concatenation compatible",
+    "dimension_of": "the dimension is not one of the tile's",
+    "mma_compatible": "the operands cannot take part in a matrix multiply accumulate",
+    "matmul_compatible": "the operands cannot take part in a matrix multiply",
+    "extractable_from": "the shape is not extractable from the tile",
+    "points_to_object": "pointers to void have no elements",
+    "loadable_tile": "needs pointers to elements that are not volatile",
+    "storeable_tile": "the pointers point to const elements",
+    "storeable_tensor_span": "the elements of the view are const",
+    "read_memory_order": "a load takes relaxed or acquire memory order",
+    "write_memory_order": "a store takes relaxed or release memory order",
+    "atomic_integer": "needs 32 or 64 bit integral elements",
+    "atomic_number": "needs 32 or 64 bit integral elements, float or double",
+    "atomic_addend": "needs 32 or 64 bit integral elements, double, float or __half",
+    "partition_index": "needs one index, convertible to the index type, per dimension of the view",
+    "padding_available": "a padding other than zero needs basic floating point elements",
+    "power_of_two": "the value is not a power of two",
+    "bound_for": "the bound lies outside the range of the element type",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +108,7 @@ def _error(group: list[Message], headers: str) -> TileError:
 
 
 def _unmet_constraint(group: list[Message]) -> str:
-    """The innermost unmet constraint of the candidate that fits best: the one whose explanation is longest."""
+    """What the candidate that fits best asks for: the one whose explanation is longest."""
     chains: list[list[str]] = []
     for message in group[1:]:
         because = _BECAUSE.match(message.text)
@@ -72,14 +117,25 @@ def _unmet_constraint(group: list[Message]) -> str:
         if because is not None:
             chains[-1].append(because.group(1))
     best = max(chains, key=len, default=[])
-    return _plain(best[0]) if best else ""
+    if not best:
+        return ""
+    names = [_constraint(text) for text in best]
+    known = [name for name in names if name in REQUIREMENTS]
+    return f"{REQUIREMENTS[known[-1]]} ({names[0]})" if known else _plain(best[0])
+
+
+def _constraint(text: str) -> str:
+    """The name of the constraint that an explanation says is not met."""
+    match = re.search(r"does not satisfy '(?:\w+::)*(\w+)'", text) or re.match(r"'\W?(?:\w+::)*(\w+)", text)
+    return match.group(1) if match else ""
 
 
 def _plain(text: str) -> str:
     """``text`` with types spelled as users write them."""
     text = text.replace("cuda::tiles::v1::", "ct::").replace("cuda::tiles::", "ct::")
     text = re.sub(r"ct::extents<(?:unsigned int|uint32_t)((?:, \d+)*)>", _shape, text)
-    return text.replace("(anonymous namespace)::", "")
+    text = re.sub(r"'__remove_cv\([^']*\)' \(aka ('[^']*')\)", r"\1", text)
+    return re.sub(r" \(aka '[^']*'\)", "", text)
 
 
 def _shape(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -299,7 +300,7 @@ def _number(type: str, token: str) -> Any:
 
 
 def parse_instruction(text: str) -> Instruction:
-    """One instruction; raises LLVMTextError for those that no tile code needs."""
+    """One instruction. What no tile code needs becomes ``unsupported``, with the reason as its detail."""
     debug = re.search(r"!dbg !(\d+)", text)
     line = _Line(text)
     name = None
@@ -310,22 +311,23 @@ def parse_instruction(text: str) -> Instruction:
         line.take()
     op = line.take()
     instruction = Instruction(name, op, "void", debug=int(debug.group(1)) if debug else None)
-    if op in _BINARY:
-        _fill_binary(line, instruction)
-    elif op in _CASTS:
-        instruction.flags = line.flags()
-        type, value = line.typed_value()
-        line.expect("to")
-        instruction.operands, instruction.types, instruction.type = [value], [type], line.type()
-    else:
-        reader = _READERS.get(op)
-        if reader is None:
-            raise LLVMTextError(f"the instruction '{op}' has no meaning in tile code: {text.strip()}")
-        reader(line, instruction)
+    try:
+        if op not in _READERS:
+            raise LLVMTextError(f"the instruction '{op}' has no meaning in tile code")
+        _READERS[op](line, instruction)
+    except LLVMTextError as e:
+        return Instruction(name, "unsupported", "void", detail=str(e), debug=instruction.debug)
     return instruction
 
 
-def _fill_binary(line: _Line, i: Instruction) -> None:
+def _convert(line: _Line, i: Instruction) -> None:
+    i.flags = line.flags()
+    type, value = line.typed_value()
+    line.expect("to")
+    i.operands, i.types, i.type = [value], [type], line.type()
+
+
+def _binary(line: _Line, i: Instruction) -> None:
     i.flags = line.flags()
     i.type = line.type()
     first = line.value(i.type)
@@ -474,7 +476,9 @@ def _nothing(line: _Line, i: Instruction) -> None:
     pass
 
 
-_READERS = {
+_READERS: dict[str, Callable[[_Line, Instruction], None]] = {
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_CASTS, _convert),
     "icmp": _compare,
     "fcmp": _compare,
     "select": _select,

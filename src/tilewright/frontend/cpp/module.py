@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.frontend.cpp.hints import kernel_hints, rewrite
 from tilewright.frontend.cpp.kernel import translate_kernel
-from tilewright.frontend.cpp.llvm_text import LLVMModule, LLVMTextError, parse_module
+from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.toolchain import compile_to_llvm
@@ -116,10 +116,7 @@ class Module:
         unoptimized = self._compile(expressions)
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
         symbols = {symbol for symbol, _ in entries}
-        try:
-            module = parse_module(optimize(unoptimized, symbols), symbols)
-        except LLVMTextError as e:
-            raise TileUnsupportedFeatureError(str(e)) from None
+        module = parse_module(optimize(unoptimized, symbols), symbols)
         notes = function_notes(module)
         locations = Locations(module.metadata)
         for expression, (symbol, codes) in zip(expressions, entries):

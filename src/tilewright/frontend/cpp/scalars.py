@@ -377,7 +377,12 @@ def _element_pointer(state: Translation, i: Instruction) -> None:
 
 
 def _allocate(state: Translation, i: Instruction) -> None:
-    state.fail("a local array, or a local variable whose address is taken, is not available in tile code yet")
+    """Memory of the block. Nothing is known of it until it is used, and the use has a place in the source."""
+    state.local_memory.add(str(i.name))
+
+
+def _unsupported(state: Translation, i: Instruction) -> None:
+    state.fail(i.detail)
 
 
 _OTHER: dict[str, Callable[[Translation, Instruction], None]] = {
@@ -392,6 +397,7 @@ _OTHER: dict[str, Callable[[Translation, Instruction], None]] = {
     "store": _store,
     "getelementptr": _element_pointer,
     "alloca": _allocate,
+    "unsupported": _unsupported,
 }
 
 

@@ -141,6 +141,8 @@ class Structurer:
             return self._edge(name, jump.labels[0])
         if jump.op == "switch":
             return self._switch(name, jump)
+        if jump.op not in ("ret", "unreachable"):
+            self.translate(jump)
         return Outcome()
 
     def _loc(self, instruction: Instruction) -> Loc:

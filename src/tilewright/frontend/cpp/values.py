@@ -39,6 +39,7 @@ class Translation:
         self.builder = Builder(body, locations.function(function.subprogram))
         self.env: dict[str, Value] = {}
         self.aggregates: dict[str, list[Any]] = {}
+        self.local_memory: set[str] = set()
         self.hints: HintScope | None = None
         self.types: dict[str, TileType] = {}
         self.uses: dict[str, int] = {}
@@ -53,6 +54,10 @@ class Translation:
     def value(self, operand: Operand, type: str, want: ElementType | None = None) -> Value:
         """The IR value of ``operand`` of LLVM type ``type``, as elements of ``want`` when given."""
         if isinstance(operand, Local):
+            if operand.name in self.local_memory:
+                self.fail(
+                    "a local array, or a local variable whose address is taken, is not available in tile code yet"
+                )
             if operand.name not in self.env:
                 self.fail("a struct or array that is computed at run time is not available in tile code")
             value = self.env[operand.name]

@@ -1,0 +1,150 @@
+"""Programs that are refused: each error is short, at the user's line, and names what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from cpp_harness import FIRST_LINE, PREAMBLE, refused
+
+from tilewright.frontend.cpp import toolchain
+from tilewright.frontend.cpp.module import Module
+from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileUnsupportedFeatureError
+
+I8 = "auto x = ct::iota<ct::tile<int, ct::shape<8>>>();"
+F8 = f"{I8} auto f = ct::element_cast<float>(x); auto d = ct::element_cast<double>(x);"
+
+ILL_FORMED = {
+    "narrowing scalar": (f"{I8} x + 2.5;", "arithmetic_tile_convertible"),
+    "narrowing conversion": (f"{F8} ct::tile<short, ct::shape<8>> y = x;", "no viable conversion"),
+    "narrowing to scalar": ("int y = ct::ones<ct::tile<float, ct::shape<1>>>();", "no viable conversion"),
+    "large tile to scalar": (f"{I8} int y(x);", "no viable conversion"),
+    "dimension of 7": ("ct::tile<int, ct::shape<7>> x;", "tile_shape"),
+    "too many elements": ("ct::tile<int, ct::shape<8192, 4096>> x;", "tile_shape"),
+    "struct elements": ("struct s {}; ct::tile<s, ct::shape<8>> x;", "tile_element"),
+    "incompatible shapes": (f"{I8} x + ct::iota<ct::tile<int, ct::shape<4>>>();", "not mutual broadcast compatible"),
+    "restricted arithmetic": ("__nv_fp8_e4m3 a(1), b(1); ct::add(a, b);", "arithmetic_tile"),
+    "unordered formats": ("ct::add(__half(1), __nv_bfloat16(1));", "arithmetic_tile_convertible"),
+    "rounding of integers": (f"{I8} ct::add(x, 1, ct::round_toward_zero_t{{}});", "precise_rounding_mode_available"),
+    "imprecise sum": (f"{F8} ct::add(f, f, ct::round_full_t{{}});", "precise_rounding_mode_available"),
+    "approximate double division": (f"{F8} ct::div(d, d, ct::round_approximate_t{{}});", "division_rounding_mode"),
+    "full square root": (f"{F8} ct::sqrt(f, ct::round_full_t{{}});", "sqrt_rounding_mode_available"),
+    "flushed double": (f"{F8} ct::exp2(d, ct::round_subnormals_to_zero_t{{}});", "subnormals_mode_available"),
+    "nan mode of integers": (f"{I8} ct::max(x, x, ct::propagate_nan_t{{}});", "nan_propagation_mode_available"),
+    "float remainder operator": (f"{F8} f % f;", "invalid operands"),
+    "complement of bool": ("~ct::ones<ct::tile<bool, ct::shape<2>>>();", "unary expression"),
+    "exponential of integers": (f"{I8} ct::exp(x);", "basic_floating_point_tile"),
+    "iota that does not fit": ("ct::iota<ct::tile<signed char, ct::shape<256>>>();", "iota_values_representable"),
+    "reshape of another size": (f"{I8} ct::reshape(x, ct::shape{{4_ic}});", "tile_size_v"),
+    "no permutation": ("ct::dimension_map<0, 0> m;", "is_permutation"),
+    "permutation of another rank": (f"{I8} ct::permute(x, ct::dimension_map<1, 0>{{}});", "permutes"),
+    "joining scalars": ("ct::cat(1, 2, 0_ic);", "concatenation_compatible"),
+    "reduction of dimension 1": (f"{I8} ct::sum(x, 1_ic);", "dimension_of"),
+    "reduction of dimension -1": (f"{I8} ct::sum(x, -1_ic);", "dimension_of"),
+    "mma of integers": (
+        "auto m = ct::ones<ct::tile<int, ct::shape<4, 4>>>(); ct::mma(m, m, m);",
+        "mma_compatible",
+    ),
+    "store to const": ("int const* c = p; ct::store(c, 1);", "storeable_tile"),
+    "narrowing store": ("ct::store(q, 1.0);", "non_narrowing_tile_convertible_to"),
+    "load of void": ("void* v = p; ct::load(v);", "loadable_tile"),
+    "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "invalid operands"),
+    "mask of another shape": (f"{I8} ct::load_masked(p, x > 1);", "broadcastable_to"),
+    "releasing load": ("ct::atomic_load(p, ct::memory_order_release_t{});", "read_memory_order"),
+    "atomic on short": (
+        "short* s = nullptr; ct::atomic_add(s, (short)1, ct::memory_order_relaxed_t{});",
+        "atomic_addend",
+    ),
+    "atomic or on float": ("ct::atomic_or(q, 1.0f, ct::memory_order_relaxed_t{});", "atomic_integer"),
+    "view of another rank": (
+        "ct::partition_view v{ct::tensor_span{p, ct::extents{8_ic}}, ct::shape{2_ic, 2_ic}};",
+        "rank",
+    ),
+    "too few indices": (
+        "ct::partition_view v{ct::tensor_span{p, ct::extents{8_ic}}, ct::shape{2_ic}}; v.load();",
+        "partition_index",
+    ),
+    "nan padding of integers": (
+        "ct::partition_view v{ct::tensor_span{p, ct::extents{n}}, ct::shape{2_ic}}; v.load_masked(ct::view_padding_nan_t{}, 0);",
+        "padding_available",
+    ),
+    "view of const stored to": (
+        "ct::partition_view v{ct::tensor_span{(int const*)p, ct::extents{8_ic}}, ct::shape{2_ic}}; v.store(v.load(0), 0);",
+        "storeable_tensor_span",
+    ),
+    "divisor of 3": (f"{I8} (void)ct::assume_divisible(x, 3_ic);", "power_of_two"),
+    "bound outside the type": ("(void)ct::assume_bounded_above((signed char)n, 128_ic);", "bound_for"),
+    "hexadecimal constant": ("auto h = 0x10_ic;", "decimal"),
+}
+
+
+@pytest.mark.parametrize("name", ILL_FORMED)
+def test_ill_formed(name: str) -> None:
+    body, words = ILL_FORMED[name]
+    error = refused(body)
+    assert words in error.message, error.message
+    assert len(error.message) < 500
+    assert error.loc is not None
+    assert error.loc.line == FIRST_LINE + 2
+
+
+UNSUPPORTED = {
+    "recursion": ("p[0] = twice(n);", "int twice(int n) { return n < 2 ? 1 : n * twice(n - 1); }", "calls itself"),
+    "undefined function": ("p[0] = elsewhere(n);", "int elsewhere(int);", "no definition"),
+    "global variable": ("p[0] = counter++;", "int counter;", "global variable 'counter'"),
+    "inline assembly": ('asm volatile("nop");', "", "assembly"),
+    "virtual call": (
+        "p[0] = b->f();",
+        "struct base { virtual int f(); }; extern base* b;",
+        "",
+    ),
+    "jump into a loop": (
+        "int i = 0; if (n) goto inside; for (; i < 9; ++i) { p[i] = 1; inside: p[i + 9] = 2; }",
+        "",
+        "jump into a loop",
+    ),
+    "memory of the block": ("int a[4]; a[n] = 1; p[0] = a[n & 1];", "", "local array"),
+    "allocation": ("p[0] = *new int(n);", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported(name: str) -> None:
+    body, code, words = UNSUPPORTED[name]
+    error = refused(body, code=code)
+    assert words in error.message, error.message
+    assert error.loc is not None
+    assert error.loc.line == FIRST_LINE + 2
+
+
+def test_recursion_is_its_own_error() -> None:
+    body, code, _ = UNSUPPORTED["recursion"]
+    assert isinstance(refused(body, code=code), TileRecursionError)
+
+
+def test_exceptions_are_refused() -> None:
+    assert "exceptions disabled" in refused("throw 1;").message
+
+
+def test_syntax_errors_show_the_line() -> None:
+    error = refused("int a = ;")
+    assert isinstance(error, TileSyntaxError)
+    assert error.loc is not None
+    assert (error.loc.line, error.loc.column) == (FIRST_LINE + 2, 8)
+    assert str(error).startswith(f"user.cu:{FIRST_LINE + 2}:9: expected expression")
+
+
+@pytest.mark.parametrize("attribute", ["cutile::hint(0)", "cutile::hint(0, latency=4, 3)", "cutile::fast"])
+def test_malformed_hints(attribute: str) -> None:
+    error = refused(f"[[ {attribute} ]] ct::store(p, 1);")
+    assert isinstance(error, TileSyntaxError)
+    assert "cutile::hint" in error.message
+
+
+def test_parameters_must_be_scalars() -> None:
+    with pytest.raises(TileError, match="a kernel parameter must be a scalar"):
+        Module(f"{PREAMBLE}struct s {{}}; __tile_global__ void k(s x) {{}}").kernel("k")
+
+
+def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
+    with pytest.raises(TileUnsupportedFeatureError, match=r"pip install 'tilewright\[cpp\]'"):
+        Module(f"{PREAMBLE}__tile_global__ void k() {{}}").kernel("k")
