@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from tilewright.ir.core import Param
@@ -45,14 +45,14 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class ConstantSpec:
-    """A value embedded in the code. ``type_name`` keeps ``1``, ``1.0`` and ``True`` apart when specs are compared."""
+    """A value embedded in the code. ``key`` is what is compared: it keeps 1, 1.0 and True apart, and NaN equals NaN."""
 
-    value: object
-    type_name: str
+    value: object = field(compare=False)
+    key: object
 
     @staticmethod
     def of(value: object) -> ConstantSpec:
-        return ConstantSpec(value, repr(value) if isinstance(value, float) else type(value).__name__)
+        return ConstantSpec(value, (type(value).__name__, repr(value) if isinstance(value, float) else value))
 
 
 @dataclass(frozen=True)
