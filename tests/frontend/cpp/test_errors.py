@@ -72,6 +72,7 @@ ILL_FORMED = {
     ),
     "divisor of 3": (f"{I8} (void)ct::assume_divisible(x, 3_ic);", "power_of_two"),
     "bound outside the type": ("(void)ct::assume_bounded_above((signed char)n, 128_ic);", "bound_for"),
+    "narrowing in braces": ("int a[] = {2.5};", "cannot be narrowed"),
     "hexadecimal constant": ("auto h = 0x10_ic;", "decimal"),
 }
 

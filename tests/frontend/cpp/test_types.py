@@ -60,6 +60,8 @@ static_assert(ct::scalar_convertible_to<double, __half> && !ct::non_narrowing_sc
 static_assert(ct::non_narrowing_scalar_convertible_to<__half, float> && ct::non_narrowing_scalar_convertible_to<__nv_fp8_e4m3, __half>);
 static_assert(!ct::non_narrowing_scalar_convertible_to<__half, __nv_bfloat16> && !ct::non_narrowing_scalar_convertible_to<int, float>);
 static_assert(ct::non_narrowing_scalar_convertible_to<short, int> && !ct::non_narrowing_scalar_convertible_to<int, unsigned>);
+static_assert(ct::non_narrowing_scalar_convertible_to<bool, char> && !ct::non_narrowing_scalar_convertible_to<int, bool> && !ct::non_narrowing_scalar_convertible_to<char, unsigned long>);
+static_assert(ct::non_narrowing_scalar_convertible_to<unsigned char, short> && !ct::non_narrowing_scalar_convertible_to<int*, bool>);
 static_assert(ct::scalar_convertible_to<int*, int const*> && !ct::scalar_convertible_to<int const*, int*>);
 static_assert(ct::scalar_convertible_to<int*, void*> && !ct::scalar_convertible_to<int*, long> && ct::scalar_convertible_to<int*, bool>);
 static_assert(ct::tile_convertible_to<int, t<int>> && !ct::tile_convertible_to<int, t<int, 1>>);

@@ -9,7 +9,9 @@ from typing import NoReturn
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileSyntaxError, TileTypeError
 from tilewright.ir.location import Loc
 
-_LINE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|note): (?P<text>.*)$")
+_LINE = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|warning|note): (?P<text>.*)$"
+)
 _BECAUSE = re.compile(r"(?:because|and) (.*)")
 _SYNTAX = re.compile(r"^(expected|unexpected|unknown type name|extraneous|missing|invalid preprocessing|unterminated)")
 # What the constraints of our headers ask for, in the words of the reference. The innermost one that failed is shown.
@@ -83,12 +85,24 @@ def parse(stderr: str) -> list[list[Message]]:
     return groups
 
 
+def refuse_narrowing(stderr: str) -> None:
+    """Raise for narrowing in braces, which the compiler was told to report only as a warning.
+
+    The documents initialize floats with ``1.0 / 0.0``, whose value Clang does not know and so calls narrowed.
+    """
+    for group in parse(stderr):
+        if "narrow" in group[0].text and "from type 'double' to 'float'" not in group[0].text:
+            place = group[0]
+            text = place.text.partition(" [-W")[0]
+            raise TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1))
+
+
 def raise_for(stderr: str, headers: str) -> NoReturn:
     """Raise the error that ``stderr`` describes; ``headers`` is the directory of our own headers.
 
     The compiler's own text is the ``compiler_output`` of the exception.
     """
-    groups = parse(stderr)
+    groups = [group for group in parse(stderr) if group[0].kind != "warning"]
     if not groups:
         raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
     error = _error(groups[0], headers)

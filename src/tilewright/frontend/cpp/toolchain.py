@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.frontend.cpp.diagnostics import raise_for
+from tilewright.frontend.cpp.diagnostics import raise_for, refuse_narrowing
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
@@ -26,7 +26,8 @@ _FLAGS = (
     *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-target", "x86_64-linux-gnu"),
     *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright", "-fno-discard-value-names"),
     *("-fno-exceptions", "-fno-rtti", "-fno-builtin", "-ffp-contract=off", "-fno-sanitize=all"),
-    *("-w", "-fno-color-diagnostics", "-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0"),
+    *("-Wno-everything", "-Wc++11-narrowing", "-Wno-error=c++11-narrowing", "-fno-color-diagnostics"),
+    *("-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0"),
 )
 
 
@@ -107,6 +108,7 @@ def compile_to_llvm(
         )
         if result.returncode != 0 or not output.exists():
             raise_for(result.stderr, str(INCLUDE_DIR))
+        refuse_narrowing(result.stderr)
         return output.read_text()
 
 

@@ -77,8 +77,16 @@ inline constexpr unsigned code_of = element_code<T>();
 template <typename T>
 concept any_scalar = code_of<T> != code_none;
 
+// Whether an integer type U can hold every value of the integer type T.
 template <typename T, typename U>
-concept list_convertible = requires(T x) { U{x}; };
+consteval bool holds_all() {
+    constexpr unsigned from = code_of<T>, to = code_of<U>;
+    if (from == to || from == code_bool) return true;
+    if (to == code_bool) return false;
+    constexpr bool from_signed = from <= code_i64, to_signed = to <= code_i64;
+    if (from_signed && !to_signed) return false;
+    return bits_of(from) - from_signed <= bits_of(to) - to_signed;
+}
 
 template <typename T, typename U>
 consteval bool scalar_conversion_exists() {
@@ -94,7 +102,7 @@ consteval bool scalar_conversion_narrows() {
     else if constexpr (is_float_code(from) && is_float_code(to))
         return from != to && float_level(from) >= float_level(to);
     else if constexpr (is_float_code(from) || is_float_code(to)) return true;
-    else return !list_convertible<__remove_cv(T), __remove_cv(U)>;
+    else return is_pointer_code(from) || !holds_all<T, U>();
 }
 
 template <typename T>
