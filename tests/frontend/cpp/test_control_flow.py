@@ -9,6 +9,7 @@ import pytest
 from cpp_harness import PREAMBLE, ops, run
 
 from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.errors import TileUnsupportedFeatureError
 
 # name -> C++ body of a function (int a, int b) -> int, and the same in Python
 CASES: dict[str, tuple[str, Callable[[int, int], int]]] = {}
@@ -178,3 +179,14 @@ def test_plain_counting_becomes_for(kernels: dict[str, CppKernel]) -> None:
     assert ops(kernels["skipping"])["for"] == 1
     assert ops(kernels["swapping"])["for"] == 1
     assert ops(kernels["breaking"])["loop"] == 1  # ``for`` has no break
+
+
+def test_long_and_deep_kernels() -> None:
+    many = "".join(f"if (a > {i}) p[{i}] = a; else p[{i}] = -{i};" for i in range(400))
+    deep = "".join(f"if (p[{i}] > a) {{ p[{i}] = {i};" for i in range(600)) + "}" * 600
+    module = Module(f"{PREAMBLE}__tile_global__ void many(int* p, int a) {{ {many} }}", "many.cu")
+    out = np.zeros(400, np.int32)
+    run(module.kernel("many"), (1,), out, 7)
+    assert out.tolist() == [7] * 7 + [-i for i in range(7, 400)]
+    with pytest.raises(TileUnsupportedFeatureError, match="nested too deeply"):
+        Module(f"{PREAMBLE}__tile_global__ void deep(int* p, int a) {{ {deep} }}", "deep.cu").kernel("deep")

@@ -161,6 +161,22 @@ def test_only_tile_kernels_are_handed_out() -> None:
     with pytest.raises(TileError, match="not a tile kernel"):
         module.kernel("host")
     with pytest.raises(TileError, match="does not name a kernel"):
-        module.kernel("part(nullptr)")
+        module.kernel("part + 1")
     with pytest.raises(TileError, match="missing"):
         module.kernel("missing")
+
+
+def test_overloaded_kernels_are_told_apart_by_their_parameters() -> None:
+    kernel = "template <typename T> __tile_global__ void fill(T* p, T x) { *p = x; } "
+    kernel += "__tile_global__ void fill(int* p) { *p = 7; } __tile_global__ void fill(float* p) { *p = 0.5f; }"
+    module = Module(PREAMBLE + kernel, "user.cu")
+    number, fraction = np.zeros(1, np.int32), np.zeros(1, np.float32)
+    run(module.kernel("fill(int*)"), (1,), number)
+    run(module.kernel("fill(float*)"), (1,), fraction)
+    assert (number[0], fraction[0]) == (7, 0.5)
+    run(module.kernel("fill<int>(int*, int)"), (1,), number, 9)
+    assert number[0] == 9
+    with pytest.raises(TileError) as caught:
+        module.kernel("fill")
+    assert caught.value.loc is not None
+    assert caught.value.loc.file == "kernel fill"

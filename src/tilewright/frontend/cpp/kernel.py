@@ -56,7 +56,10 @@ def translate_kernel(
         else:
             translate(state, i)
 
-    Structurer(graph, state, instruction).run()
+    try:
+        Structurer(graph, state, instruction).run()
+    except RecursionError:
+        raise TileUnsupportedFeatureError("the control flow of this kernel is nested too deeply", loc) from None
     result = Function(name, body, params, loc, hints)
     verify(result)
     return result

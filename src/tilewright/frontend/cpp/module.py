@@ -21,7 +21,7 @@ from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError, T
 from tilewright.ir.types import ElementType, TileType
 
 _ENTRY = "__tw_kernel_"
-_EXPRESSION = re.compile(r"\s*[A-Za-z_:][\w:]*\s*(<.*>)?\s*\Z", re.DOTALL)
+_EXPRESSION = re.compile(r"\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Module:
     def kernel(self, expression: str) -> CppKernel:
         """The kernel that ``expression`` names: ``"name"``, ``"space::name"`` or ``"name<float, 128>"``.
 
+        Of overloaded kernels, ``"name(int*, float)"`` names the one with these parameter types.
+
         Raises TileSyntaxError when ``expression`` is no such name, TileError for what the source gets wrong.
         """
         return self.load(expression)[0]
@@ -101,7 +103,7 @@ class Module:
         """The unoptimized LLVM module with an entry for each of ``expressions``."""
         requests = "".join(
             f'\n#line 1 "{_request_name(e)}"\n'
-            f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe(&{e});'
+            f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
         return compile_to_llvm(
@@ -132,6 +134,15 @@ class Module:
                 for (argument, _), type in zip(module.functions[symbol].arguments, types)
             )
             self._kernels[expression] = CppKernel(expression, function, parameters)
+
+
+def _address(expression: str) -> str:
+    """The C++ expression for the kernel that ``expression`` names."""
+    match = _EXPRESSION.match(expression)
+    assert match is not None
+    if match["parameters"] is None:
+        return f"&{match['name']}"
+    return f"static_cast<void (*){match['parameters']}>(&{match['name']})"
 
 
 def _request_name(expression: str) -> str:

@@ -10,8 +10,8 @@ import functools
 import llvmlite.binding as llvm
 
 _SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
-# Jump threading resolves the flags that clean-up code of early returns and breaks leaves behind.
-_PASSES = (*_SIMPLIFY, "jump_threading", "sccp", *_SIMPLIFY[1:], *_SIMPLIFY)
+# Jump threading is left out: it tangles tests of the same value into each other's branches.
+_PASSES = (*_SIMPLIFY, "sccp", *_SIMPLIFY[1:], *_SIMPLIFY)
 # Loops with one latch, and values that leave a loop only through phis, are what the restructurer relies on.
 _CANONICALIZE = ("unify_function_exit_nodes", "loop_simplify", "lcssa", "dead_code_elimination")
 

@@ -185,7 +185,8 @@ def _fcmp(state: Translation, i: Instruction) -> None:
 def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction], Value]:
     def convert(state: Translation, i: Instruction) -> Value:
         value = state.value(i.operands[0], i.types[0])
-        if not value.tile.element.is_bool:
+        # A number that is known not to be negative keeps its sign: reading it as unsigned changes nothing.
+        if not value.tile.element.is_bool and "nneg" not in i.flags:
             value = state.coerce(value, read(value.tile.element))
         result = state.builder.emit(Cast, value, dtype=LLVM_DTYPES[i.type])
         if value.tile.element.is_bool and read is signed:
@@ -214,7 +215,7 @@ def _convert(
 ) -> Callable[[Translation, Instruction], Value]:
     def convert(state: Translation, i: Instruction) -> Value:
         value = state.value(i.operands[0], i.types[0])
-        if value.tile.element.is_integer:
+        if value.tile.element.is_integer and "nneg" not in i.flags:
             value = state.coerce(value, read(value.tile.element))
         return state.builder.emit(Cast, value, dtype=to(LLVM_DTYPES[i.type]))
 

@@ -72,35 +72,42 @@ class Structurer:
 
     def _subtree(self, name: str) -> Outcome:
         """The block ``name``, whose phis are bound, and the blocks that it dominates within the loop."""
+        return self._merge(*self._start(name))
+
+    def _start(self, name: str) -> tuple[Outcome, list[str]]:
+        """The block or loop ``name``, and the blocks that wait until all jumps to them are translated."""
         loop = self.graph.loops.get(name)
         if loop is not None and (not self.frames or self.frames[-1].loop is not loop):
-            outcome = self._loop(loop)
-            waiting = [c for b in loop.blocks for c in self.graph.children[b] if c not in loop.blocks]
-        else:
-            outcome = self._block(name)
-            waiting = list(self.graph.children[name])
-        return self._merge(outcome, waiting)
+            outside = [c for b in loop.blocks for c in self.graph.children[b] if c not in loop.blocks]
+            return self._loop(loop), outside
+        return self._block(name), self.graph.children[name]
 
     def _merge(self, outcome: Outcome, waiting: list[str]) -> Outcome:
         """Translate the blocks of ``waiting`` that ``outcome`` leads to, each once, after what leads to it."""
-        for name in sorted(waiting, key=self.graph.index.__getitem__):
-            if outcome.left or name not in outcome.targets:
-                continue
+        remaining = set(waiting)
+        while True:
+            reached = remaining.intersection(outcome.targets)
+            if not reached:
+                return outcome
+            name = min(reached, key=self.graph.index.__getitem__)
+            remaining.remove(name)
             if len(outcome.targets) == 1:
+                # Straight on, without recursion: a long kernel is a long chain of such blocks.
                 self._arrive(name, outcome)
-                outcome = self._subtree(name)
-                continue
-            rest, chosen = self._without(outcome, name), outcome
+                outcome, more = self._start(name)
+                remaining.update(more)
+            else:
+                outcome = self._decide(outcome, name)
 
-            def here(name: str = name, chosen: Outcome = chosen) -> Outcome:
-                self._arrive(name, chosen)
-                return self._subtree(name)
+    def _decide(self, outcome: Outcome, name: str) -> Outcome:
+        """Translate ``name``, one of several targets, for the case that it was chosen."""
+        rest = self._without(outcome, name)
 
-            def elsewhere(rest: Outcome = rest) -> Outcome:
-                return rest
+        def here() -> Outcome:
+            self._arrive(name, outcome)
+            return self._subtree(name)
 
-            outcome = self._branch(self._chosen(chosen, name), here, elsewhere)
-        return outcome
+        return self._branch(self._chosen(outcome, name), here, lambda: rest)
 
     def _without(self, outcome: Outcome, name: str) -> Outcome:
         """``outcome`` where control does not go to ``name``."""
@@ -136,6 +143,12 @@ class Structurer:
         if jump.op == "br" and jump.operands:
             condition = self.state.value(jump.operands[0], "i1")
             first, second = jump.labels
+            if self._leaves(second) and not self._leaves(first):
+                # Nest the way out, not the body of the loop.
+                orelse = Block()
+                with self.builder.at(orelse):
+                    self._edge(name, second)
+                return self._guard(condition, Block(), orelse, lambda: self._edge(name, first))
             return self._branch(condition, lambda: self._edge(name, first), lambda: self._edge(name, second))
         if jump.op == "br":
             return self._edge(name, jump.labels[0])
@@ -163,6 +176,13 @@ class Structurer:
         return rest(0)
 
     # -- edges
+
+    def _leaves(self, target: str) -> bool:
+        """Whether a jump to ``target`` ends the current iteration of the innermost loop."""
+        if not self.frames:
+            return False
+        loop = self.frames[-1].loop
+        return target == loop.header or target not in loop.blocks
 
     def _phi_values(self, source: str, target: str, only: list[str] | None = None) -> dict[str, Value]:
         """The values that the phis of ``target``, or those called ``only``, take on the edge from ``source``."""
