@@ -1,4 +1,4 @@
-"""Runs kernels written in Tile C++ on the reference back end, and looks at their IR."""
+"""Runs kernels written in Tile C++ on the reference and the CPU engine, and looks at their IR."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.base import Buffer, LaunchArguments
-from tilewright.backends.reference import BACKEND
+from tilewright.backends.base import Backend, Buffer, LaunchArguments, get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType
@@ -26,7 +25,15 @@ FIRST_LINE = PREAMBLE.count("\n") + 1
 
 
 def run(kernel: CppKernel, grid: tuple[int, ...], *arguments: Any) -> None:
-    """Launch ``kernel``: arrays for pointers, numbers for the rest."""
+    """Launch ``kernel`` on the CPU engine: arrays for pointers, numbers for the rest. The reference must agree."""
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    launch(get_backend("reference"), kernel, grid, *copies)
+    launch(get_backend("cpu"), kernel, grid, *arguments)
+    for got, want in zip(arguments, copies):
+        np.testing.assert_array_equal(got, want)
+
+
+def launch(backend: Backend, kernel: CppKernel, grid: tuple[int, ...], *arguments: Any) -> None:
     values, buffers = [], []
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
         if isinstance(parameter.type, PointerType):
@@ -39,7 +46,7 @@ def run(kernel: CppKernel, grid: tuple[int, ...], *arguments: Any) -> None:
         else:
             values.append(argument)
     x, y, z = (*grid, 1, 1)[:3]
-    BACKEND.compile(kernel.function, {}).launch((x, y, z), LaunchArguments(values, buffers))
+    backend.compile(kernel.function, {}).launch((x, y, z), LaunchArguments(values, buffers))
 
 
 def ops(kernel: CppKernel) -> Counter[str]:

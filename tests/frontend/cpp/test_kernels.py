@@ -180,3 +180,29 @@ def test_overloaded_kernels_are_told_apart_by_their_parameters() -> None:
         module.kernel("fill")
     assert caught.value.loc is not None
     assert caught.value.loc.file == "kernel fill"
+
+
+def test_simt_kernels_and_launches_are_left_alone() -> None:
+    text = """
+    __global__ void simt(int* p) {
+        if (threadIdx.x == 0) { p[blockIdx.x] = 1; }  // } not a brace
+        __syncthreads();
+    }
+    __tile_global__ void tile_kernel(int* p) { *p = 3; }
+    template <typename T> __host__ void start(T* host, size_t n) {
+        T* p;
+        cudaMalloc(&p, n * sizeof(T));
+        cudaMemcpy(p, host, n * sizeof(T), cudaMemcpyHostToDevice);
+        simt<<<dim3(4, 2), 32>>>(p);
+        if (n > 3) tile_kernel<<<1, 1>>>(p);
+        cudaFree(p);
+    }
+    int main() { int x[4] = {}; start(x, 4); return cudaDeviceSynchronize(); }
+    """
+    module = Module(PREAMBLE + text, "user.cu")
+    assert module.kernels == ("tile_kernel",)
+    out = np.zeros(1, np.int32)
+    run(module.kernel("tile_kernel"), (1,), out)
+    assert out[0] == 3
+    with pytest.raises(TileError, match="simt is a SIMT kernel, which is left alone"):
+        module.kernel("simt")

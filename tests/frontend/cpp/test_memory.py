@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpp_harness import PREAMBLE, ops, run
+from cpp_harness import PREAMBLE, launch, ops, run
 
+from tilewright.backends.base import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 
@@ -198,6 +199,7 @@ def test_assumptions(kernels: dict[str, CppKernel]) -> None:
     assert [(op.divisor, op.every, op.along) for op in strided] == [(8, 2, 0), (8, 2, 0)]
 
 
-def test_printf(kernels: dict[str, CppKernel], capfd: pytest.CaptureFixture[str]) -> None:
-    run(kernels["prints"], (1,), 2.5, 3, 2**40)
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_printf(kernels: dict[str, CppKernel], capfd: pytest.CaptureFixture[str], engine: str) -> None:
+    launch(get_backend(engine), kernels["prints"], (1,), 2.5, 3, 2**40)
     assert capfd.readouterr().out == f"block 0 of 1: 0, 1, 2, x =  2.50%, u = {2**40}\n"

@@ -83,11 +83,11 @@ class Hint:
     expands: bool
 
 
-def rewrite(text: str, name: str) -> str:
+def rewrite_hints(text: str, name: str) -> str:
     """``text`` with every ``cutile::hint`` replaced. Raises TileSyntaxError for one that is malformed."""
     if "cutile" not in text:
         return text
-    masked = _mask(text)
+    masked = mask(text)
     out: list[str] = []
     position = 0
     while True:
@@ -128,7 +128,7 @@ def rewrite(text: str, name: str) -> str:
         position = stop
 
 
-def _mask(text: str) -> str:
+def mask(text: str) -> str:
     """``text`` with comments and literals blanked, position by position."""
     return _SKIP.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.cpp.hints import kernel_hints, rewrite
+from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.optimize import optimize
+from tilewright.frontend.cpp.source import prepare
 from tilewright.frontend.cpp.toolchain import compile_to_llvm
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
@@ -107,7 +108,7 @@ class Module:
             for i, e in enumerate(expressions)
         )
         return compile_to_llvm(
-            rewrite(self.text, self.name) + requests + "\n",
+            prepare(self.text, self.name) + requests + "\n",
             self.name,
             std=self.std,
             defines=self.defines,
@@ -120,9 +121,14 @@ class Module:
         symbols = {symbol for symbol, _ in entries}
         module = parse_module(optimize(unoptimized, symbols), symbols)
         notes = function_notes(module)
+        kinds = {(s, note) for s, note, _ in notes}
         locations = Locations(module.metadata)
         for expression, (symbol, codes) in zip(expressions, entries):
-            if not any(s == symbol and note == "tw.kernel" for s, note, _ in notes):
+            if (symbol, "tw.simt") in kinds:
+                raise TileValueError(
+                    f"{expression} is a SIMT kernel, which is left alone; tile kernels are __tile_global__"
+                )
+            if (symbol, "tw.kernel") not in kinds:
                 raise TileValueError(f"{expression} is not a tile kernel; declare it with __tile_global__")
             types = [TileType(element_type(code)) for code in codes]
             hints = kernel_hints(module, [(note, arguments) for s, note, arguments in notes if s == symbol])

@@ -8,7 +8,7 @@
 #define __tile__
 #define __host__
 #define __device__
-#define __global__ __attribute__((annotate("tw.simt")))
+#define __global__ __attribute__((annotate("tw.simt"), used))
 #define __tile_global__ __attribute__((annotate("tw.kernel"), used))
 
 using size_t = decltype(sizeof(0));
@@ -38,7 +38,10 @@ struct uint3 {
     unsigned int x, y, z;
 };
 struct dim3 {
-    unsigned int x = 1, y = 1, z = 1;
+    unsigned int x, y, z;
+    constexpr dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
 };
 
 extern "C" int printf(char const*, ...);
