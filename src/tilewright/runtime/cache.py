@@ -134,12 +134,22 @@ def _opened(folder: str, limit: int) -> DiskCache:
 @functools.cache
 def source_fingerprint() -> str:
     """Identifies the code of this package, so that a changed compiler finds nothing of its predecessor."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        digest.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    root = str(Path(__file__).parents[1])
+    lines = [
+        f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}"
+        for entry in _files_below(root)
+        if entry.name.endswith((".py", ".h")) and (status := entry.stat())
+    ]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files_below(entry.path)
+            else:
+                yield entry
 
 
 def cache_key(*parts: str) -> str:

@@ -190,3 +190,22 @@ def test_long_and_deep_kernels() -> None:
     assert out.tolist() == [7] * 7 + [-i for i in range(7, 400)]
     with pytest.raises(TileUnsupportedFeatureError, match="nested too deeply"):
         Module(f"{PREAMBLE}__tile_global__ void deep(int* p, int a) {{ {deep} }}", "deep.cu").kernel("deep")
+
+
+def test_arrays_of_tiles_in_loops_of_constant_length() -> None:
+    body = """
+    using T = ct::tile<float, ct::shape<8>>;
+    T acc[4];
+    for (int i = 0; i < 4; ++i) acc[i] = ct::zeros<T>();
+    for (int j = 0; j < n; ++j)
+        for (int i = 0; i < 4; ++i)
+            acc[i] = acc[i] + ct::load(p + 32 * j + 8 * i + ct::iota<ct::tile<int, ct::shape<8>>>());
+    T s = acc[0];
+    for (int i = 1; i < 4; ++i) s = s + acc[i];
+    ct::store(out + ct::iota<ct::tile<int, ct::shape<8>>>(), s);"""
+    source = f"{PREAMBLE}__tile_global__ void k(float* p, float* out, int n) {{ {body} }}"
+    kernel = Module(source, "arrays.cu").kernel("k")
+    for n in range(3):
+        p, out = np.arange(64, dtype=np.float32), np.zeros(8, np.float32)
+        run(kernel, (1,), p, out, n)
+        np.testing.assert_array_equal(out, p[: 32 * n].reshape(-1, 8).sum(0))

@@ -334,3 +334,33 @@ def test_same_as_python(index: int) -> None:
         out = np.zeros(1, np.int32)
         ct.launch(None, (1,), run, (a, b, out, index))
         assert out[0] == expected_by(a, b), (a, b)
+
+
+# fmt: off
+def awkward_layout(
+    a,
+b,
+):
+    # comment
+  # another one
+    text = """
+not the end
+"""
+    return (a +
+b + len(text))
+# fmt: on
+
+
+one_line = lambda a, b: (a
+    + b)
+
+
+@pytest.mark.parametrize("program", [awkward_layout, one_line], ids=["awkward_layout", "one_line"])
+def test_source_is_found_in_any_layout(program: Callable[..., Any]) -> None:
+    @ct.kernel
+    def kernel(a, b, out):
+        ct.store(out, (0,), program(a, b))
+
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), kernel, (3, 4, out))
+    assert out[0] == program(3, 4)

@@ -13,7 +13,6 @@ from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
-from tilewright.passes.pipelines import optimize
 
 
 class CpuBackend:
@@ -32,7 +31,7 @@ class CpuBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
         """Compile ``function``. No option concerns the CPU."""
-        lowered = codegen.lower(optimize(function), host())
+        lowered = codegen.lower(codegen.optimize(function), host())
         compiled = CompiledKernel(
             code=compile_module(lowered.text, host()),
             arguments=tuple(a.tile for a in function.body.args),

@@ -17,7 +17,6 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
-from tilewright.passes.pipelines import optimize
 
 _SPIN_THREADS = 64  # blocks that wait for each other need a thread each, whatever the number of processors
 _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
@@ -72,11 +71,11 @@ class CpuExecutable:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
 
         def generated() -> str:
-            return codegen.lower(optimize(self._function), self._processor).text
+            return codegen.lower(codegen.optimize(self._function), self._processor).text
 
         return _Stages(
             {
-                "optimized Tile IR": lambda: print_function(optimize(self._function)),
+                "optimized Tile IR": lambda: print_function(codegen.optimize(self._function)),
                 "LLVM IR": generated,
                 "optimized LLVM IR": lambda: optimize_module(generated(), self._processor),
                 "assembly": lambda: assemble(generated(), self._processor),

@@ -12,6 +12,9 @@ import llvmlite.binding as llvm
 _SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
 # Jump threading is left out: it tangles tests of the same value into each other's branches.
 _PASSES = (*_SIMPLIFY, "sccp", *_SIMPLIFY[1:], *_SIMPLIFY)
+# Arrays of tiles that are indexed in loops of constant length become values once those loops are unrolled. Only
+# kernels that still have memory of their own pay for it, since the rotation costs their other loops the form of for.
+_UNROLL = ("loop_simplify", "lcssa", "loop_rotate", "loop_unroll", *_PASSES)
 # Loops with one latch, and values that leave a loop only through phis, are what the restructurer relies on.
 _CANONICALIZE = ("unify_function_exit_nodes", "loop_simplify", "lcssa", "dead_code_elimination")
 
@@ -34,10 +37,21 @@ def optimize(text: str, kernels: set[str]) -> str:
     inline = llvm.create_new_module_pass_manager()
     inline.add_always_inliner_pass()
     inline.run(module, builder)
-    simplify = llvm.create_new_function_pass_manager()
-    for name in _PASSES + _CANONICALIZE:
-        getattr(simplify, f"add_{name}_pass")()
     for function in module.functions:
         if function.name in kernels:
-            simplify.run(function, builder)
+            _run(_PASSES, function, builder)
+            if _has_memory(function):
+                _run(_UNROLL, function, builder)
+            _run(_CANONICALIZE, function, builder)
     return str(module)
+
+
+def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBuilder) -> None:
+    manager = llvm.create_new_function_pass_manager()
+    for name in passes:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(function, builder)
+
+
+def _has_memory(function: llvm.ValueRef) -> bool:
+    return any(i.opcode == "alloca" for block in function.blocks for i in block.instructions)

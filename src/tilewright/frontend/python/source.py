@@ -46,11 +46,10 @@ def source_of(code: types.CodeType) -> Source:
     """The source of the function that ``code`` belongs to. TileSyntaxError when it cannot be read."""
     name = code.co_name
     first = code.co_firstlineno
-    # Not inspect.getsourcelines, which looks through every module that has been imported.
-    try:
-        lines = inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :])
-    except (IndentationError, SyntaxError):
-        lines = []
+    following = linecache.getlines(code.co_filename)[first - 1 :]
+    if name == "<lambda>" and following:
+        return _lambda_source(code)
+    lines = _block(following)
     if not lines:
         loc = Loc(code.co_filename, first)
         raise TileSyntaxError(
@@ -58,8 +57,6 @@ def source_of(code: types.CodeType) -> Source:
             "an interactive prompt without source)",
             loc,
         )
-    if name == "<lambda>":
-        return _lambda_source(code)
     text = textwrap.dedent("".join(lines))
     indent = len(lines[0]) - len(lines[0].lstrip())
     try:
@@ -71,6 +68,33 @@ def source_of(code: types.CodeType) -> Source:
         loc = Loc(code.co_filename, first)
         raise TileSyntaxError(f"{name}() is {_kind(node)}; tile code needs an ordinary function", loc)
     return Source(node, code.co_filename, first, indent, tuple(text.splitlines()), name)
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The lines of the definition that starts with the first of ``lines``; none when there is no definition.
+
+    Indentation finds its end almost always; strings and brackets that reach to the margin need a tokenizer.
+    """
+    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    in_body, end = False, len(lines)
+    for i, line in enumerate(lines):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        outside = len(line) - len(line.lstrip()) <= indent
+        if in_body and outside:
+            end = i
+            break
+        in_body |= not outside
+    try:
+        ast.parse(textwrap.dedent("".join(lines[:end])))
+        return lines[:end]
+    except SyntaxError:
+        pass
+    try:
+        return inspect.getblock(lines)
+    except (IndentationError, SyntaxError):
+        return []
 
 
 def _kind(node: ast.stmt) -> str:

@@ -1,6 +1,6 @@
-"""From a Tile IR function to an LLVM module: ``codegen.lower``.
+"""From a Tile IR function to an LLVM module: ``codegen.lower``, after the passes of ``codegen.optimize``.
 
-The generator loads when it is first used: a kernel from the disk cache needs none of it.
+Both load when they are first used: a kernel from the disk cache needs neither.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
+    from tilewright.passes.pipelines import optimize
 
-__all__ = ["lower"]
+__all__ = ["lower", "optimize"]
+
+_MODULES = {"lower": "tilewright.backends.cpu.codegen.kernel", "optimize": "tilewright.passes.pipelines"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("tilewright.backends.cpu.codegen.kernel"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(name)
