@@ -17,7 +17,7 @@ from tilewright.ir.promotion import (
     number_casts_implicitly,
 )
 
-COLUMNS = "i1 u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 bf16".split()
+COLUMNS = ["i1", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "bf16"]
 TABLE = """
 i1   : i1   u8   u16  u32  u64  i8   i16  i32  i64  f16  f32  f64  bf16
 u8   : u8   u8   u16  u32  u64  -    -    -    -    f16  f32  f64  bf16

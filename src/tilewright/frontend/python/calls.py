@@ -35,6 +35,11 @@ MAX_DEPTH = 1000
 SPECIAL: dict[Any, Callable[..., Any]] = {dataclasses.replace: objects.replace, **static.BUILDERS}
 
 
+def _is_key(function: Any) -> bool:
+    """Whether ``function`` may be in the tables of callables. Other objects may hold what cannot be hashed."""
+    return isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType))
+
+
 def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """``function(*arguments, **keywords)`` in tile code."""
     if isinstance(function, BoundMethod):
@@ -44,7 +49,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
         return _inline(t, function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
     if isinstance(function, DType):
         return cast_call(t, function, *_only_positional(t, function.name, arguments, keywords))
-    hashable = getattr(function, "__hash__", None) is not None
+    hashable = _is_key(function)
     if hashable and function in static.SYNTACTIC:
         t.fail(TileSyntaxError, f"{static.SYNTACTIC[function]} must be called by that name, not through a variable")
     if hashable and function in BUILDERS:
@@ -54,6 +59,10 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
         bound = _bind(t, function, arguments, keywords)
         return SPECIAL[function](t, *bound.args, **bound.kwargs)
     if hashable and function in BUILTINS:
+        if function is not print:
+            arguments = _only_positional(t, function.__name__, arguments, keywords)
+        elif not keywords.keys() <= {"sep", "end"}:
+            t.fail(TileTypeError, "print() takes no keyword arguments but 'sep' and 'end' in tile code")
         return BUILTINS[function](t, *arguments, **keywords)
     if hashable and function in OPERATOR_FUNCTIONS:
         return _operator_function(t, function, *_only_positional(t, function.__name__, arguments, keywords))
@@ -88,7 +97,7 @@ def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
     receivers = 0
     if isinstance(callee, BoundMethod):
         receivers, callee = 1, callee.stub
-    if callee not in BUILDERS or any(isinstance(a, ast.Starred) for a in node.args):
+    if not _is_key(callee) or callee not in BUILDERS or any(isinstance(a, ast.Starred) for a in node.args):
         return None
     names = [p.name for p in _signature(callee).parameters.values() if p.kind is not p.VAR_POSITIONAL]
     position = names.index(name) - receivers if name in names else -1
@@ -104,7 +113,7 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
             TileTypeError,
             f"{name} is a kernel; a kernel cannot be called from tile code. Move the shared code into a plain function",
         )
-    if hasattr(function, "__hash__") and function.__hash__ is not None and function in REJECTED:
+    if _is_key(function) and function in REJECTED:
         return UnsupportedCallError, f"{name}() cannot be called in tile code; {REJECTED[function]}"
     if module == "math":
         advice = f"use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
@@ -184,7 +193,7 @@ def _inline(
         node = source.node
         if isinstance(node, ast.Lambda):
             return t.eval(node.body)
-        return control_flow.run_function(t, lambda: t.body(node.body))
+        return control_flow.run_function(t, node.body)
     finally:
         t.frames.pop()
         t.builder.loc, t.call_node = where, call_node

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.frontend.python.merge import concrete, fits, same
+from tilewright.frontend.python.merge import common_type, concrete, fits, is_record, same, with_fields
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
@@ -22,7 +22,7 @@ def fields_of(value: Any) -> tuple[str, ...] | None:
         return ("base", "shape", "strides")
     if isinstance(value, TiledView):
         return ("array", "view")
-    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Tile)):
+    if is_record(value) and not isinstance(value, Tile):
         return tuple(f.name for f in dataclasses.fields(value))
     return None
 
@@ -50,7 +50,7 @@ def rebuild(template: Any, leaves: Iterator[Value]) -> Any:
     names = fields_of(template)
     if not names or not spread(template):
         return template
-    return dataclasses.replace(template, **{name: rebuild(getattr(template, name), leaves) for name in names})
+    return with_fields(template, {name: rebuild(getattr(template, name), leaves) for name in names})
 
 
 def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value] | None:
@@ -73,3 +73,22 @@ def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value
         parts = [fit(getattr(template, n), getattr(value, n), block, builder) for n in names]
         return None if None in parts else [leaf for part in parts for leaf in part or ()]
     return [] if same(template, value) else None
+
+
+def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> Any:
+    """``template`` with the numbers in it that ``values`` disagree on made scalars, where one type suits them all."""
+    if isinstance(template, (bool, int, float)):
+        if all(same(template, v) for v in values) or not all(isinstance(v, (Tile, bool, int, float)) for v in values):
+            return template
+        found = common_type([template, *values])
+        return template if found is None or found.rank else Tile(concrete(template, block, found, builder))
+    if type(template) is tuple:
+        if not all(type(v) is tuple and len(v) == len(template) for v in values):
+            return template
+        return tuple(loosen(item, [v[i] for v in values], block, builder) for i, item in enumerate(template))
+    names = fields_of(template)
+    if not names or isinstance(template, (Array, TiledView)) or not all(type(v) is type(template) for v in values):
+        return template
+    return with_fields(
+        template, {n: loosen(getattr(template, n), [getattr(v, n) for v in values], block, builder) for n in names}
+    )

@@ -72,8 +72,7 @@ def parameter_names(source: Source) -> list[str]:
 
 def _trace_body(tracer: Tracer, source: Source) -> None:
     assert isinstance(source.node, ast.FunctionDef)
-    statements = source.node.body
-    result = control_flow.run_function(tracer, lambda: tracer.body(statements))
+    result = control_flow.run_function(tracer, source.node.body)
     if result is not None:
         tracer.fail(TileTypeError, "a kernel cannot return a value; store results with ct.store", at=source.node)
     tracer.locate(source.node)

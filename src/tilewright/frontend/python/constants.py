@@ -66,7 +66,8 @@ def fold(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def _too_large(function: Callable[..., Any], x: Any, y: Any) -> bool:
-    if not (isinstance(x, int) and isinstance(y, int)) or x in (0, 1, -1) or y < 0:
+    unchanging = (0,) if function is operator.lshift else (0, 1, -1)
+    if not (isinstance(x, int) and isinstance(y, int)) or x in unchanging or y < 0:
         return False
     return y > _MAX_SHIFT or (function is operator.pow and x.bit_length() * y > _MAX_SHIFT)
 

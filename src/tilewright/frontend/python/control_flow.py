@@ -8,11 +8,11 @@ agree to pass on are known. A function whose paths return early is a ``loop`` th
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python.carry import fit, rebuild, spread
-from tilewright.frontend.python.merge import Path, common_type, concrete, describe, merge, same, undefined
+from tilewright.frontend.python.carry import fit, loosen, rebuild, spread
+from tilewright.frontend.python.merge import Path, concrete, describe, merge, same, undefined
 from tilewright.frontend.python.paths import RETURN, Context
 from tilewright.frontend.python.scope import Unusable
 from tilewright.frontend.python.source import assigned_names, leaves_loop
@@ -24,7 +24,8 @@ from tilewright.ir.errors import TileSyntaxError, TileTypeError
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, Cmp
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
-from tilewright.ir.types import BOOL, Type
+from tilewright.ir.promotion import loose_dtype
+from tilewright.ir.types import BOOL, TileType, Type
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
@@ -69,6 +70,41 @@ def if_statement(t: Tracer, node: ast.If) -> bool:
     return branch(t, condition, (lambda: t.body(node.body), lambda: t.body(node.orelse)))
 
 
+def always_returns(statements: Sequence[ast.stmt]) -> bool:
+    """Whether the text alone shows that ``statements`` end in ``return``."""
+    return any(
+        isinstance(s, ast.Return) or (isinstance(s, ast.If) and always_returns(s.body) and always_returns(s.orelse))
+        for s in statements
+    )
+
+
+def tail(t: Tracer, statements: Sequence[ast.stmt]) -> bool:
+    """Trace statements at whose end the function returns. Returns False: nothing falls through.
+
+    What follows an ``if`` of which one branch always returns belongs to the other branch. So the result of a
+    function can be that of an ``if``, and a kernel that starts with a test is no loop.
+    """
+    for i, statement in enumerate(statements):
+        if isinstance(statement, ast.If):
+            rest = statements[i + 1 :]
+            if not rest or always_returns(statement.body) or always_returns(statement.orelse):
+                return _tail_if(t, statement, rest)
+        if not t.body([statement]):
+            return False
+    t.scope.names = {**t.scope.names, RETURN: None}
+    return leave(t, RETURN)
+
+
+def _tail_if(t: Tracer, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
+    then, orelse = list(node.body), list(node.orelse)
+    (orelse if always_returns(then) else then).extend(rest)
+    t.locate(node)
+    condition = t.condition(node.test)
+    if isinstance(condition, bool):
+        return tail(t, then if condition else orelse)
+    return branch(t, condition, (lambda: tail(t, then), lambda: tail(t, orelse)))
+
+
 class _Carried:
     """The variables of a loop: what is carried as IR values, found by tracing the body until it is stable."""
 
@@ -79,17 +115,10 @@ class _Carried:
         self.names = [n for n in self.outer if n in assigned_names(node)]
         self.entry: dict[str, Any] = {n: self.outer[n] for n in self.names}
         for name in _augmented(node):
-            if isinstance(self.entry.get(name), (bool, int, float)):
-                self.make_run_time(name, [self.entry[name]])
-
-    def make_run_time(self, name: str, values: list[Any]) -> bool:
-        """Carry a number as a scalar whose type suits all ``values``; False when there is none."""
-        found = common_type(values)
-        if found is None or found.rank:
-            return False
-        entry = self.entry[name]
-        self.entry[name] = Tile(concrete(entry, self.t.builder.block, found, self.t.builder))
-        return True
+            entry = self.entry.get(name)
+            if isinstance(entry, (bool, int, float)):
+                scalar = TileType(loose_dtype(entry))
+                self.entry[name] = Tile(concrete(entry, t.builder.block, scalar, t.builder))
 
     def open(self, block: Block) -> dict[str, Any]:
         """The variables inside the body: carried parts are arguments of ``block``."""
@@ -113,7 +142,9 @@ class _Carried:
             if all(fit(entry, v, Block(), self.t.builder) is not None for v in following):
                 continue
             changed = True
-            if isinstance(entry, (bool, int, float)) and self.make_run_time(name, [entry, *following]):
+            loosened = loosen(entry, following, self.t.builder.block, self.t.builder)
+            if all(fit(loosened, v, Block(), self.t.builder) is not None for v in following):
+                self.entry[name] = loosened
                 continue
             odd = next(v for v in following if not same(v, entry))
             self.entry[name] = Unusable(
@@ -279,16 +310,14 @@ def _no_else(t: Tracer, node: ast.While | ast.For) -> None:
         )
 
 
-def run_function(t: Tracer, trace_body: Any) -> Any:
-    """Trace a function body with ``trace_body``, which returns whether it falls off the end; gives the result."""
+def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
+    """Trace a function body; gives the result."""
     outer_block = t.builder.block
     body = Block()
     context = Context(False)
     t.contexts.append(context)
     with t.builder.at(body):
-        if trace_body():
-            t.scope.names = {**t.scope.names, RETURN: None}
-            leave(t, RETURN)
+        tail(t, statements)
     t.contexts.pop()
     returns = context.exits[RETURN]
     for path in returns:
@@ -297,14 +326,45 @@ def run_function(t: Tracer, trace_body: Any) -> Any:
         outer_block.ops.extend(body.ops)
         return returns[0].names[RETURN]
     merged = merge(returns, {}, t.builder)
-    for path in returns:
-        with t.builder.at(path.block):
-            t.builder.emit_op(Break, path.leaves)
-    for dead in context.dead:
-        _end(t, dead, Break, merged.types)
-    op = create(Loop, ([],), {"types": tuple(merged.types), "body": body}, t.builder.loc)
-    outer_block.ops.append(op)
-    result = merged.bind(op.results).get(RETURN)
+    ends = {path.block: path.leaves for path in returns}
+    if ends and _tail_blocks(body, ends) == {*ends, *context.dead}:
+        results = _yield_out(t, body, ends, tuple(merged.types))
+        outer_block.ops.extend(body.ops)
+    else:
+        for path in returns:
+            with t.builder.at(path.block):
+                t.builder.emit_op(Break, path.leaves)
+        for dead in context.dead:
+            _end(t, dead, Break, merged.types)
+        op = create(Loop, ([],), {"types": tuple(merged.types), "body": body}, t.builder.loc)
+        outer_block.ops.append(op)
+        results = op.results
+    result = merged.bind(results).get(RETURN)
     if isinstance(result, Unusable):
         t.fail(TileTypeError, result.reason.replace(repr(RETURN), "the result of this function"))
     return result
+
+
+def _tail_blocks(block: Block, ends: Mapping[Block, list[Value]]) -> set[Block]:
+    """``block``, and the blocks in which it ends, with nothing but ``if`` ops around them."""
+    found = {block}
+    last = block.ops[-1] if block.ops and block not in ends else None
+    if isinstance(last, If) and not last.results:
+        for region in last.regions:
+            found |= _tail_blocks(region, ends)
+    return found
+
+
+def _yield_out(t: Tracer, block: Block, ends: Mapping[Block, list[Value]], types: tuple[Type, ...]) -> list[Value]:
+    """Pass the values of ``ends`` outwards through the ``if`` ops at the ends of blocks, as their results."""
+    if block in ends:
+        return ends[block]
+    last = block.ops.pop()
+    for region in last.regions:
+        values = _yield_out(t, region, ends, types)
+        with t.builder.at(region):
+            t.builder.emit_op(Yield, values)
+    then, orelse = last.regions
+    op = create(If, (last.operands[0],), {"types": types, "then": then, "orelse": orelse}, last.loc)
+    block.ops.append(op)
+    return op.results

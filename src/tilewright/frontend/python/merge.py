@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.frontend.python.scope import Unusable
+from tilewright.frontend.python.scope import LocalFunction, Unusable
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
-from tilewright.ir.types import TileType, Type
+from tilewright.ir.types import PartitionViewType, PointerType, TileType, Type
 
 
 @dataclass
@@ -99,7 +100,7 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
         return _join_fields(name, values, ("base", "shape", "strides"), paths, merged, builder)
     if all(isinstance(v, TiledView) for v in values) and len({_view_key(v) for v in values}) == 1:
         return _join_fields(name, values, ("array", "view"), paths, merged, builder)
-    if dataclasses.is_dataclass(first) and all(type(v) is type(first) for v in values):
+    if is_record(first) and all(type(v) is type(first) for v in values):
         fields = tuple(f.name for f in dataclasses.fields(first))
         return _join_fields(name, values, fields, paths, merged, builder)
     if all(isinstance(v, Value) for v in values) and len({v.type for v in values}) == 1:
@@ -111,9 +112,20 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
 
 def has_parts(value: Any) -> bool:
     """Whether ``value`` may contain run-time data."""
-    return isinstance(value, (Tile, Array, TiledView, Value, tuple)) or (
-        dataclasses.is_dataclass(value) and not isinstance(value, type)
-    )
+    return isinstance(value, (Tile, Array, TiledView, Value, tuple)) or is_record(value)
+
+
+def is_record(value: Any) -> bool:
+    """Whether ``value`` is joined field by field. A closure is not: it is one with the variables it sees."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, (type, LocalFunction))
+
+
+def with_fields(record: Any, fields: dict[str, Any]) -> Any:
+    """A copy of ``record`` with other values in ``fields``, made without running its ``__init__``."""
+    copied = object.__new__(type(record))
+    for f in dataclasses.fields(record):
+        object.__setattr__(copied, f.name, fields.get(f.name, getattr(record, f.name)))
+    return copied
 
 
 def _array_key(a: Array) -> tuple[Any, ...]:
@@ -131,7 +143,7 @@ def _join_fields(
     first = values[0]
 
     def rebuild(it: Iterator[Value]) -> Any:
-        return dataclasses.replace(first, **{f: part(it) for f, part in parts.items()})
+        return with_fields(first, {f: part(it) for f, part in parts.items()})
 
     return rebuild
 
@@ -188,9 +200,19 @@ def concrete(value: Any, block: Block, t: TileType, builder: Builder) -> Value:
 
 def undefined(t: Type, block: Block, builder: Builder) -> Value:
     """A placeholder that no path reads."""
-    assert isinstance(t, TileType)
     with builder.at(block):
+        return _undefined(t, builder)
+
+
+def _undefined(t: Type, builder: Builder) -> Value:
+    if isinstance(t, TileType):
         return builder.emit(Undefined, type=t)
+    if isinstance(t, PartitionViewType):
+        return builder.emit(MakePartitionView, _undefined(t.view, builder), type=t)
+    base = builder.emit(Undefined, type=TileType(PointerType(t.dtype)))
+    extent = TileType(t.index_dtype)
+    shape, strides = ([builder.emit(Undefined, type=extent) for e in row if e is None] for row in (t.shape, t.strides))
+    return builder.emit(MakeTensorView, base, shape, strides, type=t)
 
 
 def describe(value: Any) -> str:
@@ -214,6 +236,10 @@ def _conflict(name: str, values: list[Any]) -> Rebuild:
     for v in values:
         if (kind := describe(v)) not in kinds:
             kinds.append(kind)
+    if len(kinds) == 1:
+        text = f"{name!r} is {kinds[0]} that depends on the path taken to here, which only numbers and tiles can be. "
+        marker = Unusable(f"{text}Use it inside the branches, or make the condition a constant")
+        return lambda _: marker
     marker = Unusable(
         f"{name!r} has no single type here: it is {' on one path and '.join(kinds)} on another. "
         "Give it the same dtype and shape on every path, with astype(), ct.full() or ct.zeros()"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import operator
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -299,7 +300,7 @@ def apply_equal(t: Tracer, x: Any, y: Any) -> Any:
         return False
     if isinstance(x, tuple) and isinstance(y, tuple):
         return compare_tuples(t, "eq", x, y)
-    return bool(x == y)
+    return compare_constants(t, "eq", operator.eq, "==", x, y)
 
 
 def compare_tuples(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
@@ -323,7 +324,7 @@ def compare_constants(t: Tracer, key: str, function: Callable[..., Any], symbol:
         t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared; load tiles first")
     try:
         return bool(function(x, y))
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: a host object whose comparison is no bool
         t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared with {symbol}")
 
 

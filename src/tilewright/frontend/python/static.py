@@ -99,6 +99,8 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
     for child in ast.walk(node):
         if isinstance(child, ast.NamedExpr):
             t.fail(TileSyntaxError, "an assignment expression is not possible in ct.static_eval", at=child)
+        if isinstance(child, (ast.Yield, ast.YieldFrom, ast.Await)):
+            t.fail(TileSyntaxError, "'yield' and 'await' are not possible in ct.static_eval", at=child)
     names = _visible(t)
     code = compile(ast.Expression(node), t.frame.source.file, "eval")
     globals_ = {**t.scope.root().module, **names}

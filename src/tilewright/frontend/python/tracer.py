@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.frontend.python import calls, objects
 from tilewright.frontend.python import statements as statement_table
 from tilewright.frontend.python.builtins import Range
-from tilewright.frontend.python.constants import COMPARE, FoldError, fold
+from tilewright.frontend.python.constants import COMPARE, FoldError, check_range, fold
 from tilewright.frontend.python.expressions import EXPRESSIONS, is_number, is_plain
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
@@ -120,6 +120,13 @@ class Tracer:
         if isinstance(value, (list, set, bytes, bytearray, complex)):
             kind = type(value).__name__
             self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; make it a tuple or a number")
+        if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
+            self.fail(TileTypeError, f"{name!r} is an array of the host; pass it to the kernel as an argument")
+        if isinstance(value, int):
+            try:
+                check_range(value)
+            except FoldError as e:
+                self.fail(TileValueError, f"{name!r} cannot be used in tile code: {e}")
         return value
 
     # -- operators
