@@ -244,3 +244,16 @@ def test_carets_count_characters_not_bytes(tmp_path: Any) -> None:
     with pytest.raises(ct.TileTypeError) as caught:
         ct.launch(None, (1,), ct.kernel(namespace["kernel"]), (A,))
     assert caught.value.loc.column == path.read_text().splitlines()[1].index("(0,)")
+
+
+limit = 3
+
+
+def test_a_local_variable_hides_the_global_one_before_it_is_assigned() -> None:
+    @ct.kernel
+    def kernel(a):
+        ct.store(a, (0, 0), limit)  # noqa: F823
+        limit = 4  # noqa: F841
+
+    with pytest.raises(ct.TileTypeError, match="'limit' is read before it is assigned"):
+        ct.launch(None, (1,), kernel, (A,))

@@ -13,7 +13,7 @@ from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check
 from tilewright.frontend.python.formatting import FormattedString, format_string
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.scope import LocalFunction, Unusable
-from tilewright.frontend.python.source import Source
+from tilewright.frontend.python.source import Source, assigned_names
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
@@ -39,11 +39,13 @@ def _constant(t: Tracer, node: ast.Constant) -> Any:
 
 def _name(t: Tracer, node: ast.Name) -> Any:
     found, value = t.scope.find(node.id)
+    if node.id not in t.scope.names and node.id in assigned_names(t.frame.source.node):
+        t.fail(TileTypeError, f"{node.id!r} is read before it is assigned")
     if not found:
         t.fail(TileSyntaxError, f"the name {node.id!r} is not defined")
     if isinstance(value, Unusable):
         t.fail(TileTypeError, value.reason)
-    return t.imported(value, node.id)
+    return value if node.id in t.scope.names else t.imported(value, node.id)
 
 
 def _tuple(t: Tracer, node: ast.Tuple) -> tuple[Any, ...]:

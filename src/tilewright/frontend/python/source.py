@@ -132,10 +132,10 @@ def assigned_names(node: ast.AST) -> frozenset[str]:
         child = pending.pop()
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
             found.add(child.id)
-        elif isinstance(child, (ast.FunctionDef, ast.Lambda)):
+        elif isinstance(child, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)):
             if isinstance(child, ast.FunctionDef):
                 found.add(child.name)
-            continue
+            continue  # these have variables of their own
         pending.extend(ast.iter_child_nodes(child))
     return frozenset(found)
 

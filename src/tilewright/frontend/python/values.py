@@ -106,40 +106,6 @@ class BoundMethod:
 
 
 @dataclass(frozen=True, eq=False)
-class Closure:
-    """A function that tile code itself defines with ``def`` or ``lambda``."""
-
-    source: Any  # frontend.python.source.FunctionSource
-    scope: Any  # frontend.python.scope.Scope in which it was defined
-    defaults: tuple[Any, ...]
-    keyword_defaults: dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Range:
-    """``range(start, stop, step)``: ints or integer scalars."""
-
-    start: Any
-    stop: Any
-    step: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A run-time value inside a ``Text`` and its format specification, such as ``>8.3f``."""
-
-    value: Any
-    spec: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Text:
-    """A string with run-time values in it: what an f-string makes, for ``print`` only."""
-
-    parts: tuple[str | Piece, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class SliceIndex:
     """``ct.Slice(start, length)``: consecutive positions along one dimension."""
 
