@@ -156,6 +156,11 @@ def unsigned_numbers(a: int, b: int) -> int:
     return s >> 3 & 0xFFFF
 
 
+@case("bool odd = a & 1; return (a ^ 1) * 1000 + (b ^ 2) * 100 + ~a + (odd ^ true) * 10 + (odd != (b > 3));")
+def bits(a: int, b: int) -> int:
+    return (a ^ 1) * 1000 + (b ^ 2) * 100 + ~a + (1 - a % 2) * 10 + (bool(a & 1) != (b > 3))
+
+
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, CppKernel]:
     parts = []

@@ -24,12 +24,14 @@ _KERNEL_HINTS: dict[str, tuple[str, frozenset[int]]] = {
 
 _SKIP = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
 _OPEN = re.compile(r"\[\s*\[")
+_IN_A_ROW = re.compile(r"\s*(\[)\s*\[")
 _DECLARATION = re.compile(
     r"""\s*(?:::)?\w+(?:\s*::\s*\w+)*    # a type,
     (?:\s*<[^=;]*>)?(?:\s*::\s*\w+)*    # with template arguments and nested names,
-    [\s*&]+\w+\s*(?:[=;{(\[]|\Z)        # a name, and what may follow one""",
+    (?:\s+(?:const|volatile)\b)*[\s*&]+\w+\s*(?:[=;{(\[]|\Z)  # a name, and what may follow one""",
     re.VERBOSE,
 )
+_CONTROLLED = re.compile(r"(?:\)|\belse|\bdo)\s*\Z")  # what stands before a statement that needs no braces
 _FUNCTION_WORDS = re.compile(r"\b__tile_global__\b|\b__tile__\b|\b__global__\b")
 _NOT_EXPRESSIONS = frozenset(
     [
@@ -90,42 +92,44 @@ def rewrite_hints(text: str, name: str) -> str:
     masked = mask(text)
     out: list[str] = []
     position = 0
-    while True:
-        match = _OPEN.search(masked, position)
-        if match is None:
-            return "".join([*out, text[position:]])
-        end = _close(masked, match.start())
-        body = text[match.end() : masked.rindex("]", match.end(), masked.rindex("]", match.start(), end))]
+    while (match := _OPEN.search(masked, position)) is not None:
+        start = match.start()
+        hints, end = _hints_at(text, masked, start, name)
+        if hints:
+            replacement, end = _replacement(text, masked, start, end, hints)
+        else:
+            end = _close(masked, start)
+            replacement = text[start:end]
+        out += [text[position:start], replacement]
+        position = end
+    return "".join([*out, text[position:]])
+
+
+def _hints_at(text: str, masked: str, start: int, name: str) -> tuple[list[Hint], int]:
+    """The hints of the attributes in a row at ``start``, and where the last of them ends."""
+    hints: list[Hint] = []
+    end = start
+    while (match := _IN_A_ROW.match(masked, end)) is not None:
+        close = _close(masked, match.start(1))
+        body = text[match.end() : masked.rindex("]", 0, close - 1)]
         if "cutile" not in body:
-            out.append(text[position:end])
-            position = end
-            continue
-        out.append(text[position : match.start()])
-        hints = _parse(_without_comments(body), Loc(name, text.count("\n", 0, match.start()) + 1))
-        newlines = "\n" * text.count("\n", match.start(), end)
-        if _on_function(masked, match.start(), end):
-            out.append(_as_annotations(hints) + newlines)
-            position = end
-            continue
-        # Attributes in a row belong to one statement.
-        following = re.compile(r"\s*\[\s*\[").match(masked, end)
-        while following is not None:
-            next_end = _close(masked, following.end() - 1 - len("["))
-            inner = text[following.end() : masked.rindex("]", 0, next_end - 1)]
-            if "cutile" not in inner:
-                break
-            hints += _parse(_without_comments(inner), Loc(name, text.count("\n", 0, following.start()) + 1))
-            newlines += "\n" * text.count("\n", end, next_end)
-            end = next_end
-            following = re.compile(r"\s*\[\s*\[").match(masked, end)
-        stop = _statement_end(masked, end)
-        if stop is None:
-            out.append(newlines)
-            position = end
-            continue
-        begin, finish = _as_calls(hints)
-        out.append(f"{{{begin}{newlines}{text[end:stop]}{finish}}}")
-        position = stop
+            break
+        hints += _parse(_without_comments(body), Loc(name, text.count("\n", 0, match.start(1)) + 1))
+        end = close
+    return hints, end
+
+
+def _replacement(text: str, masked: str, start: int, end: int, hints: list[Hint]) -> tuple[str, int]:
+    """What stands for the attributes from ``start`` to ``end``, and where the text goes on after it."""
+    newlines = "\n" * text.count("\n", start, end)
+    if _on_function(masked, start, end):
+        return _as_annotations(hints) + newlines, end
+    stop = _statement_end(masked, end)
+    if stop is None:
+        return newlines, end
+    begin, finish = _as_calls(hints)
+    statement = f"{begin}{newlines}{text[end:stop]}{finish}"
+    return (f"{{{statement}}}" if _CONTROLLED.search(masked[:start]) else statement), stop
 
 
 def mask(text: str) -> str:

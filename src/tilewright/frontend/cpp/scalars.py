@@ -141,7 +141,8 @@ def _binary(state: Translation, i: Instruction) -> None:
     cls, read, attributes = _BINARY[i.op]
     lhs, rhs = integers(state, i, read)
     complement = i.operands[1]
-    if i.op == "xor" and isinstance(complement, Const) and complement.value in (True, -1):
+    all_ones = True if i.type == "i1" else -1
+    if i.op == "xor" and isinstance(complement, Const) and complement.value == all_ones:
         state.bind(i, state.builder.emit(Not, lhs))
         return
     if lhs.tile.element.is_bool and i.op in ("add", "sub"):
