@@ -1,6 +1,7 @@
 """Inlines and simplifies a module until each kernel is one function over scalars and handles.
 
-The passes are chosen so that loops keep the shape they were written in: no unrolling, rotation or vectorization.
+The passes are chosen so that loops keep the shape they were written in: no vectorization, and unrolling or rotation
+only where arrays of tiles need it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import functools
 
 import llvmlite.binding as llvm
+
+from tilewright.ir.errors import TileCompilerExecutionError
 
 _SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
 # Jump threading is left out: it tangles tests of the same value into each other's branches.
@@ -29,7 +32,13 @@ def _pass_builder() -> llvm.PassBuilder:
 
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
-    module = llvm.parse_assembly(text)
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as e:
+        version = ".".join(map(str, llvm.llvm_version_info))
+        raise TileCompilerExecutionError(
+            f"LLVM {version}, which llvmlite brings, cannot read the code of the C++ compiler; update llvmlite ({e})"
+        ) from None
     for function in module.functions:
         if not function.is_declaration and function.name not in kernels:
             function.add_function_attribute("alwaysinline")

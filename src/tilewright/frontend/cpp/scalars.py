@@ -37,7 +37,7 @@ from tilewright.ir.ops.arith import (
     Xor,
 )
 from tilewright.ir.ops.control import If, Yield
-from tilewright.ir.ops.memory import Load, Store
+from tilewright.ir.ops.memory import Bid, Load, NumBlocks, Store
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset, PtrToInt
 from tilewright.ir.types import PointerType
 
@@ -183,11 +183,15 @@ def _fcmp(state: Translation, i: Instruction) -> None:
 # -- conversions
 
 
+def _never_negative(value: Value, i: Instruction) -> bool:
+    """Whether ``value`` may keep its sign where it is to be read as unsigned: that changes nothing then."""
+    return "nneg" in i.flags or isinstance(value.op, (Bid, NumBlocks))
+
+
 def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction], Value]:
     def convert(state: Translation, i: Instruction) -> Value:
         value = state.value(i.operands[0], i.types[0])
-        # A number that is known not to be negative keeps its sign: reading it as unsigned changes nothing.
-        if not value.tile.element.is_bool and "nneg" not in i.flags:
+        if not value.tile.element.is_bool and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
         result = state.builder.emit(Cast, value, dtype=LLVM_DTYPES[i.type])
         if value.tile.element.is_bool and read is signed:
@@ -216,7 +220,7 @@ def _convert(
 ) -> Callable[[Translation, Instruction], Value]:
     def convert(state: Translation, i: Instruction) -> Value:
         value = state.value(i.operands[0], i.types[0])
-        if value.tile.element.is_integer and "nneg" not in i.flags:
+        if value.tile.element.is_integer and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
         return state.builder.emit(Cast, value, dtype=to(LLVM_DTYPES[i.type]))
 
