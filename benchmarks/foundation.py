@@ -89,10 +89,15 @@ def compare_kernels() -> None:
 
 
 def speed_ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 31) -> float:
-    """How much faster ``ours`` is than ``theirs``."""
+    """How much faster ``ours`` is than ``theirs``.
+
+    Before each turn there is a pause: the threads of BLAS and torch wait actively for more work after a call, and
+    would take the processors from whoever comes next.
+    """
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + 2):
         for work, found in zip((ours, theirs), times):
+            time.sleep(0.1)
             start = time.perf_counter()
             work()
             found.append(time.perf_counter() - start)
