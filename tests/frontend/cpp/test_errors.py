@@ -95,7 +95,12 @@ UNSUPPORTED = {
     "virtual call": (
         "p[0] = b->f();",
         "struct base { virtual int f(); }; extern base* b;",
-        "",
+        "global variable 'b'",
+    ),
+    "call through a pointer": (
+        "int (*f)(int) = n ? one : two; p[0] = f(n);",
+        "int one(int x) { return x; } int two(int x) { return 2 * x; }",
+        "pointers to functions",
     ),
     "jump into a loop": (
         "int i = 0; if (n) goto inside; for (; i < 9; ++i) { p[i] = 1; inside: p[i + 9] = 2; }",
@@ -103,7 +108,10 @@ UNSUPPORTED = {
         "jump into a loop",
     ),
     "memory of the block": ("int a[4]; a[n] = 1; p[0] = a[n & 1];", "", "local array"),
-    "allocation": ("p[0] = *new int(n);", "", ""),
+    "unknown conversion": ('printf("%d %*d", n, n, n);', "", "conversion at '%*d'"),
+    "missing argument": ('printf("%d %d", n);', "", "no argument for '%d'"),
+    "computed format": ("printf((char const*)p);", "", "string literal"),
+    "allocation": ("p[0] = *new int(n);", "", "no definition"),
 }
 
 

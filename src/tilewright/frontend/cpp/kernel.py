@@ -110,6 +110,12 @@ def _print(state: Translation, i: Instruction) -> None:
     values: list[Value] = []
     arguments = list(zip(i.operands[1:], i.types[1:]))
     position = 0
+    unknown = _CONVERSION.sub("", text).find("%")
+    if unknown >= 0:
+        state.fail(
+            f"printf does not know the conversion at '{_CONVERSION.sub('', text)[unknown : unknown + 4]}'",
+            TileTypeError,
+        )
     for match in _CONVERSION.finditer(text):
         parts.append(text[position : match.start()])
         position = match.end()

@@ -322,9 +322,6 @@ def _no_atomics(state: Translation, i: Instruction) -> None:
 
 def _load(state: Translation, i: Instruction) -> None:
     _no_atomics(state, i)
-    if isinstance(i.operands[0], Symbol):
-        state.bind(i, _load_constant(state, i, i.operands[0]))
-        return
     pointer = _element_pointer_value(state, i, state.value(i.operands[0], "ptr"), i.type)
     value = state.builder.emit(Load, pointer, None, None)
     state.bind(i, state.coerce(value, LLVM_DTYPES[i.type]) if _needs_reading(value, i.type) else value)
@@ -352,12 +349,6 @@ def _element_pointer_value(state: Translation, i: Instruction, pointer: Value, t
     if isinstance(have, PointerType) and have.pointee is not None and have.pointee.bytes == dtype.bytes:
         return pointer
     return state.coerce(pointer, PointerType(dtype))
-
-
-def _load_constant(state: Translation, i: Instruction, symbol: Symbol) -> Value:
-    """A scalar from a constant array; other global variables are refused."""
-    text = state.module.globals.get(symbol.name, "")
-    state.fail(f"the global variable '{symbol.name}' is not available in tile code: {text[:40]}")
 
 
 def _element_pointer(state: Translation, i: Instruction) -> None:

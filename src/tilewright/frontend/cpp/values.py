@@ -63,6 +63,8 @@ class Translation:
             value = self.env[operand.name]
             return value if want is None else self.coerce(value, want)
         if isinstance(operand, Symbol):
+            if operand.name not in self.module.globals:
+                self.fail("pointers to functions, and calls through them, are not available in tile code")
             self.fail(f"the global variable '{operand.name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
         if operand.value is UNDEFINED:

@@ -1,0 +1,121 @@
+"""The C++ examples of the documents compile as printed, where the documents are at hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cpp_harness import run
+
+from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.errors import TileError
+
+DOCUMENTS = Path(__file__).parents[4] / "shared" / "spec"
+GUIDE = DOCUMENTS / "programming-guide-tile-kernels.txt"
+REFERENCE = DOCUMENTS / "tile-cpp-api-reference.txt"
+INCLUDES = "".join(f'#include "cuda_{name}.h"\n' for name in ("tile", "fp16", "bf16", "fp8", "tf32"))
+LOCAL_ARRAY = "a local array"  # not available yet, so examples with data of their own stop here
+
+pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not part of the repository")
+
+
+def closing(text: str, start: int) -> int:
+    """The position after the brace that closes the first one after ``start``."""
+    depth = 0
+    for i in range(text.index("{", start), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    raise AssertionError("unbalanced braces")
+
+
+@pytest.fixture(scope="module")
+def guide() -> dict[str, CppKernel]:
+    text = GUIDE.read_text()
+    found = {}
+    for match in re.finditer(
+        r"(?:^\[\[ cutile::hint\(900.*?\]\][^\n]*\n)?^__tile_global__ void (\w+)\(", text, re.M | re.S
+    ):
+        source = text[match.start() : closing(text, match.end())]
+        if match.group(1) != "my_kernel":  # its body is a placeholder
+            found[match.group(1)] = source[source.rindex("\n[[") + 1 :] if source.count("\n\n\n") else source
+    module = Module(INCLUDES + "\n\n".join(found.values()), "guide.cu")
+    return dict(zip(found, module.load(*found)))
+
+
+def test_the_kernels_of_the_guide(guide: dict[str, CppKernel]) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, 128).astype(np.float32) for _ in range(2))
+    out = np.zeros(128, np.float32)
+    run(guide["vec_add"], (16,), a, b, out)
+    np.testing.assert_array_equal(out, a + b)
+    run(guide["elementwise"], (16,), a, b, out, 128)
+    np.testing.assert_array_equal(out, 2 * a + b)
+    run(guide["edge_safe"], (1,), a[:100].copy(), short := np.zeros(100, np.float32), 100)
+    np.testing.assert_array_equal(short, a[:100])
+    run(guide["tile_sum"], (1,), a, eight := np.zeros(8, np.float32), 16)
+    np.testing.assert_array_equal(eight, a.reshape(16, 8).sum(0))
+    run(guide["conditional_load"], (13,), a[:100].copy(), short, 100)
+    np.testing.assert_array_equal(short, np.where(np.arange(100) < 96, a[:100], 0))
+    n = a.astype(np.int32)
+    run(guide["vec_add_gather"], (2,), n[:16].copy(), n[16:32].copy(), sums := np.zeros(16, np.int32))
+    np.testing.assert_array_equal(sums, n[:16] + n[16:32])
+    run(guide["gather_safe"], (2,), n[:13].copy(), copied := np.zeros(13, np.int32), 13)
+    np.testing.assert_array_equal(copied, n[:13])
+    run(guide["block_sum"], (7,), n[:100].copy(), total := np.zeros(1, np.int32), 100)
+    assert total[0] == n[:100].sum()
+    run(guide["optimization_hints"], (16,), a, out)
+    np.testing.assert_array_equal(out, a)
+    x, y = a[:100].reshape(5, 20).astype(np.float16), b[:60].reshape(20, 3).astype(np.float16)
+    run(guide["gemm"], (1, 1), x, y, product := np.zeros((5, 3), np.float32), 5, 20, 3)
+    np.testing.assert_array_equal(product, x.astype(np.float32) @ y.astype(np.float32))
+
+
+def examples() -> list[str]:
+    """The examples of the reference that declare the namespace themselves."""
+    text = REFERENCE.read_text().replace("__\n↪ restrict__", "__restrict__").replace("↪", "")
+    text = re.sub(r"```\s*\(continues on next page\)\s*(?:\S+\s+)?\(continued from previous page\)\s*```\n", "", text)
+    blocks = re.findall(r"```\n(.*?)```", text, re.S)
+    return [
+        b
+        for b in blocks
+        if re.search(r"^\s*(?:__tile|namespace ct = |using namespace ct)", b, re.M) and "::cuda::tiles" in b
+    ]
+
+
+# Examples that cannot compile alone: a distinctive part, and why.
+NOT_ALONE = {
+    "2.0 * x; // (1) ill-formed": "says so itself",
+    "ct::atomic_load<ct::memory_order::relaxed>(ptr)": "declares its own ptr",
+    "ct::memory_order_acquire_t{}),": "one bracket too many in the document",
+    "65536, 65536>>>;": "one bracket too many in the document",
+    "ct::extents<2, ct::rank_dynamic>": "lacks the index type in the document",
+}
+MISSING = ("x", "y", "z", "ptr", "src", "tile", "e")
+
+
+def test_the_examples_of_the_reference() -> None:
+    done, stopped = 0, 0
+    for example in examples():
+        if any(part in example for part in NOT_ALONE):
+            continue
+        kernels = re.findall(r"__tile_global__ void (\w+)", example) or ["k"]
+        source = (
+            example
+            if kernels != ["k"] or "__tile__ void" in example
+            else f"void __tile_global__ k(int* ptr) {{\n{example}\n}}"
+        )
+        if "__tile__ void" in example:
+            source += "\n__tile_global__ void k() {}"
+        try:
+            Module(INCLUDES + source, "example.cu").load(*kernels)
+            done += 1
+        except TileError as e:
+            undeclared = re.fullmatch(r"use of undeclared identifier '(\w+)'", e.message)
+            if undeclared and undeclared.group(1) in MISSING:
+                continue  # a fragment of a longer program
+            assert LOCAL_ARRAY in e.message, f"{e.message}\n{example}"
+            stopped += 1
+    assert done >= 30, (done, stopped)
