@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpp_harness import PREAMBLE, ops, run
+from cpp_harness import PREAMBLE, launch, ops, run
 
+from tilewright.backends.base import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.dtypes import float16, float32, int32, uint64
 from tilewright.ir.errors import TileError
@@ -206,3 +207,43 @@ def test_simt_kernels_and_launches_are_left_alone() -> None:
     assert out[0] == 3
     with pytest.raises(TileError, match="simt is a SIMT kernel, which is left alone"):
         module.kernel("simt")
+
+
+ATTENTION = """
+template <int BM, int BN, int D>
+__tile_global__ void attention(__half const* __restrict__ q, __half const* __restrict__ k, __half const* __restrict__ v, float* __restrict__ o, int n, float scale) {
+    auto Q = ct::partition_view{ct::tensor_span{q, ct::extents{n, ct::integral_constant<D>{}}}, ct::shape<BM, D>{}};
+    auto K = ct::partition_view{ct::tensor_span{k, ct::extents{n, ct::integral_constant<D>{}}}, ct::shape<BN, D>{}};
+    auto V = ct::partition_view{ct::tensor_span{v, ct::extents{n, ct::integral_constant<D>{}}}, ct::shape<BN, D>{}};
+    auto O = ct::partition_view{ct::tensor_span{o, ct::extents{n, ct::integral_constant<D>{}}}, ct::shape<BM, D>{}};
+    int bx = ct::bid().x;
+    auto acc = ct::zeros<ct::tile<float, ct::shape<BM, D>>>();
+    auto m = ct::full<ct::tile<float, ct::shape<BM, 1>>>(-1e30f);
+    auto l = ct::zeros<ct::tile<float, ct::shape<BM, 1>>>();
+    auto qt = Q.load_masked(bx, 0);
+    auto cols = ct::iota<ct::tile<int, ct::shape<1, BN>>>();
+    for (int j : ct::irange(0, (n + BN - 1) / BN)) {
+        auto s = ct::mma(qt, ct::transpose(K.load_masked(j, 0)), ct::zeros<ct::tile<float, ct::shape<BM, BN>>>()) * scale;
+        s = ct::select(cols + j * BN < n, s, ct::full<decltype(s)>(-1e30f));
+        auto m2 = ct::max(m, ct::reduce_max(s, 1_ic));
+        auto p = ct::exp(s - m2);
+        auto alpha = ct::exp(m - m2);
+        l = l * alpha + ct::sum(p, 1_ic);
+        acc = ct::mma(ct::element_cast<__half>(p), V.load_masked(j, 0), acc * alpha);
+        m = m2;
+    }
+    O.store_masked(acc / l, bx, 0);
+}
+"""
+
+
+def test_attention() -> None:
+    kernel = Module(PREAMBLE + ATTENTION, "attention.cu").kernel("attention<16, 32, 64>")
+    assert (ops(kernel)["for"], ops(kernel)["mma"], ops(kernel)["loop"]) == (1, 2, 0)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((50, 64)).astype(np.float16) for _ in range(3))
+    out = np.zeros((50, 64), np.float32)
+    launch(get_backend("cpu"), kernel, (4,), q, k, v, out, 50, 0.125)
+    scores = np.exp(0.125 * q.astype(np.float32) @ k.astype(np.float32).T)
+    want = scores / scores.sum(1, keepdims=True) @ v.astype(np.float32)
+    np.testing.assert_allclose(out, want, atol=1e-3)
