@@ -1,0 +1,372 @@
+"""What ``benchmarks/cpu.py`` compares: each row is a computation by a tile kernel, NumPy, torch and Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cpu_kernels as kernels
+import cpu_numba as loops
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import tilewright as ct
+
+N = 1 << 24
+Run = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The same computation by each side. Every call returns its result; the first peer's is the right one.
+
+    ``tolerance`` bounds the largest difference relative to the largest magnitude.
+    """
+
+    ours: Run
+    peers: Mapping[str, Run]
+    tolerance: float = 0.0
+    flops: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """``goal`` is the speed to reach, as a multiple of the fastest peer's."""
+
+    name: str
+    goal: float
+    make: Callable[[], Work]
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any) -> Run:
+    """Runs ``kernel``; the result is its last array argument."""
+    out = [a for a in args if isinstance(a, (np.ndarray, torch.Tensor))][-1]
+
+    def run() -> Any:
+        ct.launch(None, grid, kernel, args)
+        return out
+
+    return run
+
+
+def streams(name: str) -> Work:
+    x, y, out, theirs = normal(N), normal(N, seed=1), np.empty(N, np.float32), np.empty(N, np.float32)
+    tx, ty, to = map(torch.from_numpy, (x, y, np.empty_like(x)))
+    tile, grid = 16384, (N // 16384,)
+    if name == "copy":
+        peers: dict[str, Run] = {
+            "NumPy": lambda: np.copyto(theirs, x) or theirs,
+            "torch": lambda: to.copy_(tx),
+            "Numba": lambda: loops.copy(x, theirs),
+        }
+        return Work(launch(kernels.copy, grid, x, out, tile), peers, bytes=8 * N)
+    if name == "add":
+        peers = {
+            "NumPy": lambda: np.add(x, y, out=theirs),
+            "torch": lambda: torch.add(tx, ty, out=to),
+            "Numba": lambda: loops.add(x, y, theirs),
+        }
+        return Work(launch(kernels.add, grid, x, y, out, tile), peers, flops=N, bytes=12 * N)
+    factor = np.float32(1.5)
+    peers = {
+        "NumPy": lambda: np.add(np.multiply(x, factor, out=theirs), y, out=theirs),
+        "torch": lambda: torch.add(ty, tx, alpha=1.5, out=to),
+        "Numba": lambda: loops.scale_add(x, y, theirs, factor),
+    }
+    return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * N, 12 * N)
+
+
+def transposition() -> Work:
+    n, tile = 4096, 64
+    x, out, theirs = normal(n, n), np.empty((n, n), np.float32), np.empty((n, n), np.float32)
+    tx, to = torch.from_numpy(x), torch.empty(n, n)
+    peers = {
+        "NumPy": lambda: np.copyto(theirs, x.T) or theirs,
+        "torch": lambda: to.copy_(tx.T),
+        "Numba": lambda: loops.transpose(x, theirs),
+    }
+    return Work(launch(kernels.transpose, (n // tile, n // tile), x, out, tile), peers, bytes=8 * n * n)
+
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+_COARSE = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}
+
+
+def softmax(rows: int, columns: int, dtype: str = "f32") -> Work:
+    x = torch.from_numpy(normal(rows, columns)).to(DTYPES[dtype])
+    out, block = torch.empty_like(x), (4 if columns <= 1024 else 1)
+    tile = 1 << (columns - 1).bit_length()
+    peers: dict[str, Run] = {"torch": lambda: torch.softmax(x, dim=1)}
+    if dtype == "f32":
+        plain, theirs = x.numpy(), np.empty((rows, columns), np.float32)
+        peers["NumPy"] = lambda: numpy_softmax(plain)
+        peers["Numba"] = lambda: loops.softmax(plain, theirs)
+    moved = 2 * x.element_size() * x.numel()
+    return Work(launch(kernels.softmax, (rows // block,), x, out, block, tile), peers, _COARSE[dtype], bytes=moved)
+
+
+def numpy_softmax(x: np.ndarray) -> np.ndarray:
+    weights = np.exp(x - x.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def norm(kind: str, dtype: str = "f32") -> Work:
+    rows, columns, block, epsilon = 4096, 1024, 4, 1e-5
+    x = torch.from_numpy(normal(rows, columns)).to(DTYPES[dtype])
+    weight, bias = (torch.from_numpy(normal(columns, seed=s)).to(DTYPES[dtype]) for s in (1, 2))
+    out, plain = torch.empty_like(x), (x.float().numpy(), weight.float().numpy(), bias.float().numpy())
+    theirs, moved = np.empty((rows, columns), np.float32), 2 * x.element_size() * x.numel()
+    if kind == "layer":
+        ours = launch(kernels.layer_norm, (rows // block,), x, weight, bias, out, epsilon, block, columns)
+        peers: dict[str, Run] = {"torch": lambda: F.layer_norm(x, (columns,), weight, bias, epsilon)}
+        if dtype == "f32":
+            peers["NumPy"] = lambda: numpy_layer_norm(*plain, epsilon)
+            peers["Numba"] = lambda: loops.layer_norm(*plain, theirs, epsilon)
+    else:
+        ours = launch(kernels.rms_norm, (rows // block,), x, weight, out, epsilon, block, columns)
+        peers = {"torch": lambda: F.rms_norm(x, (columns,), weight, epsilon)}
+        if dtype == "f32":
+            peers["NumPy"] = lambda: plain[0] / np.sqrt(np.mean(plain[0] ** 2, 1, keepdims=True) + epsilon) * plain[1]
+            peers["Numba"] = lambda: loops.rms_norm(*plain[:2], theirs, epsilon)
+    return Work(ours, peers, _COARSE[dtype], bytes=moved)
+
+
+def numpy_layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, epsilon: float) -> np.ndarray:
+    centered = x - x.mean(axis=1, keepdims=True)
+    variance = np.mean(centered * centered, axis=1, keepdims=True)
+    return centered / np.sqrt(variance + np.float32(epsilon)) * weight + bias
+
+
+def fold_rows(kind: str) -> Work:
+    """Of 4096 x 4096, along rows."""
+    n = 4096
+    x = normal(n, n)
+    tx, theirs = torch.from_numpy(x), np.empty((n, n), np.float32)
+    ints, floats = np.empty(n, np.int32), np.empty(n, np.float32)
+    if kind == "cumsum":
+        peers: dict[str, Run] = {
+            "NumPy": lambda: np.cumsum(x, axis=1, out=theirs),
+            "torch": lambda: torch.cumsum(tx, dim=1),
+            "Numba": lambda: loops.row_cumsum(x, theirs),
+        }
+        out = np.empty_like(x)
+        return Work(launch(kernels.row_cumsum, (n // 16,), x, out, 16, n), peers, 1e-4, bytes=8 * n * n)
+    kernel, out, loop = {
+        "sum": (kernels.row_sum, floats, loops.row_sum),
+        "max": (kernels.row_max, floats, loops.row_max),
+        "argmax": (kernels.row_argmax, ints, loops.row_argmax),
+    }[kind]
+    result = np.empty_like(out)
+    torch_fold = {"sum": torch.sum, "max": torch.amax, "argmax": torch.argmax}[kind]
+    peers = {
+        "NumPy": lambda: getattr(x, kind)(axis=1),
+        "torch": lambda: torch_fold(tx, 1),
+        "Numba": lambda: loop(x, result),
+    }
+    return Work(launch(kernel, (n // 4,), x, out, 4, n), peers, 1e-4, bytes=4 * n * n)
+
+
+def fold_whole(kind: str) -> Work:
+    """Of 16M numbers: parts by one launch, then what remains by another."""
+    x = normal(N)
+    tx, parts = torch.from_numpy(x), 1024
+    size = N // parts
+    partial, place, out = np.empty(parts, np.float32), np.empty(parts, np.int32), np.empty(1, np.float32)
+    scratch = np.empty(parts, np.float32)
+    if kind == "cumsum":
+        start, sums, theirs = np.empty(parts, np.float32), np.empty_like(x), np.empty_like(x)
+
+        def cumsum() -> np.ndarray:
+            ct.launch(None, (parts,), kernels.row_sum, (x.reshape(parts, size), partial, 1, size))
+            ct.launch(None, (1,), kernels.exclusive_cumsum, (partial, start, parts))
+            ct.launch(None, (parts,), kernels.cumsum_parts, (x, start, sums, 64, size // 64))
+            return sums
+
+        peers: dict[str, Run] = {
+            "torch": lambda: torch.cumsum(tx, 0),
+            "NumPy": lambda: np.cumsum(x, out=theirs),
+            "Numba": lambda: loops.cumsum(x, theirs, scratch),
+        }
+        return Work(cumsum, peers, 1e-2, bytes=8 * N)
+    if kind == "argmax":
+        index = np.empty(1, np.int32)
+
+        def argmax() -> np.ndarray:
+            ct.launch(None, (parts,), kernels.part_argmax, (x, partial, place, size))
+            ct.launch(None, (1,), kernels.pick_argmax, (partial, place, index, parts))
+            return index[0]
+
+        peers = {
+            "NumPy": lambda: np.argmax(x),
+            "torch": lambda: torch.argmax(tx),
+            "Numba": lambda: loops.argmax(x, scratch, place),
+        }
+        return Work(argmax, peers, bytes=4 * N)
+    kernel, loop = {"sum": (kernels.row_sum, loops.total), "max": (kernels.row_max, loops.largest)}[kind]
+
+    def fold() -> np.ndarray:
+        ct.launch(None, (parts,), kernel, (x.reshape(parts, size), partial, 1, size))
+        ct.launch(None, (1,), kernel, (partial.reshape(1, parts), out, 1, parts))
+        return out[0]
+
+    peers = {
+        "NumPy": lambda: getattr(x, kind)(),
+        "torch": lambda: {"sum": torch.sum, "max": torch.amax}[kind](tx),
+        "Numba": lambda: loop(x, scratch),
+    }
+    return Work(fold, peers, 1e-3, bytes=4 * N)
+
+
+def matmul(m: int, n: int, k: int, dtype: str = "f32") -> Work:
+    tile = (128, 128, 256)
+    kind = np.float64 if dtype == "f64" else np.float32
+    a, b = normal(m, k).astype(kind), normal(k, n, seed=1).astype(kind)
+    c = np.empty((m, n), kind)
+    ta, tb, tc, theirs = torch.from_numpy(a), torch.from_numpy(b), torch.from_numpy(np.empty_like(c)), np.empty_like(c)
+    acc = ct.float64 if dtype == "f64" else ct.float32
+    ours = launch(kernels.matmul, (ct.cdiv(m, tile[0]), ct.cdiv(n, tile[1])), a, b, c, *tile, acc)
+    peers = {
+        "NumPy": lambda: np.matmul(a, b, out=theirs),
+        "torch": lambda: torch.matmul(ta, tb, out=tc),
+    }
+    return Work(ours, peers, 1e-4, flops=2.0 * m * n * k)
+
+
+def narrow_matmul(dtype: str) -> Work:
+    """Against our own rate in float32."""
+    n, tile = 1024, (128, 128, 256)
+    a, b = (torch.from_numpy(normal(n, n, seed=s)).to(DTYPES[dtype]) for s in (0, 1))
+    c, wide = torch.empty(n, n), [t.float() for t in (a, b)]
+    grid = (n // tile[0], n // tile[1])
+    ours = launch(kernels.matmul, grid, a, b, c, *tile, ct.float32)
+    f32 = launch(kernels.matmul, grid, *wide, torch.empty(n, n), *tile, ct.float32)
+    return Work(ours, {"tilewright f32": f32}, 1e-4, flops=2.0 * n**3)
+
+
+def byte_matmul() -> Work:
+    n, tile = 1024, (128, 128, 256)
+    draw = np.random.default_rng(0).integers
+    a, b = (draw(-128, 128, (n, n), dtype=np.int8) for _ in range(2))
+    c, ta, tb = np.empty((n, n), np.int32), torch.from_numpy(a), torch.from_numpy(b)
+    ours = launch(kernels.matmul, (n // tile[0], n // tile[1]), a, b, c, *tile, ct.int32)
+    return Work(ours, {"torch": lambda: torch._int_mm(ta, tb)}, flops=2.0 * n**3)
+
+
+def linear_gelu() -> Work:
+    n, tile = 1024, (128, 128, 256)
+    a, b, bias, c = normal(n, n), normal(n, n, seed=1) * 0.05, normal(n, seed=2), np.empty((n, n), np.float32)
+    ta, tb, tbias = map(torch.from_numpy, (a, b, bias))
+    peers = {"torch": lambda: F.gelu(torch.addmm(tbias, ta, tb), approximate="tanh")}
+    ours = launch(kernels.linear_gelu, (n // tile[0], n // tile[1]), a, b, bias, c, *tile)
+    return Work(ours, peers, 1e-4, flops=2.0 * n**3)
+
+
+def attention(heads: int, length: int, width: int, causal: bool) -> Work:
+    q, k, v = (torch.from_numpy(normal(heads, length, width, seed=s)) for s in range(3))
+    out, tq, tk = torch.empty_like(q), 128, 128
+    grid = (length // tq, heads)
+    ours = launch(kernels.attention, grid, q, k, v, out, width**-0.5, width, tq, tk, causal)
+    peers = {"torch": lambda: F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]}
+    return Work(ours, peers, 1e-4, flops=4.0 * heads * length * length * width / (2 if causal else 1))
+
+
+def gather() -> Work:
+    entries, count, width, block = 100_000, 65536, 512, 8
+    table = normal(entries, width)
+    rows = np.random.default_rng(1).integers(0, entries, count, dtype=np.int32)
+    out, theirs = np.empty((count, width), np.float32), np.empty((count, width), np.float32)
+    t, r, to = torch.from_numpy(table), torch.from_numpy(rows), torch.empty(count, width)
+    peers = {
+        "NumPy": lambda: np.take(table, rows, axis=0, out=theirs, mode="clip"),
+        "torch": lambda: torch.index_select(t, 0, r, out=to),
+        "Numba": lambda: loops.gather_rows(table, rows, theirs),
+    }
+    ours = launch(kernels.gather_rows, (count // block,), table, rows, out, block, width)
+    return Work(ours, peers, bytes=8 * count * width)
+
+
+def histogram() -> Work:
+    bins, blocks = 256, 16
+    values = np.random.default_rng(0).integers(0, bins, N, dtype=np.int32)
+    parts, out = np.empty((blocks, bins), np.int32), np.empty(bins, np.int32)
+    t = torch.from_numpy(values)
+
+    def ours() -> np.ndarray:
+        parts.fill(0)
+        ct.launch(None, (blocks,), kernels.count, (values, parts, 4096, bins))
+        ct.launch(None, (1,), kernels.column_sums, (parts, out, blocks, bins))
+        return out
+
+    peers = {
+        "NumPy": lambda: np.bincount(values, minlength=bins),
+        "torch": lambda: torch.bincount(t, minlength=bins),
+        "Numba": lambda: loops.histogram(values, bins),
+    }
+    return Work(ours, peers, bytes=4 * N)
+
+
+def unary(name: str) -> Work:
+    x, out, theirs = normal(N) * np.float32(3), np.empty(N, np.float32), np.empty(N, np.float32)
+    tx, to, tile = torch.from_numpy(x), torch.empty(N), 8192
+    peers: dict[str, Run] = {
+        "NumPy": lambda: getattr(np, name)(x, out=theirs),
+        "torch": lambda: getattr(torch, name)(tx, out=to),
+        "Numba": lambda: getattr(loops, name)(x, theirs),
+    }
+    return Work(launch(getattr(kernels, name), (N // tile,), x, out, tile), peers, 1e-5, bytes=8 * N)
+
+
+def power() -> Work:
+    x, y = np.abs(normal(N)) + np.float32(0.1), normal(N, seed=1)
+    out, theirs, tile = np.empty_like(x), np.empty_like(x), 8192
+    tx, ty, to = torch.from_numpy(x), torch.from_numpy(y), torch.empty(N)
+    peers: dict[str, Run] = {
+        "NumPy": lambda: np.power(x, y, out=theirs),
+        "torch": lambda: torch.pow(tx, ty, out=to),
+        "Numba": lambda: loops.power(x, y, theirs),
+    }
+    return Work(launch(kernels.power, (N // tile,), x, y, out, tile), peers, 1e-5, bytes=12 * N)
+
+
+def rows() -> Iterator[Row]:
+    """Every comparison, with its goal."""
+    for name in ("copy", "add", "scale-add"):
+        yield Row(f"{name} 16M", 1.0, lambda name=name: streams(name))
+    yield Row("transpose 4096^2", 1.0, transposition)
+    yield Row("softmax 4096x1024", 1.3, lambda: softmax(4096, 1024))
+    yield Row("softmax 512x32000", 1.3, lambda: softmax(512, 32000))
+    yield Row("layer norm 4096x1024", 1.3, lambda: norm("layer"))
+    yield Row("RMS norm 4096x1024", 1.3, lambda: norm("rms"))
+    for dtype in ("bf16", "f16"):
+        yield Row(f"softmax 4096x1024 {dtype}", 1.5, lambda d=dtype: softmax(4096, 1024, d))
+        yield Row(f"softmax 512x32000 {dtype}", 1.5, lambda d=dtype: softmax(512, 32000, d))
+        yield Row(f"layer norm 4096x1024 {dtype}", 1.5, lambda d=dtype: norm("layer", d))
+        yield Row(f"RMS norm 4096x1024 {dtype}", 1.5, lambda d=dtype: norm("rms", d))
+    for kind in ("sum", "max", "argmax", "cumsum"):
+        yield Row(f"{kind} of rows 4096^2", 1.0, lambda k=kind: fold_rows(k))
+        yield Row(f"{kind} of 16M", 1.0, lambda k=kind: fold_whole(k))
+    for n in (512, 1024, 2048):
+        yield Row(f"matmul {n}", 0.95, lambda n=n: matmul(n, n, n))
+    yield Row("matmul 1000x1003x997", 0.95, lambda: matmul(1000, 1003, 997))
+    yield Row("matmul 1024 f64", 0.95, lambda: matmul(1024, 1024, 1024, "f64"))
+    for dtype in ("bf16", "f16"):
+        yield Row(f"matmul 1024 {dtype}, of our f32", 0.8, lambda d=dtype: narrow_matmul(d))
+    yield Row("matmul 1024 int8", 1.0, byte_matmul)
+    for length, width in ((1024, 64), (4096, 128)):
+        for causal in (False, True):
+            name = f"attention 1x8x{length}x{width}{' causal' * causal}"
+            yield Row(name, 1.2, lambda a=(8, length, width, causal): attention(*a))
+    yield Row("gather 64K rows of 512", 1.0, gather)
+    yield Row("histogram 16M into 256", 1.0, histogram)
+    yield Row("GELU(x @ W + b) 1024^3", 1.0, linear_gelu)
+    for name in ("exp", "tanh", "sin"):
+        yield Row(f"{name} 16M", 1.0, lambda n=name: unary(n))
+    yield Row("pow 16M", 1.0, power)
