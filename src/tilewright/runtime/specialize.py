@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -16,10 +18,13 @@ from tilewright.ir.dtypes import int64
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
 from tilewright.passes.effects import argument_effects
+from tilewright.runtime import explain as explanation
+from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, explain
 from tilewright.runtime.arrays import Flat, Part
 from tilewright.runtime.backend_choice import select
 from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.runtime.explain import Compilation
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
 from tilewright.runtime.rules import Rule
@@ -30,6 +35,7 @@ _SOURCE_STAGE = "Tile IR"
 _MAX_PREPARED = 4096  # launches that a kernel remembers; programs with more shapes than that start over
 # One compilation at a time: front ends raise Python's recursion limit, which belongs to the process.
 _LOCK = threading.RLock()
+_Kernel = TypeVar("_Kernel", bound="Launchable")
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Specialization:
     function: Function
     executable: Executable
     written: frozenset[str]  # the arguments that it stores to
+    compilation: Compilation
 
     def stage_names(self) -> list[str]:
         """What can be shown of the compilation, in order."""
@@ -47,6 +54,22 @@ class Specialization:
     def stage(self, name: str) -> str:
         """The text of a stage."""
         return print_function(self.function) if name == _SOURCE_STAGE else self.executable.stages()[name]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What ``kernel.inspect()`` tells. Printing it shows the key of every specialization, and why each was made."""
+
+    name: str
+    specializations: tuple[Specialization, ...]
+
+    def __str__(self) -> str:
+        count = len(self.specializations)
+        lines = [f"kernel {self.name}: {count} specialization{'s' * (count != 1)}"]
+        for number, found in enumerate(self.specializations, 1):
+            head, *rest = found.compilation.lines()
+            lines += [f"{number}. {head}", *(f" {line}" for line in rest)]
+        return "\n".join(lines)
 
 
 class Launchable:
@@ -58,6 +81,7 @@ class Launchable:
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared] = {}
         self._specializations: dict[tuple[str, Signature], Specialization] = {}
+        self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
     @property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
@@ -68,12 +92,31 @@ class Launchable:
         """The IR of the kernel for arguments that ``signature`` describes."""
         raise NotImplementedError
 
-    def prepare(self, requested: str | None, parts: Sequence[Part]) -> Prepared:
-        """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
+    def replace_options(self: _Kernel, engine: str, /, **options: Any) -> _Kernel:
+        """The same kernel, with a cache of its own, compiled by ``engine`` with these ``options``.
+
+        The engine says what its options are, and ValueError about others, when it compiles. No option changes what a
+        kernel computes.
+        """
+        changed = copy.copy(self)
+        Launchable.__init__(changed)
+        changed.options = {**self.options, engine: options}
+        return changed
+
+    def inspect(self) -> Inspection:
+        """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
+        return Inspection(self.name, tuple(self._specializations.values()))
+
+    def describe(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
+        """What a launch is keyed on, the engine that runs it, and its arguments. Nothing is compiled."""
         explained = Explained([], [], [])
         specs = [explain(rule, place, part, explained) for (place, rule), part in zip(self.parameters, parts)]
-        backend = select(requested, self.name, explained.regions)
-        specialization = self.specialize(Signature(tuple(specs)), backend)
+        return Signature(tuple(specs)), select(requested, self.name, explained.regions), explained
+
+    def prepare(self, requested: str | None, parts: Sequence[Part]) -> Prepared:
+        """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
+        signature, backend, explained = self.describe(requested, parts)
+        specialization = self.specialize(signature, backend)
         for region in explained.regions:
             if not region.layout.writable and _argument_of(region, explained.tables) in specialization.written:
                 raise ValueError(f"{Place(self.name, region.name)} is read-only, but the kernel stores to it")
@@ -87,11 +130,22 @@ class Launchable:
             with _LOCK:
                 found = self._specializations.get(key)
                 if found is None:
-                    function = self.trace(signature)
-                    written = argument_effects(function).written
-                    found = Specialization(function, _compiled(function, backend), written)
+                    found = self._compile(signature, backend)
                     self._specializations[key] = found
         return found
+
+    def _compile(self, signature: Signature, backend: Backend) -> Specialization:
+        start = time.perf_counter()
+        function = self.trace(signature)
+        executable, origin = compiled(function, backend, self.options.get(backend.name, {}))
+        seconds = time.perf_counter() - start
+        facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
+        earlier = [s.compilation for s in self._specializations.values()]
+        reasons = explanation.reasons(self.name, function.loc, backend.name, facts, earlier)
+        compilation = Compilation(backend.name, origin, seconds, facts, tuple(reasons))
+        if explanation.wanted():
+            explanation.show(self.name, len(earlier) + 1, compilation)
+        return Specialization(function, executable, argument_effects(function).written, compilation)
 
     def remember(self, key: Any, prepared: Prepared) -> None:
         """Keep ``prepared`` for launches with the same ``key``."""
@@ -105,21 +159,28 @@ def _argument_of(region: Region, tables: Sequence[Table]) -> str:
     return next((t.name for t in tables if t.number == region.number), region.name)
 
 
-def _compiled(function: Function, backend: Backend) -> Executable:
-    """``function`` compiled by ``backend``, or found in the disk cache."""
-    options: Mapping[str, Any] = {}
+def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[Executable, str]:
+    """``function`` compiled by ``backend``, or found in the disk cache; and which of the two."""
+    if manifest.wanted():
+        manifest.record(function, backend.name, options)
     cache = disk_cache()
     if cache is None:
-        return within_timeout(lambda: backend.compile(function, options), function.name)
-    key = cache_key(__version__, backend.name, backend.target(), print_function(function), *_shown_places(function))
+        return within_timeout(lambda: backend.compile(function, options), function.name), "compiled"
+    key = _key(function, backend, options)
     data = cache.get(key)
     if data is not None:
-        return backend.deserialize(function, data, options)
+        return backend.deserialize(function, data, options), "disk cache"
     executable = within_timeout(lambda: backend.compile(function, options), function.name)
     data = backend.serialize(executable)
     if data is not None:
         cache.put(key, data)
-    return executable
+    return executable, "compiled"
+
+
+def _key(function: Function, backend: Backend, options: Mapping[str, Any]) -> str:
+    text = print_function(function)
+    chosen = repr(sorted(options.items()))
+    return cache_key(__version__, backend.name, backend.target(), chosen, text, *_shown_places(function))
 
 
 def _shown_places(function: Function) -> Iterator[str]:

@@ -1,0 +1,52 @@
+"""``tilewright record`` and ``tilewright precompile``: what a program compiles, listed, and compiled ahead."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tilewright.cli import run
+from tilewright.cli.errors import UsageError
+from tilewright.runtime.backend_choice import usable
+from tilewright.runtime.cache import disk_cache
+from tilewright.runtime.manifest import RECORD, ManifestError, read
+from tilewright.runtime.specialize import compiled
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("record", help="run a program and list all that it compiles in a manifest")
+    parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="the file to add to")
+    run.add_program(parser)
+    parser.set_defaults(run=_record)
+    parser = commands.add_parser("precompile", help="compile what a manifest lists into the disk cache")
+    parser.add_argument("manifest", metavar="MANIFEST", type=Path)
+    parser.set_defaults(run=_precompile)
+
+
+def _record(options: argparse.Namespace) -> int:
+    os.environ[RECORD] = str(options.manifest.resolve())
+    return run.run(options)
+
+
+def _precompile(options: argparse.Namespace) -> int:
+    os.environ.pop(RECORD, None)
+    cache = disk_cache()
+    if cache is None:
+        raise UsageError("the disk cache is switched off; set TILEWRIGHT_CACHE_DIR to a folder")
+    made = count = 0
+    try:
+        for entry in read(options.manifest):
+            start = time.perf_counter()
+            _, origin = compiled(entry.function, usable(entry.engine), entry.options)
+            seconds = time.perf_counter() - start
+            what = f"compiled in {seconds * 1e3:.0f} ms" if origin == "compiled" else "is in the cache already"
+            print(f"{entry.function.name} for {entry.engine}: {what}")
+            made += origin == "compiled"
+            count += 1
+    except (OSError, ManifestError, ValueError, RuntimeError) as e:
+        raise UsageError(str(e)) from e
+    print(f"{cache.folder}: {made} of {count} compiled")
+    return 0

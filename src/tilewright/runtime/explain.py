@@ -1,0 +1,153 @@
+"""What specializations are keyed on, in words, and why a kernel was compiled again.
+
+``TILEWRIGHT_EXPLAIN=1`` prints it to the standard error stream at every compilation; ``kernel.inspect()`` returns it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, Signature
+from tilewright.ir.location import Loc
+from tilewright.runtime.layout import ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that machine code relies on: ``what`` of ``argument`` is ``value``."""
+
+    argument: str
+    what: str
+    value: str
+
+    def __str__(self) -> str:
+        return self.value if self.what == "kind" else f"{self.what} {self.value}"
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """How a specialization came to be.
+
+    ``origin`` is ``"compiled"`` or ``"disk cache"``; ``seconds`` is the time from the source to machine code that
+    can be launched; ``reasons`` says why an earlier specialization would not do.
+    """
+
+    engine: str
+    origin: str
+    seconds: float
+    facts: tuple[Fact, ...]
+    reasons: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The compilation as text: how, on what it depends, and why it was needed."""
+        how = "compiled" if self.origin == "compiled" else "loaded from the disk cache"
+        yield f"engine {self.engine}, {how} in {self.seconds * 1e3:.1f} ms"
+        yield "  keyed on"
+        by_argument: dict[str, list[str]] = {}
+        for fact in self.facts:
+            by_argument.setdefault(fact.argument, []).append(str(fact))
+        width = max(map(len, by_argument), default=0)
+        for argument, texts in by_argument.items():
+            yield f"    {argument:<{width}}  {'; '.join(texts)}"
+        yield "  because"
+        for reason in self.reasons:
+            yield f"    {reason}"
+
+
+def facts(names: Sequence[str], signature: Signature) -> tuple[Fact, ...]:
+    """Everything that ``signature`` says of the arguments ``names``."""
+    return tuple(fact for name, spec in zip(names, signature.arguments) for fact in _facts(name, spec))
+
+
+def _facts(name: str, spec: ArgumentSpec) -> Iterator[Fact]:
+    if isinstance(spec, ArraySpec):
+        yield from _array_facts(name, spec)
+    elif isinstance(spec, ScalarSpec):
+        yield Fact(name, "kind", f"{spec.dtype} number")
+    elif isinstance(spec, ConstantSpec):
+        yield Fact(name, "kind", "constant")
+        yield Fact(name, "value", repr(spec.value))
+    elif isinstance(spec, ListSpec):
+        yield Fact(name, "kind", "list of arrays")
+        yield from _array_facts(f"{name}[...]", spec.element)
+    else:
+        yield Fact(name, "kind", f"tuple of {len(spec.items)}")
+        for i, item in enumerate(spec.items):
+            yield from _facts(f"{name}[{i}]", item)
+
+
+def _array_facts(name: str, spec: ArraySpec) -> Iterator[Fact]:
+    yield Fact(name, "kind", f"{spec.dtype} array of rank {spec.ndim}")
+    if spec.index_dtype.bitwidth != 32:
+        yield Fact(name, "index dtype", spec.index_dtype.name)
+    yield Fact(name, "address", _divisibility(spec.base_divisible))
+    for what, known, divisors in (
+        ("extent", spec.shape, spec.shape_divisible),
+        ("stride", spec.strides, spec.strides_divisible),
+    ):
+        for axis, number in enumerate(known):
+            value = _divisibility(divisors[axis] if divisors else 1) if number is None else f"= {number}"
+            yield Fact(name, f"{what} {axis}", value)
+
+
+def _divisibility(divisor: int) -> str:
+    return f"no multiple of {ALIGNMENT}" if divisor == 1 else f"a multiple of {divisor}"
+
+
+def differences(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
+    """Which facts of ``new`` are not those of ``old``, by argument. Of a changed kind the details are left out."""
+    before = {(f.argument, f.what): f.value for f in old}
+    found: list[str] = []
+    changed: set[str] = set()
+    for fact in new:
+        was = before.get((fact.argument, fact.what))
+        if was == fact.value or any(fact.argument.startswith(name) for name in changed):
+            continue
+        if fact.what == "kind":
+            changed.add(fact.argument)
+        subject = "the argument" if fact.what == "kind" else fact.what
+        was_text = "" if was is None else f"; it was {was}"
+        found.append(f"argument '{fact.argument}': {subject} is {fact.value}{was_text}")
+    kept = {(f.argument, f.what) for f in new}
+    found += [
+        f"argument '{f.argument}': {f.what} was {f.value}, and nothing is known of it now"
+        for f in old
+        if (f.argument, f.what) not in kept and f.argument not in changed
+    ]
+    return found
+
+
+# How many kernel objects have compiled something, by where they are written: each has a cache of its own.
+_OBJECTS: dict[tuple[str, str, int], int] = {}
+
+
+def reasons(name: str, loc: Loc, engine: str, new: Sequence[Fact], old: Sequence[Compilation]) -> list[str]:
+    """Why a kernel ``name``, written at ``loc``, is compiled for ``new``; ``old`` is what it compiled before."""
+    same_engine = [c for c in old if c.engine == engine]
+    if same_engine:
+        return min((differences(c.facts, new) for c in reversed(same_engine)), key=len)
+    if old:
+        return [f"the first launch on the engine {engine}; before it ran on {old[-1].engine}"]
+    place = name, loc.file, loc.line
+    twins = _OBJECTS.get(place, 0)
+    _OBJECTS[place] = twins + 1
+    if twins:
+        return [
+            f"kernel object {twins + 1} made from {name}() at {loc.file}:{loc.line}, and every object compiles for "
+            "itself: define the kernel once, and keep what replace_hints() returns"
+        ]
+    return ["the first launch"]
+
+
+def wanted() -> bool:
+    """Whether the environment asks for an explanation of each compilation."""
+    return os.environ.get("TILEWRIGHT_EXPLAIN", "0") not in ("", "0")
+
+
+def show(name: str, number: int, compilation: Compilation) -> None:
+    """Print what was compiled, and why, in one piece."""
+    head, *rest = compilation.lines()
+    sys.stderr.write("\n".join([f"tilewright: {name}() specialization {number}: {head}", *rest, ""]))

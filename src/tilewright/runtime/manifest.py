@@ -1,0 +1,85 @@
+"""Manifests: lists of what a program compiled, from which ``tilewright precompile`` fills the disk cache.
+
+``TILEWRIGHT_RECORD=FILE`` appends to FILE a line for everything that this process compiles or finds compiled. A line
+is a JSON object that holds the Tile IR with its source locations, so that it says all that an engine needs: neither
+the program nor its data are needed to compile it, and the machine may be another one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.ir.core import Function
+from tilewright.ir.parser import IRParseError, parse_function
+from tilewright.ir.printer import print_function
+from tilewright.version import __version__
+
+RECORD = "TILEWRIGHT_RECORD"
+
+
+class ManifestError(Exception):
+    """A manifest that cannot be read; the message names the file and the line."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel to compile: its Tile IR, for which engine, with which options of that engine."""
+
+    function: Function
+    engine: str
+    options: Mapping[str, Any]
+
+
+_recorded: set[tuple[str, str]] = set()  # of this process: (file, line)
+
+
+def wanted() -> bool:
+    """Whether the environment asks for a manifest."""
+    return bool(os.environ.get(RECORD))
+
+
+def record(function: Function, engine: str, options: Mapping[str, Any]) -> None:
+    """Append ``function`` to the manifest. OSError when its file cannot be written."""
+    path = os.environ[RECORD]
+    line = json.dumps(
+        {
+            "tilewright": __version__,
+            "kernel": function.name,
+            "engine": engine,
+            "options": dict(options),
+            "ir": print_function(function, locations=True),
+        }
+    )
+    if (path, line) in _recorded:
+        return
+    _recorded.add((path, line))
+    with open(path, "ab", buffering=0) as file:  # one write a line, so that processes can share the file
+        file.write(line.encode() + b"\n")
+
+
+def read(path: Path) -> Iterator[Entry]:
+    """The entries of a manifest, each once. ManifestError when it is damaged or of another version; OSError."""
+    seen: set[str] = set()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line not in seen:
+            seen.add(line)
+            yield _entry(line, f"{path}:{number}")
+
+
+def _entry(line: str, where: str) -> Entry:
+    try:
+        found = json.loads(line)
+        version, text, engine, options = (found[key] for key in ("tilewright", "ir", "engine", "options"))
+    except (ValueError, KeyError, TypeError) as e:
+        raise ManifestError(f"{where}: this is no line of a manifest ({e}); record it again") from None
+    if version != __version__:
+        raise ManifestError(f"{where}: recorded by tilewright {version}, but this is {__version__}; record it again")
+    try:
+        return Entry(parse_function(text), engine, options)
+    except IRParseError as e:
+        raise ManifestError(f"{where}: the Tile IR of this entry is damaged: {e}; record it again") from None
