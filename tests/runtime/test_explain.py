@@ -15,13 +15,13 @@ X = np.ones(64, np.float32)
 
 def make() -> Any:
     @ct.kernel
-    def scaled(x, out, N: ct.Constant[int], factor, others, pair):
+    def scaled(x, out, N: ct.Constant[int], factor, others, pair, flag: ct.Constant):
         ct.store(out, (0,), ct.load(x, (0,), (N,)).astype(out.dtype))
 
     return scaled
 
 
-BASE: dict[str, Any] = {"x": X, "out": X.copy(), "N": 8, "factor": 1.0, "others": [X, X], "pair": (X, 2)}
+BASE: dict[str, Any] = {"x": X, "out": X.copy(), "N": 8, "factor": 1.0, "others": [X, X], "pair": (X, 2), "flag": True}
 
 
 def launch(kernel: Any, backend: str = "reference", **changes: Any) -> None:
@@ -34,7 +34,7 @@ def compilations(kernel: Any) -> list[Compilation]:
 
 CHANGES = {
     "constant": ({"N": 16}, ["argument 'N': value is 16; it was 8"]),
-    "kind of constant": ({"N": True}, ["argument 'N': value is True; it was 8"]),
+    "kind of constant": ({"flag": 1}, ["argument 'flag': value is 1; it was True"]),
     "scalar dtype": ({"factor": 1}, ["argument 'factor': the argument is int32 number; it was float32 number"]),
     "dtype": (
         {"out": X.astype(np.float64)},
