@@ -115,7 +115,7 @@ def differences(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
     found += [
         f"argument '{f.argument}': {f.what} was {f.value}, and nothing is known of it now"
         for f in old
-        if (f.argument, f.what) not in kept and f.argument not in changed
+        if (f.argument, f.what) not in kept and not any(f.argument.startswith(name) for name in changed)
     ]
     return found
 
