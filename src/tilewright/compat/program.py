@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,6 @@ def run_program(path: str, arguments: Sequence[str], *, device: str | None = Non
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
         with cuda_tensors_on_cpu() if device == "cpu" else nullcontext():
-            runpy.run_path(path, run_name="__main__")
+            runpy.run_path(os.path.abspath(path), run_name="__main__")  # as Python itself names the file
     finally:
         sys.argv, sys.path = old_argv, old_path
