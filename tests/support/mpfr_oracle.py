@@ -1,8 +1,11 @@
-"""Correctly rounded results from MPFR, in every rounding mode and format, as float64 arrays."""
+"""Results from MPFR: correctly rounded ones in every rounding mode and format, and functions to far more digits.
+
+Operands are lists of MPFR values (``exactly``), so that several operations can share the conversion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gmpy2
@@ -28,35 +31,70 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def oracle(name: str, dtype: DType, mode: RoundingMode, *operands: Any) -> np.ndarray:
-    """The op on arrays of numbers, rounded once to ``dtype``, a format laid out as IEEE 754 says."""
-    largest_exponent = (1 << (dtype.exponent_bits - 1)) - 1
+def exactly(values: Any) -> list[Any]:
+    """Numbers as MPFR values that hold them exactly."""
+    flat = np.asarray(values).reshape(-1)
+    if flat.dtype.kind in "iu":
+        return [gmpy2.mpfr(v, 64) if v else gmpy2.mpfr(0) for v in flat.tolist()]
+    with np.errstate(invalid="ignore"):
+        return [gmpy2.mpfr(v, 53) for v in flat.astype(np.float64).tolist()]
+
+
+def rounded(name: str, dtype: DType, mode: RoundingMode, *operands: list[Any]) -> np.ndarray:
+    """The operation on MPFR values, rounded once to ``dtype``, a format laid out as IEEE 754 says.
+
+    The largest exponent of float8_e4m3fn holds numbers as well; what lies above 448 is for the caller to judge.
+    """
+    bias = (1 << (dtype.exponent_bits - 1)) - 1
     precision = dtype.mantissa_bits + 1
     context = gmpy2.context(
         precision=precision,
-        emin=1 - largest_exponent - precision + 2,
-        emax=largest_exponent + 1,
+        emin=1 - bias - precision + 2,
+        emax=bias + (2 if dtype.short == "f8e4m3fn" else 1),
         subnormalize=True,
         round=MODES[mode],
     )
     operation = OPERATIONS[name]
-    rows = list(zip(*(map(_exact, np.asarray(x).reshape(-1)) for x in operands)))  # before the context can round them
     with context as active:
-        return np.array([float(operation(active, *row)) for row in rows])
+        return np.array([float(operation(active, *row)) for row in zip(*operands)])
 
 
-def _exact(number: Any) -> Any:
-    """A number as an MPFR value that holds it exactly."""
-    if isinstance(number, np.integer):
-        return gmpy2.mpfr(int(number), 64) if number else gmpy2.mpfr(0)
-    return gmpy2.mpfr(float(number), 53)
+def oracle(name: str, dtype: DType, mode: RoundingMode, *operands: Any) -> np.ndarray:
+    """``rounded`` on arrays of numbers."""
+    return rounded(name, dtype, mode, *map(exactly, operands))
 
 
-def assert_same(got: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
+def function_values(function: Callable[..., Any], *operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A function of arrays of floats as the unevaluated sum of two float64 arrays, which holds 100 bits of it.
+
+    The second part is zero where the first is not finite or where it is subnormal.
+    """
+    high, low = [], []
+    rows = zip(*(x.astype(np.float64).tolist() for x in operands))
+    with gmpy2.context(precision=100, emin=-(1 << 30), emax=1 << 30):
+        for row in rows:
+            value = function(*map(gmpy2.mpfr, row))
+            nearest = float(value)
+            high.append(nearest)
+            low.append(float(value - nearest) if gmpy2.is_finite(value) else 0.0)
+    nearest, rest = np.array(high), np.array(low)
+    return nearest, np.where(np.isfinite(nearest), rest, 0.0)
+
+
+def same(got: Any, expected: np.ndarray) -> np.ndarray:
     """Equal in value and sign of zero, or both NaN."""
     with np.errstate(invalid="ignore"):
         wide = np.asarray(got).astype(np.float64)
-    equal = (wide == expected) & (np.signbit(wide) == np.signbit(expected)) | (np.isnan(wide) & np.isnan(expected))
-    wrong = np.flatnonzero(~equal)
-    shown = [(*(x.reshape(-1)[i] for x in operands), "gives", wide[i], "not", expected[i]) for i in wrong[:5]]
-    assert not wrong.size, f"{wrong.size} of {wide.size} wrong: {shown}"
+    equal = (wide == expected) & (np.signbit(wide) == np.signbit(expected))
+    return equal | (np.isnan(wide) & np.isnan(expected))
+
+
+def assert_same(got: Any, expected: np.ndarray, *operands: np.ndarray) -> None:
+    """``same`` everywhere, else the first operands for which it is not."""
+    wrong = np.flatnonzero(~same(got, expected))
+    shown = [(*_at(operands, i), "gives", np.reshape(got, -1)[i], "not", expected[i]) for i in wrong[:5]]
+    assert not wrong.size, f"{wrong.size} of {np.size(got)} wrong: {shown}"
+
+
+def _at(operands: Sequence[np.ndarray], i: int) -> list[Any]:
+    return [x.reshape(-1)[i] for x in operands]

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 from element_harness import HOST, LANES, PORTABLE, element_function
-from mpfr_oracle import MODES, assert_same, exactly, rounded
+from support.mpfr_oracle import MODES, assert_same, exactly, rounded
 
 from tilewright.backends.cpu.vector import HostFeatures
 from tilewright.ir import dtypes

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from element_harness import HOST, LANES, PORTABLE, element_function
-from mpfr_oracle import assert_same, exactly, rounded
+from support.mpfr_oracle import assert_same, exactly, rounded
 
 from tilewright.backends.cpu.vector import HostFeatures, constant
 from tilewright.ir import dtypes
@@ -101,7 +101,7 @@ def test_narrow_cast_as_ml_dtypes(source: DType, target: DType, lanes: int | Non
 def test_nearest(source: DType, target: DType, features: HostFeatures) -> None:
     """One rounding, also where two formats lie between source and target."""
     values = floats(source, 3000)
-    expected = rounded("convert", target, RoundingMode.RN, exactly(values))
+    expected = rounded("cast", target, RoundingMode.RN, exactly(values))
     if target is dtypes.float8_e4m3fn:
         expected[np.abs(expected) > 448] = math.nan
     assert_same(element_function("cast", source, result=target, features=features)(values), expected, values)
@@ -127,7 +127,7 @@ def test_directed(mode: RoundingMode, lanes: int | None) -> None:
     for source, target in [*cases, (dtypes.bfloat16, dtypes.float16), (dtypes.float8_e5m2, dtypes.float16)]:
         values = floats(source, 2000)
         cast = element_function("cast", source, result=target, lanes=lanes, rounding=mode)
-        assert_same(cast(values), rounded("convert", target, mode, exactly(values)), values)
+        assert_same(cast(values), rounded("cast", target, mode, exactly(values)), values)
 
 
 @pytest.mark.parametrize("target", [dtypes.float16, dtypes.tfloat32], ids=str)
@@ -174,7 +174,7 @@ def test_integer_to_float(source: DType, lanes: int | None) -> None:
         values = np.concatenate([raw, ties, edges]).astype(source.storage)
     for target in (*dtypes.FLOATS, dtypes.tfloat32, dtypes.float8_e5m2):
         expected = rounded(
-            "convert", target, RoundingMode.RN, exactly(values.astype(np.int64) if source.is_bool else values)
+            "cast", target, RoundingMode.RN, exactly(values.astype(np.int64) if source.is_bool else values)
         )
         assert_same(element_function("cast", source, result=target, lanes=lanes)(values), expected, values)
 

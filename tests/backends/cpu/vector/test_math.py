@@ -13,7 +13,7 @@ import gmpy2
 import numpy as np
 import pytest
 from element_harness import HOST, LANES, PORTABLE, element_function
-from mpfr_oracle import assert_same
+from support.mpfr_oracle import assert_same
 
 from tilewright.backends.cpu.vector import HostFeatures
 from tilewright.ir import dtypes
