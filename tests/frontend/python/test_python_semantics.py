@@ -353,9 +353,11 @@ b + len(text))
 
 one_line = lambda a, b: (a
     + b)
+SEVEN = 7
+neighbours = (lambda a, b: min(a, b), lambda a, b: max(a, b), lambda a, b: (lambda c: c + SEVEN)(a), lambda a, b: a + b)
 
 
-@pytest.mark.parametrize("program", [awkward_layout, one_line], ids=["awkward_layout", "one_line"])
+@pytest.mark.parametrize("program", [awkward_layout, one_line, *neighbours])
 def test_source_is_found_in_any_layout(program: Callable[..., Any]) -> None:
     @ct.kernel
     def kernel(a, b, out):

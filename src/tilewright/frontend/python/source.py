@@ -8,7 +8,9 @@ import inspect
 import linecache
 import textwrap
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
@@ -102,20 +104,42 @@ def _kind(node: ast.stmt) -> str:
 
 
 def _lambda_source(code: types.CodeType) -> Source:
-    """The lambda at the line of ``code``; where several start there, the one with the same code."""
+    """The lambda at the line of ``code``; where several start there, the one that encloses its instructions."""
     text = "".join(linecache.getlines(code.co_filename))
     tree = ast.parse(text)
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     if len(found) > 1:
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        same = [
-            n for n in found if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names
-        ]
-        found = [n for n in same if _compiled(n).co_code == code.co_code] or same
+        positions = getattr(code, "co_positions", None)  # from Python 3.11 on
+        found = _alike(found, code) if positions is None else _enclosing(found, positions())
+    loc = Loc(code.co_filename, code.co_firstlineno)
     if not found:
-        loc = Loc(code.co_filename, code.co_firstlineno)
         raise TileSyntaxError("the source of this lambda cannot be found; write it as a named function", loc)
+    if len({ast.dump(n) for n in found}) > 1:
+        raise TileSyntaxError("several lambdas start in this line: put each in a line of its own", loc)
     return Source(found[0], code.co_filename, 1, 0, tuple(text.splitlines()), "<lambda>")
+
+
+def _enclosing(lambdas: list[ast.Lambda], positions: Iterable[Any]) -> list[ast.Lambda]:
+    """The innermost of ``lambdas`` whose body holds all ``positions``: line, last line, column, last column."""
+    places = [p for p in positions if None not in p and p[2] != p[3]]  # the first instruction has no width
+    start, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
+
+    def begins(n: ast.Lambda) -> tuple[int, int]:
+        return n.body.lineno, n.body.col_offset
+
+    around = [n for n in lambdas if begins(n) <= start and end <= (n.body.end_lineno, n.body.end_col_offset)]
+    return sorted(around, key=begins)[-1:]
+
+
+def _alike(lambdas: list[ast.Lambda], code: types.CodeType) -> list[ast.Lambda]:
+    """Those of ``lambdas`` that may have compiled to ``code``: all of the same parameters if none gives its bytes."""
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    same = [n for n in lambdas if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names]
+    return [n for n in same if _instructions(_compiled(n)) == _instructions(code)] or same
+
+
+def _instructions(code: types.CodeType) -> tuple[object, ...]:
+    return code.co_code, code.co_names, tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
 
 
 def _compiled(node: ast.Lambda) -> types.CodeType:

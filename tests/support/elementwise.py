@@ -1,0 +1,36 @@
+"""Runs functions of tiles on whole arrays, as users do: in a kernel, launched on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tilewright as ct
+
+ENGINES = ("reference", "cpu")
+_TILE = 1 << 14
+
+Formula = Callable[..., Any]  # of tiles, giving a tile
+
+
+def _kernel(formulas: tuple[Formula, ...]) -> Any:
+    @ct.kernel
+    def elementwise(inputs, outputs, TILE: ct.Constant[int]):
+        i = ct.bid(0)
+        tiles = tuple(ct.load(x, (i,), (TILE,)) for x in ct.static_iter(inputs))
+        for k in ct.static_iter(range(len(outputs))):
+            ct.store(outputs[k], (i,), formulas[k](*tiles))
+
+    return elementwise
+
+
+def apply(engine: str, formulas: Sequence[Formula], inputs: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[Any]:
+    """The results of ``formulas`` on flat ``inputs`` of one length, as arrays of the NumPy ``dtypes``."""
+    size = inputs[0].size
+    outputs = tuple(np.zeros(size, dtype) for dtype in dtypes)
+    tile = min(_TILE, 1 << (size - 1).bit_length())
+    with ct.use_backend(engine):
+        ct.launch(None, (ct.cdiv(size, tile),), _kernel(tuple(formulas)), (tuple(inputs), outputs, tile))
+    return list(outputs)
