@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from support.irbuild import KernelBuilder, run
 
 import tilewright as ct
+from tilewright.backends.base import get_backend
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType
 
 ENGINES = ("reference", "cpu")
 _TILE = 1 << 14
@@ -34,3 +38,17 @@ def apply(engine: str, formulas: Sequence[Formula], inputs: Sequence[np.ndarray]
     with ct.use_backend(engine):
         ct.launch(None, (ct.cdiv(size, tile),), _kernel(tuple(formulas)), (tuple(inputs), outputs, tile))
     return list(outputs)
+
+
+def ir_apply(engine: str, op: type[Op], inputs: Sequence[np.ndarray], dtype: DType, **attributes: Any) -> Any:
+    """The elementwise ``op`` on flat ``inputs`` of one length and ``dtype``: what the Python language has no name for."""
+    size = inputs[0].size
+    tile = min(_TILE, 1 << (size - 1).bit_length())
+    k = KernelBuilder()
+    sources = [k.array(f"x{i}", dtype, 1) for i in range(len(inputs))]
+    out = k.array("out", dtype, 1)
+    operands = [k.load_tile(s, (tile,), [k.bid(0)]) for s in sources]
+    k.store_tile(out, k.emit(op, *operands, **attributes), [k.bid(0)])
+    result = np.zeros(size, dtype.storage)
+    run(get_backend(engine), k.function(), (-(-size // tile),), out=result, **{f"x{i}": x for i, x in enumerate(inputs)})
+    return result

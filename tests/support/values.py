@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -40,3 +42,46 @@ def integers(dtype: DType, size: int, seed: int = 0) -> np.ndarray:
     raw[: edges.size] = edges
     rng.shuffle(raw)
     return raw.astype(dtype.storage)
+
+
+def edges(dtype: DType) -> list[float]:
+    """Zeros, infinities, NaN, one and its neighbour, and the ends of the normal and subnormal ranges."""
+    low = 2 - (1 << (dtype.exponent_bits - 1))
+    least, normal, unit = math.ldexp(1.0, low - dtype.mantissa_bits), math.ldexp(1.0, low), 2.0**-dtype.mantissa_bits
+    largest = math.ldexp(2 - unit, 1 - low)
+    signed = [0.0, 1.0, math.inf, least, normal, normal - least, largest]
+    return [*signed, *(-v for v in signed), math.nan, 1 + unit, 3 * least, math.ldexp(1.0, low // 2)]
+
+
+@functools.cache
+def triples(dtype: DType, size: int) -> list[np.ndarray]:
+    """Three operands: all triples of ``edges``, random bits, products near both ends of the range, cancelling sums.
+
+    About nine times ``size`` values beside the edges, and every value of a 16-bit dtype.
+    """
+    rng = np.random.default_rng(7)
+    precision, low = dtype.mantissa_bits + 1, 2 - (1 << (dtype.exponent_bits - 1))
+    unsigned = f"u{dtype.bytes}"
+
+    def integers_at(exponent: int, spread: int) -> np.ndarray:
+        mantissa = rng.integers(-(1 << precision), 1 << precision, size).astype(np.float64)
+        with np.errstate(all="ignore"):
+            values = np.ldexp(mantissa, exponent - precision + rng.integers(-spread, spread + 1, size))
+            return values.astype(dtype.storage)
+
+    corners = np.array(list(itertools.product(edges(dtype), repeat=3))).astype(dtype.storage)
+    columns: list[list[np.ndarray]] = [[corners[:, i]] for i in range(3)]
+    for column in columns:
+        if dtype.bitwidth == 16:
+            bits = rng.permutation(1 << 16).astype(unsigned)
+        else:
+            bits = rng.integers(0, 1 << dtype.bitwidth, 4 * size, dtype=unsigned)
+        column.append(bits.view(dtype.storage))
+        column += [integers_at(exponent, 6) for exponent in (0, low // 2, -low // 2)]
+        column.append(integers_at(0, 60))
+    a, b = integers_at(0, 4), integers_at(0, 4)
+    with np.errstate(all="ignore"):
+        product = -(a.astype(np.float64) * b.astype(np.float64)).astype(dtype.storage)
+    for column, values in zip(columns, (a, b, product)):
+        column.append(values)
+    return [np.concatenate(column) for column in columns]

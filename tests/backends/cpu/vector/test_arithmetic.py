@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 
 import numpy as np
 import pytest
 from element_harness import HOST, LANES, PORTABLE, element_function
 from support.mpfr_oracle import MODES, assert_same, exactly, rounded
+from support.values import triples
 
 from tilewright.backends.cpu.vector import HostFeatures
 from tilewright.ir import dtypes
@@ -21,43 +21,8 @@ FEATURES = pytest.mark.parametrize("features", [HOST, PORTABLE], ids=["host", "p
 SIZE = 3000
 
 
-def edges(dtype: DType) -> list[float]:
-    """Zeros, infinities, NaN, one and its neighbour, and the ends of the normal and subnormal ranges."""
-    low = 2 - (1 << (dtype.exponent_bits - 1))
-    least, normal, unit = math.ldexp(1.0, low - dtype.mantissa_bits), math.ldexp(1.0, low), 2.0**-dtype.mantissa_bits
-    largest = math.ldexp(2 - unit, 1 - low)
-    signed = [0.0, 1.0, math.inf, least, normal, normal - least, largest]
-    return [*signed, *(-v for v in signed), math.nan, 1 + unit, 3 * least, math.ldexp(1.0, low // 2)]
-
-
-@functools.cache
 def samples(dtype: DType) -> list[np.ndarray]:
-    """Three arrays: all triples of edge values, random bits, products near both ends of the range, cancelling sums.
-
-    Each array holds every value of a 16-bit dtype.
-    """
-    rng = np.random.default_rng(7)
-    precision, low = dtype.mantissa_bits + 1, 2 - (1 << (dtype.exponent_bits - 1))
-    unsigned = f"u{dtype.bytes}"
-
-    def integers_at(exponent: int, spread: int) -> np.ndarray:
-        mantissa = rng.integers(-(1 << precision), 1 << precision, SIZE).astype(np.float64)
-        return np.ldexp(mantissa, exponent - precision + rng.integers(-spread, spread + 1, SIZE)).astype(dtype.storage)
-
-    triples = np.array(list(itertools.product(edges(dtype), repeat=3))).astype(dtype.storage)
-    columns: list[list[np.ndarray]] = [[triples[:, i]] for i in range(3)]
-    for column in columns:
-        if dtype.bitwidth == 16:
-            bits = rng.permutation(1 << 16).astype(unsigned)
-        else:
-            bits = rng.integers(0, 1 << dtype.bitwidth, 4 * SIZE, dtype=unsigned)
-        column.append(bits.view(dtype.storage))
-        column += [integers_at(exponent, 6) for exponent in (0, low // 2, -low // 2)]
-        column.append(integers_at(0, 60))
-    a, b = integers_at(0, 4), integers_at(0, 4)
-    for column, values in zip(columns, (a, b, -(a.astype(np.float64) * b.astype(np.float64)).astype(dtype.storage))):
-        column.append(values)
-    return [np.concatenate(column) for column in columns]
+    return triples(dtype, SIZE)
 
 
 @functools.cache
