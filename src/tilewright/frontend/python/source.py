@@ -134,7 +134,9 @@ def _enclosing(lambdas: list[ast.Lambda], positions: Iterable[Any]) -> list[ast.
 def _alike(lambdas: list[ast.Lambda], code: types.CodeType) -> list[ast.Lambda]:
     """Those of ``lambdas`` that may have compiled to ``code``: all of the same parameters if none gives its bytes."""
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    same = [n for n in lambdas if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names]
+    same = [
+        n for n in lambdas if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == names
+    ]
     return [n for n in same if _instructions(_compiled(n)) == _instructions(code)] or same
 
 
