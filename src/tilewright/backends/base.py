@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
@@ -27,8 +27,7 @@ class Buffer:
     writable: bool
 
 
-@dataclass(frozen=True)
-class LaunchArguments:
+class LaunchArguments(NamedTuple):
     """The flattened arguments of one launch.
 
     ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar.
@@ -44,6 +43,12 @@ class Executable(Protocol):
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid`` and return when all have ended. Raises TileError when an ``assert`` fails."""
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch`` with these arguments, to be called any number of times, also from several threads at once.
+
+        Everything that can be done once is done here; ``functools.partial`` of ``launch`` will do.
+        """
 
     def stages(self) -> Mapping[str, str]:
         """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.runtime import dlpack
 from tilewright.runtime.layout import Layout, Place, contiguous_strides, layout
+from tilewright.runtime.numpy_memory import address_of
 
 Part = tuple[Any, ...]
 
@@ -59,15 +60,15 @@ def array_describer(array: Any) -> Describe | None:
 
 
 def describe_numpy(array: np.ndarray[Any, Any], flat: Flat) -> Part:
-    address, read_only = array.__array_interface__["data"]
+    address = address_of(array)
     flat.numbers.append(address)
-    return "numpy", array.dtype, array.shape, array.strides, address & 15, read_only
+    return "numpy", array.dtype, array.shape, array.strides, address & 15, array.flags.writeable
 
 
 def _numpy(
-    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, read_only: bool
+    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
 ) -> Layout:
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only)
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
 
 
 def _describe_torch(tensor: Any, flat: Flat) -> Part:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tilewright.backends.base import Backend, backend_names, get_backend
 from tilewright.runtime.arguments import Region
+from tilewright.runtime.environment import variable
 from tilewright.runtime.layout import Place
 
 # The engine for arrays of each type of device.
@@ -30,7 +30,7 @@ def use_backend(name: str) -> Iterator[None]:
 
 def requested(explicit: str | None = None) -> str | None:
     """The name of the engine that was asked for; None leaves the choice to the arrays."""
-    return explicit or _current.get() or os.environ.get("TILEWRIGHT_BACKEND") or None
+    return explicit or _current.get() or variable("TILEWRIGHT_BACKEND") or None
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import operator
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -20,11 +21,12 @@ from tilewright.ir.printer import print_function, print_loc
 from tilewright.passes.effects import argument_effects
 from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
-from tilewright.runtime.arguments import HOLE, Explained, Region, Table, explain
+from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describe, explain
 from tilewright.runtime.arrays import Flat, Part
-from tilewright.runtime.backend_choice import select
+from tilewright.runtime.backend_choice import requested, select
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import Compilation
+from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
 from tilewright.runtime.rules import Rule
@@ -92,6 +94,39 @@ class Launchable:
         """The IR of the kernel for arguments that ``signature`` describes."""
         raise NotImplementedError
 
+    def bind(
+        self,
+        grid: tuple[int, ...],
+        kernel_args: tuple[Any, ...],
+        /,
+        *,
+        backend: str | None = None,
+        check_overlap: bool = False,
+    ) -> BoundLaunch:
+        """A launch of this kernel with everything checked and compiled once: calling it runs the grid.
+
+        Takes what ``ct.launch`` takes, and raises what it raises. Arrays are bound by address, which must not change
+        (as ``ndarray.resize`` would change it); numbers keep the values that they have now.
+        """
+        flat = Flat()
+        blocks = checked_grid(grid)
+        prepared = self.prepared_for(kernel_args, backend, flat)
+        return BoundLaunch(prepared.bind(blocks, flat, check=check_overlap), (kernel_args, flat.owners))
+
+    def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
+        """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
+        parameters = self.parameters
+        if type(args) is not tuple or len(args) != len(parameters):
+            raise TypeError(_wrong_arguments(self, args))
+        engine = requested(backend)
+        parts = [describe(rule, argument, flat) for (_, rule), argument in zip(parameters, args)]
+        key = engine, *parts
+        prepared = self.prepared.get(key)
+        if prepared is None:
+            prepared = self.prepare(engine, parts)
+            self.remember(key, prepared)
+        return prepared
+
     def replace_options(self: _Kernel, engine: str, /, **options: Any) -> _Kernel:
         """The same kernel, with a cache of its own, compiled by ``engine`` with these ``options``.
 
@@ -154,6 +189,17 @@ class Launchable:
         self.prepared[key] = prepared
 
 
+def _wrong_arguments(kernel: Launchable, args: Any) -> str:
+    names = [place.argument for place, _ in kernel.parameters]
+    if type(args) is not tuple:
+        one = "; for one argument write (x,)" if len(names) == 1 else ""
+        return f"the arguments of {kernel.name}() must be a tuple, not {type(args).__name__}{one}"
+    return (
+        f"{kernel.name}() takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but {len(args)} "
+        f"{'was' if len(args) == 1 else 'were'} given; parameters with defaults must be given too"
+    )
+
+
 def _argument_of(region: Region, tables: Sequence[Table]) -> str:
     """The name that the IR knows an array by: that of the list for the entries of one."""
     return next((t.name for t in tables if t.number == region.number), region.name)
@@ -188,42 +234,73 @@ def _shown_places(function: Function) -> Iterator[str]:
     return (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
 
 
+class BoundLaunch:
+    """What ``kernel.bind`` returns: a launch to be run any number of times."""
+
+    __slots__ = ("_owners", "_run")
+
+    def __init__(self, run: Callable[[], None], owners: Any) -> None:
+        self._run = run
+        self._owners = owners  # the memory behind the addresses lives as long as this
+
+    def __call__(self) -> None:
+        """Run every block of the grid, and return when all have ended."""
+        self._run()
+
+
 class Prepared:
     """A launch but for its addresses, numbers and grid."""
 
-    __slots__ = ("_holes", "_kernel", "_regions", "_tables", "_template", "specialization")
+    __slots__ = ("_constants", "_kernel", "_pick", "_regions", "_tables", "specialization")
 
     def __init__(self, kernel: str, specialization: Specialization, explained: Explained) -> None:
         self._kernel = kernel
         self.specialization = specialization
-        self._template = explained.values
-        self._holes = [i for i, value in enumerate(explained.values) if value is HOLE]
         self._regions = explained.regions
         self._tables = explained.tables
+        self._constants = [value for value in explained.values if value is not HOLE]
+        self._pick = _picker(explained.values)
 
     def run(self, grid: tuple[int, int, int], flat: Flat, *, check: bool = False) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
-        values = self._template.copy()
-        for position, number in zip(self._holes, flat.numbers):
-            values[position] = number
-        buffers: Sequence[Buffer] = _Buffers(self._regions, flat.numbers)
+        self.specialization.executable.launch(grid, self._arguments(flat, check))
+
+    def bind(self, grid: tuple[int, int, int], flat: Flat, *, check: bool = False) -> Callable[[], None]:
+        """``run``, to be called later and more than once. The objects in ``flat`` have to live as long."""
+        return self.specialization.executable.bind(grid, self._arguments(flat, check))
+
+    def _arguments(self, flat: Flat, check: bool) -> LaunchArguments:
+        numbers = flat.numbers
+        buffers: Sequence[Buffer] = _Buffers(self._regions, numbers)
         if check:
             written = self.specialization.written
             names = [_argument_of(r, self._tables) for r in self._regions]
-            check_overlap(self._kernel, self._regions, flat.numbers, [name in written for name in names])
+            check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
         if self._tables:
-            buffers = [*buffers, *self._fill_tables(values, flat)]
-        self.specialization.executable.launch(grid, LaunchArguments(values, buffers))
+            numbers = numbers.copy()
+            buffers = [*buffers, *self._fill_tables(numbers, flat)]
+        return LaunchArguments(self._pick(numbers + self._constants), buffers)
 
-    def _fill_tables(self, values: list[Any], flat: Flat) -> Iterator[Buffer]:
+    def _fill_tables(self, numbers: list[Any], flat: Flat) -> Iterator[Buffer]:
         """Give each list argument its table in memory."""
         for table in self._tables:
             rows = table.rows.copy()
-            rows[:, 0] = np.array(flat.numbers[table.number], np.uint64).view(np.int64)
+            rows[:, 0] = np.array(numbers[table.number], np.uint64).view(np.int64)
             flat.owners.append(rows)
             address = rows.ctypes.data
-            values[self._holes[table.number]] = address
+            numbers[table.number] = address
             yield Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False)
+
+
+def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Puts a launch's numbers, followed by the constants among ``values``, in the order of ``values``."""
+    holes, constants = 0, sum(value is HOLE for value in values)
+    order = []
+    for value in values:
+        order.append(holes if value is HOLE else constants)
+        holes, constants = (holes + 1, constants) if value is HOLE else (holes, constants + 1)
+    # For one item ``itemgetter`` returns that item, not a tuple.
+    return operator.itemgetter(*order) if len(order) > 1 else lambda numbers: numbers
 
 
 class _Buffers(Sequence[Buffer]):

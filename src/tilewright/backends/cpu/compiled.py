@@ -8,7 +8,9 @@ from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType
 
-SYMBOL = "kernel"  # the entry point in the object code
+# The entry points in the object code.
+SYMBOL = "kernel"  # takes blocks until none is left, beside other threads
+SERIAL_SYMBOL = "kernel_alone"  # runs all blocks; there must be no print or assert
 
 
 @dataclass(frozen=True)

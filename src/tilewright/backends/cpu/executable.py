@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping
 
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.cpu import codegen, threads
-from tilewright.backends.cpu.compiled import SYMBOL, CompiledKernel
+from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.jit import NativeCode, assemble, optimize_module
 from tilewright.backends.cpu.printing import printer
@@ -23,6 +24,7 @@ _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waki
 _CHUNKS_PER_THREAD = 16  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Context = ctypes.c_int64 * len(Field)
+_pack_context = struct.Struct(f"={len(Field)}q").pack
 
 
 class CpuExecutable:
@@ -34,7 +36,10 @@ class CpuExecutable:
         self._processor = processor
         self._native = NativeCode(compiled.code, processor)
         self._entry = _ENTRY(self._native.address(SYMBOL))
+        self._alone = _ENTRY(self._native.address(SERIAL_SYMBOL))
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
+        self._scratch_bytes = compiled.scratch_bytes
+        self._silent = not compiled.sites
         self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
 
@@ -45,10 +50,33 @@ class CpuExecutable:
         if total == 0:
             return
         packed = self._pack(*arguments.values)
-        count, spins = self._thread_count(total), self.compiled.may_spin
-        chunk = 1 if spins else max(1, total // (count * _CHUNKS_PER_THREAD))
-        context = _Context(0, total, chunk, x, y, z, 0, 0, self._print_address)
-        entry, scratch_bytes = self._entry, self.compiled.scratch_bytes
+        count = self._thread_count(total)
+        if count == 1 and self._silent:
+            self._alone(packed, _pack_context(0, total, 1, x, y, z, 0, 0, 0), threads.scratch(self._scratch_bytes))
+        else:
+            self._run(grid, total, count, packed)
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch`` with everything prepared that stays the same."""
+        x, y, z = grid
+        total = x * y * z
+        packed = self._pack(*arguments.values)
+        count = self._thread_count(total)
+        if count > 1 or not self._silent:
+            return functools.partial(self._run, grid, total, count, packed)
+        context = _pack_context(0, total, 1, x, y, z, 0, 0, 0)
+        alone, scratch, scratch_bytes = self._alone, threads.scratch, self._scratch_bytes
+
+        def run() -> None:
+            alone(packed, context, scratch(scratch_bytes))
+
+        return run
+
+    def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
+        """Run ``total`` blocks in ``count`` threads, or alone where a block may print or fail."""
+        chunk = 1 if self.compiled.may_spin else max(1, total // (count * _CHUNKS_PER_THREAD))
+        context = _Context(0, total, chunk, *grid, 0, 0, self._print_address)
+        entry, scratch_bytes = self._entry, self._scratch_bytes
         if count == 1:
             entry(packed, context, threads.scratch(scratch_bytes))
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ class ReferenceExecutable:
                 yield (x, y, z), interpreter.run(self.function.body)
 
         run_blocks(blocks(), memory)
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """The launch, to be run later."""
+        return functools.partial(self.launch, grid, arguments)
 
     def _bind(self, memory: Memory, arguments: LaunchArguments) -> dict[Value, Any]:
         values: dict[Value, Any] = {}

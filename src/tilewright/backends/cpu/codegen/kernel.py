@@ -1,8 +1,9 @@
 """A function of Tile IR to an LLVM module.
 
 ``kernel(arguments, context, scratch)`` takes blocks of the grid until none is left; any number of threads may run
-it at once, each with scratch memory of its own. ``arguments`` holds 8 bytes per parameter: an integer, an address,
-or a float64. ``context`` is the record that ``context.Field`` describes.
+it at once, each with scratch memory of its own. ``kernel_alone`` runs every block, and only reads the context.
+``arguments`` holds 8 bytes per parameter: an integer, an address, or a float64. ``context`` is the record that
+``context.Field`` describes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
-from tilewright.backends.cpu.compiled import SYMBOL
+from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import F64, I32, I64
@@ -56,6 +57,7 @@ def lower(function: Function, processor: Processor) -> Lowered:
         argument.add_attribute("noalias")
     state = _block_function(function, block, processor)
     _driver(module, block)
+    _serial_driver(module, block)
     spins = any(control.may_spin(op) for op in function.walk())
     return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites)
 
@@ -125,6 +127,24 @@ def _driver(module: ir.Module, block: ir.Function) -> None:
     number.add_incoming(start, take)
     number.add_incoming(following, run)
     builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
+    builder.position_at_end(done)
+    builder.ret_void()
+
+
+def _serial_driver(module: ir.Module, block: ir.Function) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), SERIAL_SYMBOL)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    total = builder.load(output.context_field(builder, function.args[1], Field.TOTAL), typ=I64)
+    run, done = (builder.append_basic_block(n) for n in ("run", "done"))
+    before = builder.block
+    builder.branch(run)
+    builder.position_at_end(run)
+    number = builder.phi(I64)
+    builder.call(block, [*function.args, number])
+    following = builder.add(number, ir.Constant(I64, 1))
+    number.add_incoming(ir.Constant(I64, 0), before)
+    number.add_incoming(following, run)
+    builder.cbranch(builder.icmp_unsigned("<", following, total), run, done)
     builder.position_at_end(done)
     builder.ret_void()
 
