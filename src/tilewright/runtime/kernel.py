@@ -6,17 +6,20 @@ import __future__
 import functools
 import sys
 import types
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union, overload
 
 from tilewright.frontend.python.compile import parameter_names, trace
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
+from tilewright.ir.hints import ByTarget
 from tilewright.runtime.hints import checked_hints
 from tilewright.runtime.layout import Place
 from tilewright.runtime.rules import Rule, resolve, rule_of
 from tilewright.runtime.specialize import Launchable
+
+Hint = Union[int, ByTarget, None]
 
 
 class kernel(Launchable):
@@ -28,23 +31,63 @@ class kernel(Launchable):
     Source: guide 2.4.1, 2.4.11.
     """
 
-    def __new__(cls, function: Any = None, /, **hints: Any) -> Any:
+    @overload
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        /,
+        *,
+        num_ctas: Hint = None,
+        occupancy: Hint = None,
+        opt_level: Hint = 3,
+        num_worker_warps: Hint = None,
+    ) -> kernel: ...
+    @overload
+    def __new__(  # type: ignore[misc]  # without a function it makes a decorator
+        cls,
+        function: None = None,
+        /,
+        *,
+        num_ctas: Hint = None,
+        occupancy: Hint = None,
+        opt_level: Hint = 3,
+        num_worker_warps: Hint = None,
+    ) -> Callable[[Callable[..., Any]], kernel]: ...
+    def __new__(
+        cls,
+        function: Any = None,
+        /,
+        *,
+        num_ctas: Hint = None,
+        occupancy: Hint = None,
+        opt_level: Hint = 3,
+        num_worker_warps: Hint = None,
+    ) -> Any:
+        hints = checked_hints(
+            dict(num_ctas=num_ctas, occupancy=occupancy, opt_level=opt_level, num_worker_warps=num_worker_warps)
+        )
         if function is None:
-            checked_hints(hints)
             return functools.partial(cls, **hints)
-        return super().__new__(cls)
-
-    def __init__(self, function: Callable[..., Any] | None = None, /, **hints: Any) -> None:
-        super().__init__()
         if not isinstance(function, types.FunctionType):
             raise TypeError(f"@ct.kernel marks a Python function, not {function!r}")
-        self.hints = checked_hints(hints)
-        self.function = function
-        self.name = function.__name__
         # With ``from __future__ import annotations`` the names in them may be local to the place of the definition.
         postponed = function.__code__.co_flags & __future__.annotations.compiler_flag
-        self._annotations = resolve(function, sys._getframe(1).f_locals) if postponed else None
+        annotations = resolve(function, sys._getframe(1).f_locals) if postponed else None
+        return super().__new__(cls)._define(function, hints, annotations)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """The object is complete: ``__new__`` decides whether to make a kernel or a decorator."""
+
+    def _define(
+        self, function: types.FunctionType, hints: Mapping[str, Any], annotations: dict[str, Any] | None
+    ) -> kernel:
+        super().__init__()
+        self.function = function
+        self.name = function.__name__
+        self.hints = hints
+        self._annotations = annotations
         functools.update_wrapper(self, function)
+        return self
 
     @functools.cached_property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
@@ -60,12 +103,8 @@ class kernel(Launchable):
 
     def replace_hints(self, **hints: Any) -> kernel:
         """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint."""
-        changed = object.__new__(kernel)
-        Launchable.__init__(changed)
-        changed.function, changed.name, changed._annotations = self.function, self.name, self._annotations
-        changed.hints = checked_hints({**self.hints, **hints})
-        functools.update_wrapper(changed, self.function)
-        return changed
+        changed: kernel = object.__new__(kernel)
+        return changed._define(self.function, checked_hints({**self.hints, **hints}), self._annotations)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         code = self.function.__code__
