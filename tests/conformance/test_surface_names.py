@@ -154,8 +154,7 @@ ENUMS = {
 EXCEPTIONS = {
     "TileError": Exception,
     **dict.fromkeys(
-        "TileSyntaxError TileTypeError TileValueError TileRecursionError TileUnsupportedFeatureError "
-        "TileStaticAssertionError TileStaticEvalError TileInternalError".split(),
+        ["TileSyntaxError", "TileTypeError", "TileValueError", "TileRecursionError", "TileUnsupportedFeatureError", "TileStaticAssertionError", "TileStaticEvalError", "TileInternalError"],
         ct.TileError,
     ),
     "StaticException": ct.TileStaticEvalError,
