@@ -5,6 +5,7 @@ Operands are lists of MPFR values (``exactly``), so that several operations can 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,20 +66,24 @@ def oracle(name: str, dtype: DType, mode: RoundingMode, *operands: Any) -> np.nd
 
 
 def function_values(function: Callable[..., Any], *operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A function of arrays of floats as the unevaluated sum of two float64 arrays, which holds 100 bits of it.
+    """A function of arrays of floats to 100 bits: the nearest float64, and what is missing in units of its last place.
 
-    The second part is zero where the first is not finite or where it is subnormal.
+    Nothing is missing from an infinity or a NaN.
     """
-    high, low = [], []
-    rows = zip(*(x.astype(np.float64).tolist() for x in operands))
+    nearest, missing = [], []
+    with np.errstate(invalid="ignore"):
+        rows = zip(*(x.astype(np.float64).tolist() for x in operands))
     with gmpy2.context(precision=100, emin=-(1 << 30), emax=1 << 30):
         for row in rows:
             value = function(*map(gmpy2.mpfr, row))
-            nearest = float(value)
-            high.append(nearest)
-            low.append(float(value - nearest) if gmpy2.is_finite(value) else 0.0)
-    nearest, rest = np.array(high), np.array(low)
-    return nearest, np.where(np.isfinite(nearest), rest, 0.0)
+            near = float(value)
+            nearest.append(near)
+            if not math.isfinite(near):
+                missing.append(0.0)
+                continue
+            places = 52 - max(math.frexp(near)[1] - 1, -1022)
+            missing.append(float(gmpy2.mul_2exp(value - near, places) if places >= 0 else (value - near) / 2**-places))
+    return np.array(nearest), np.array(missing)
 
 
 def same(got: Any, expected: np.ndarray) -> np.ndarray:

@@ -148,11 +148,14 @@ def extremum(smaller: bool) -> Callable[..., Array]:
 
 
 def function(formula: Callable[..., Array]) -> Callable[..., Array]:
-    """The evaluator of a math function: computed in float64, then rounded to nearest."""
+    """The evaluator of a math function: computed in a wider type, C's long double for float64, and rounded once."""
 
     def evaluator(dtype: DType, attributes: Attributes, *operands: Array) -> Array:
+        wide = np.longdouble if dtype is float64 else np.float64
+
         def narrow(*xs: Array) -> Array:
-            return cast(np.asarray(formula(*(x.astype(np.float64) for x in xs))), float64, dtype)
+            result = np.asarray(formula(*(x.astype(wide) for x in xs))).astype(np.float64)
+            return cast(result, float64, dtype)
 
         return flushed(narrow, attributes, *operands)
 

@@ -1,0 +1,64 @@
+"""Writes the measured errors into docs/numerics.md: PYTHONPATH=src:tests python -m support.accuracy_table"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.accuracy import BOUNDS, FUNCTIONS, error
+
+from tilewright.ir.dtypes import FLOATS
+
+PAGE = Path(__file__).parents[2] / "docs" / "numerics.md"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+Cell = tuple[float, float]  # measured, stated
+
+
+def table(engine: str, measured: dict[tuple[str, str], float]) -> list[str]:
+    """The Markdown table of one engine; ``measured`` by function and dtype."""
+    lines = ["| function | " + " | ".join(d.name for d in FLOATS) + " |", "|---|" + "---|" * len(FLOATS)]
+    for name in FUNCTIONS:
+        cells = []
+        for dtype in FLOATS:
+            bound = BOUNDS[engine][name].get(dtype.short)
+            cells.append("" if bound is None else f"{measured[name, dtype.short]:.3f} ≤ {bound:g}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def committed(engine: str) -> dict[tuple[str, str], Cell]:
+    """The cells of the table of ``engine`` in the page, by function and dtype."""
+    cells = {}
+    for line in _section(engine):
+        name, *columns = (c.strip() for c in line.strip("|").split("|"))
+        for dtype, column in zip(FLOATS, columns):
+            if "≤" in column:
+                measured, bound = map(float, column.split("≤"))
+                cells[name, dtype.short] = measured, bound
+    return cells
+
+
+def _section(engine: str) -> Iterator[str]:
+    lines = iter(PAGE.read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        if line == f"### `{engine}`":
+            break
+    for line in lines:
+        if line.startswith(("#", "<!--")):
+            return
+        if line.startswith("|"):
+            yield line
+
+
+def main() -> None:
+    lines = []
+    for engine in BOUNDS:
+        measured = {(n, d.short): error(engine, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
+        lines += [f"### `{engine}`", "", *table(engine, measured), ""]
+    page = PAGE.read_text(encoding="utf-8")
+    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+    PAGE.write_text("\n".join([before, *lines, after]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
