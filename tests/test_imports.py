@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
     "sanitizer": {"ir", "passes", "backends", "backends.reference"},
     "tune": {"runtime", "ir"},
-    "": {"version", "language", "runtime"},  # the package itself
+    "compilation": {"ir", "language", "frontend", "backends", "runtime"},
+    "": {"version", "language", "runtime", "compilation"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time

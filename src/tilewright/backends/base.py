@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
+from tilewright.ir.types import TileType
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,41 @@ class Backend(Protocol):
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> Executable:
         """The executable that ``serialize`` wrote."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an exported function.
+
+    ``position`` is that of the parameter of the IR function which it becomes, or None when the code relies on the
+    number ``known`` instead. Callers promise at least ``lower``, and a multiple of ``divisor`` (bytes for addresses).
+    ``argument`` is what the kernel's author calls it.
+    """
+
+    name: str
+    type: TileType
+    argument: str
+    position: int | None
+    known: int | None = None
+    lower: int | None = None
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class Export:
+    """A kernel to export: its IR, the symbol, and the parameters of the exported function."""
+
+    function: Function
+    symbol: str
+    parameters: tuple[Parameter, ...]
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """A back end that can write kernels for programs without Python."""
+
+    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+        """Write ``kernels`` to ``path``. TileUnsupportedFeatureError for what the format or ``target`` cannot hold."""
 
 
 # name -> module that defines ``BACKEND``. Modules load on first use.

@@ -115,17 +115,24 @@ class Launchable:
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
-        parameters = self.parameters
-        if type(args) is not tuple or len(args) != len(parameters):
-            raise TypeError(_wrong_arguments(self, args))
-        engine = requested(backend)
-        parts = [describe(rule, argument, flat) for (_, rule), argument in zip(parameters, args)]
+        engine, parts = requested(backend), self._parts(args, flat)
         key = engine, *parts
         prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(engine, parts)
             self.remember(key, prepared)
         return prepared
+
+    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
+        """What a launch with these arguments is keyed on, and the engine that would run it. Nothing is compiled."""
+        signature, engine, _ = self._explained(requested(backend), self._parts(args, Flat()))
+        return signature, engine
+
+    def _parts(self, args: Any, flat: Flat) -> list[Part]:
+        parameters = self.parameters
+        if type(args) is not tuple or len(args) != len(parameters):
+            raise TypeError(_wrong_arguments(self, args))
+        return [describe(rule, argument, flat) for (_, rule), argument in zip(parameters, args)]
 
     def replace_options(self: _Kernel, engine: str, /, **options: Any) -> _Kernel:
         """The same kernel, with a cache of its own, compiled by ``engine`` with these ``options``.
@@ -142,15 +149,14 @@ class Launchable:
         """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
         return Inspection(self.name, tuple(self._specializations.values()))
 
-    def describe(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
-        """What a launch is keyed on, the engine that runs it, and its arguments. Nothing is compiled."""
+    def _explained(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
         explained = Explained([], [], [])
         specs = [explain(rule, place, part, explained) for (place, rule), part in zip(self.parameters, parts)]
         return Signature(tuple(specs)), select(requested, self.name, explained.regions), explained
 
     def prepare(self, requested: str | None, parts: Sequence[Part]) -> Prepared:
         """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
-        signature, backend, explained = self.describe(requested, parts)
+        signature, backend, explained = self._explained(requested, parts)
         specialization = self.specialize(signature, backend)
         for region in explained.regions:
             if not region.layout.writable and _argument_of(region, explained.tables) in specialization.written:

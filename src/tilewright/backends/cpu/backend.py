@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Executable
+from tilewright.backends.base import Executable, Export
 from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.jit import compile_module
+from tilewright.backends.cpu.library import write_library
 from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
 
@@ -51,6 +53,12 @@ class CpuBackend:
         """Load object code; nothing is compiled."""
         compiled: CompiledKernel = pickle.loads(data)
         return CpuExecutable(function, compiled, host())
+
+    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+        """Write a shared library for this kind of processor, and its C header."""
+        if target is not None:
+            raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
+        write_library(kernels, path, host())
 
 
 BACKEND = CpuBackend()

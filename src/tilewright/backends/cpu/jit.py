@@ -12,10 +12,10 @@ from tilewright.ir.errors import TileCompilerExecutionError
 _LOCK = threading.Lock()  # LLVM's global context is not thread-safe
 
 
-def compile_module(text: str, processor: Processor) -> bytes:
+def compile_module(text: str, processor: Processor, *, position_independent: bool = False) -> bytes:
     """The object code of an LLVM module. Raises TileCompilerExecutionError when LLVM rejects it."""
     with _LOCK:
-        target = machine(processor)
+        target = machine(processor, position_independent=position_independent)
         code: bytes = target.emit_object(_optimized(text, target))
         return code
 

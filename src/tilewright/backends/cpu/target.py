@@ -54,9 +54,10 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def machine(processor: Processor) -> llvm.TargetMachine:
-    """LLVM's code generator for ``processor``."""
+def machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
+    """LLVM's code generator for ``processor``: for code that is loaded here, or for a shared library."""
     target = llvm.Target.from_triple(processor.triple)
-    return target.create_target_machine(
-        cpu=processor.cpu, features=processor.flags, opt=2, reloc="default", codemodel="jitdefault", jit=True
-    )
+    common = {"cpu": processor.cpu, "features": processor.flags, "opt": 2}
+    if position_independent:
+        return target.create_target_machine(reloc="pic", codemodel="default", **common)
+    return target.create_target_machine(reloc="default", codemodel="jitdefault", jit=True, **common)

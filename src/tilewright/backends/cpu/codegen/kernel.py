@@ -47,8 +47,11 @@ class Lowered:
     sites: list[Op]  # print and assert ops, by number
 
 
-def lower(function: Function, processor: Processor) -> Lowered:
-    """Generate code. Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do."""
+def lower(function: Function, processor: Processor, entry: str | None = None) -> Lowered:
+    """Generate code. With ``entry`` that is the name of the only entry point, which has the meaning of SYMBOL.
+
+    Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
+    """
     module = ir.Module(function.name)
     module.triple = processor.triple
     block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I64]), "block")
@@ -56,8 +59,11 @@ def lower(function: Function, processor: Processor) -> Lowered:
     for argument in block.args[:3]:
         argument.add_attribute("noalias")
     state = _block_function(function, block, processor)
-    _driver(module, block)
-    _serial_driver(module, block)
+    if entry is None:
+        _driver(module, block, SYMBOL)
+        _serial_driver(module, block)
+    else:
+        _driver(module, block, entry)
     spins = any(control.may_spin(op) for op in function.walk())
     return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites)
 
@@ -104,8 +110,8 @@ def _bind_arguments(state: State, function: Function, arguments: ir.Value) -> No
             state.bind(value, word if type_ == I64 else builder.trunc(word, type_))
 
 
-def _driver(module: ir.Module, block: ir.Function) -> None:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), SYMBOL)
+def _driver(module: ir.Module, block: ir.Function, symbol: str) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), symbol)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     context = function.args[1]
 

@@ -1,0 +1,92 @@
+"""Kernels as a shared library with a C header, for programs without Python.
+
+The library holds the object code of each kernel, and C functions that check what callers promised, pack arguments as
+the code wants them, and run the blocks on threads.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.backends.base import Export
+from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu.compiled import Site
+from tilewright.backends.cpu.jit import compile_module
+from tilewright.backends.cpu.library_source import definition, header
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+
+_RUNTIME = Path(__file__).with_name("library_runtime.c")
+_FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-fPIC", "-shared", "-pthread")
+
+
+def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -> None:
+    """Write the library ``path``, and its header beside it with the suffix ``.h``.
+
+    TileUnsupportedFeatureError for kernels that print, and where there are no POSIX threads or no C compiler;
+    ValueError for symbols that are no names in C; OSError when a file cannot be written.
+    """
+    if sys.platform == "win32":
+        raise TileUnsupportedFeatureError("a shared library can be exported on Linux and macOS only")
+    for kernel in kernels:
+        if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII):
+            raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
+        for op in kernel.function.walk():
+            if op.name == "print":
+                message = "a kernel that prints cannot be exported as a shared library; remove the print"
+                raise TileUnsupportedFeatureError(message, op.loc)
+    compiler = _compiler()
+    library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+    declarations = header(library, kernels, processor)
+    texts = [declarations, _RUNTIME.read_text(encoding="utf-8").replace("TILEWRIGHT_LIBRARY", library)]
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        inputs = [folder / "library.c"]
+        for number, kernel in enumerate(kernels):
+            entry = f"tilewright_{library}_{number}"
+            lowered = codegen.lower(codegen.optimize(kernel.function), processor, entry)
+            inputs.append(folder / f"{number}.o")
+            inputs[-1].write_bytes(compile_module(lowered.text, processor, position_independent=True))
+            facts = lowered.scratch_bytes, lowered.may_spin, lowered.block_work
+            texts.append(definition(kernel, entry, [Site.of(op) for op in lowered.sites], facts))
+        inputs[0].write_text("\n".join(texts), encoding="utf-8")
+        _link(compiler, inputs, folder / "library.so")
+        shutil.copyfile(folder / "library.so", path)
+    path.with_suffix(".h").write_text(declarations, encoding="utf-8")
+
+
+def _compiler() -> list[str]:
+    """The command of a C compiler: the environment variable CC, ``cc`` on PATH, or that of the ziglang package."""
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    if shutil.which("cc"):
+        return ["cc"]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise TileUnsupportedFeatureError(
+        "exporting a shared library needs a C compiler: put cc on PATH, name one in the environment variable CC, or "
+        "pip install 'tilewright[cpp]'"
+    )
+
+
+def _link(compiler: Sequence[str], inputs: Sequence[Path], output: Path) -> None:
+    command = [*compiler, *_FLAGS, *map(str, inputs), "-o", str(output), "-lm"]
+    cache = str(output.parent)  # zig wants a folder for what it builds
+    environment = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **os.environ}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    except OSError as e:
+        raise TileUnsupportedFeatureError(f"the C compiler {compiler[0]!r} cannot be run: {e.strerror}") from e
+    if done.returncode != 0:
+        said = done.stderr.strip() or f"status {done.returncode}"
+        flags = shlex.join(_FLAGS)
+        raise TileCompilerExecutionError(f"the C compiler {shlex.join(compiler)} failed: {said}", None, flags)

@@ -1,0 +1,72 @@
+"""``export_kernel``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.base import Exporter, backend_names
+from tilewright.compilation.lowering import lower
+from tilewright.compilation.signature import KernelSignature
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.runtime.backend_choice import usable
+from tilewright.runtime.specialize import Launchable
+
+# format -> the engine that writes it
+_ENGINES = {"cubin": "triton", "tileir_bytecode": "tileir", "shared_library": "cpu"}
+_BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+
+
+def export_kernel(
+    kernel: Any,
+    signatures: Sequence[KernelSignature],
+    output_file: str | os.PathLike[str],
+    *,
+    gpu_code: str | None = None,
+    output_format: str,
+    bytecode_version: str | None = None,
+) -> None:
+    """Compile ``kernel`` for each of ``signatures`` into ``output_file``.
+
+    ``output_format`` is ``"cubin"`` or ``"tileir_bytecode"`` (fact sheet 4, "compilation"), or ``"shared_library"``:
+    a library for this kind of processor, with a C header beside it. A function of it is called with the three grid
+    extents and then, for every parameter, what the calling convention says: the pointer, all extents and all strides
+    (in elements) of an array; the table and the length of a list; the entries of a tuple; nothing for a constant. It
+    runs all blocks on all processors and returns 0, or a number that the header explains.
+
+    ``gpu_code`` names the architecture (``"sm_90"``) for the first two; ``bytecode_version`` is for bytecode.
+
+    TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
+    TileUnsupportedFeatureError where the engine for the format is missing or cannot export the kernel; OSError when
+    the file cannot be written.
+    """
+    if not isinstance(kernel, Launchable):
+        raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
+    _check_signatures(signatures)
+    if output_format not in _ENGINES:
+        raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join(_ENGINES)}")
+    if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
+        raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
+    if output_format == "cubin" and gpu_code is None:
+        raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
+    engine = _ENGINES[output_format]
+    exporter: Any = usable(engine) if engine in backend_names() else None
+    if not isinstance(exporter, Exporter):
+        raise TileUnsupportedFeatureError(
+            f"no engine here writes {output_format!r}; the CPU engine writes 'shared_library', a library and a C header"
+        )
+    exports = [lower(kernel, signature) for signature in signatures]
+    symbols = [e.symbol for e in exports]
+    for symbol in symbols:
+        if symbols.count(symbol) > 1:
+            raise ValueError(f"two of the signatures have the symbol {symbol!r}; give them different ones")
+    exporter.export(exports, Path(output_file), output_format, gpu_code)
+
+
+def _check_signatures(signatures: Any) -> None:
+    if not isinstance(signatures, Sequence) or not all(isinstance(s, KernelSignature) for s in signatures):
+        raise TypeError(f"signatures is {signatures!r}; it must be a sequence of KernelSignature")
+    if not signatures:
+        raise ValueError("signatures is empty; give the signature of every variant to compile")

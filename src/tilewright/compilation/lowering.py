@@ -1,0 +1,176 @@
+"""From a signature to Tile IR, and to the parameters of the exported function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tilewright.backends.base import Export, Parameter
+from tilewright.compilation.constraints import (
+    ArrayConstraint,
+    ConstantConstraint,
+    ListConstraint,
+    ParameterConstraint,
+    ScalarConstraint,
+    TupleConstraint,
+)
+from tilewright.compilation.signature import KernelSignature
+from tilewright.frontend.signature import (
+    ArgumentSpec,
+    ArraySpec,
+    ConstantSpec,
+    ListSpec,
+    ScalarSpec,
+    Signature,
+    TupleSpec,
+    parameters,
+)
+from tilewright.ir.core import Param
+from tilewright.ir.types import PointerType, TileType
+from tilewright.language.annotations import ArrayAnnotation
+from tilewright.runtime.layout import Place
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialize import Launchable
+
+_KINDS = {
+    ScalarConstraint: "a scalar",
+    ArrayConstraint: "an array",
+    ListConstraint: "a list",
+    TupleConstraint: "a tuple",
+    ConstantConstraint: "a constant",
+}
+
+
+def lower(kernel: Launchable, signature: KernelSignature) -> Export:
+    """``kernel`` traced for ``signature``.
+
+    TypeError when a constraint contradicts an annotation or allows negative strides, ValueError when it leaves out an
+    extent that the annotation makes static; TileError for mistakes in the kernel.
+    """
+    places = kernel.parameters
+    if len(signature.parameters) != len(places):
+        raise TypeError(
+            f"the signature has {len(signature.parameters)} parameters, but {kernel.name}() has {len(places)}: "
+            f"{', '.join(place.argument for place, _ in places)}"
+        )
+    specs = tuple(_spec(place, rule, p) for (place, rule), p in zip(places, signature.parameters))
+    function = kernel.trace(Signature(specs))
+    positions = {param: i for i, param in enumerate(function.params)}
+    abi: list[Parameter] = []
+    for (place, _), spec in zip(places, specs):
+        abi += _abi(place.argument, spec, positions)
+    symbol = signature.symbol or signature.with_mangled_symbol(kernel.name).symbol
+    assert symbol is not None
+    return Export(function, symbol, tuple(abi))
+
+
+def _spec(place: Place, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
+    """What the kernel is specialised on for a parameter with this annotation and this constraint."""
+    if isinstance(constraint, TupleConstraint):
+        return _tuple_spec(place, rule, constraint)
+    if isinstance(constraint, ConstantConstraint) != rule.constant:
+        wanted = "is annotated ct.Constant" if rule.constant else "is not annotated ct.Constant"
+        raise TypeError(f"{place} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
+    if isinstance(constraint, ConstantConstraint):
+        return ConstantSpec.of(constraint.value)
+    wanted_kind = _annotated_kind(rule)
+    if wanted_kind is not None and not isinstance(constraint, wanted_kind):
+        raise TypeError(
+            f"{place} is annotated as {_KINDS[wanted_kind]}, but its constraint is that of {_KINDS[type(constraint)]}"
+        )
+    if isinstance(constraint, ScalarConstraint):
+        if rule.scalar is not None and constraint.dtype is not rule.scalar:
+            raise TypeError(f"{place} is annotated as {rule.scalar}, but its constraint says {constraint.dtype}")
+        return ScalarSpec(constraint.dtype)
+    if isinstance(constraint, ListConstraint):
+        return ListSpec(_array_spec(place, rule.element, constraint.element))
+    return _array_spec(place, rule.array, constraint)
+
+
+def _annotated_kind(rule: Rule) -> type | None:
+    if rule.items is not None:
+        return TupleConstraint
+    if rule.scalar is not None:
+        return ScalarConstraint
+    if rule.array is not None:
+        return ArrayConstraint
+    return ListConstraint if rule.element is not None else None
+
+
+def _tuple_spec(place: Place, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
+    if not rule.constant and _annotated_kind(rule) not in (None, TupleConstraint):
+        raise TypeError(f"{place} is annotated as no tuple, but its constraint is that of a tuple")
+    if rule.items is not None and not rule.repeated and len(rule.items) != len(constraint.items):
+        raise TypeError(
+            f"{place} is annotated as a tuple of {len(rule.items)} entries, but its constraint has "
+            f"{len(constraint.items)}"
+        )
+    return TupleSpec(tuple(_spec(place.item(i), rule.item(i), item) for i, item in enumerate(constraint.items)))
+
+
+def _array_spec(place: Place, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
+    annotation = annotation or ArrayAnnotation(index_dtype=c.index_dtype)
+    if annotation.index_dtype is not c.index_dtype:
+        raise TypeError(
+            f"{place} is annotated with {annotation.index_dtype} indices, but its constraint says {c.index_dtype}"
+        )
+    for axis, (stride, bound) in enumerate(zip(c.stride_constant, c.stride_lower_bound_incl)):
+        if (stride if stride is not None else -1 if bound is None else bound) < 0:
+            raise TypeError(
+                f"the constraint of {place} allows a negative stride along axis {axis}; say stride_lower_bound_incl=0"
+            )
+    static_shape = _static(place, annotation.static_shape_dims, c.shape_constant, "shape_constant")
+    static_strides = _static(place, annotation.static_stride_dims, c.stride_constant, "stride_constant")
+    return ArraySpec(
+        c.dtype,
+        c.shape_constant,
+        c.stride_constant,
+        c.index_dtype,
+        static_shape,
+        static_strides,
+        c.base_addr_divisible_by,
+        c.shape_divisible_by,
+        c.stride_divisible_by,
+    )
+
+
+def _static(place: Place, dims: tuple[int, ...], known: tuple[int | None, ...], name: str) -> tuple[int, ...]:
+    rank = len(known)
+    for dim in dims:
+        if not -rank <= dim < rank:
+            raise TypeError(f"the annotation of {place} names axis {dim}, but its constraint has rank {rank}")
+        if known[dim] is None:
+            raise ValueError(f"the annotation of {place} makes axis {dim} static; give its {name}[{dim % rank}]")
+    return tuple(sorted({dim % rank for dim in dims}))
+
+
+def _abi(name: str, spec: ArgumentSpec, positions: dict[Param, int]) -> Iterator[Parameter]:
+    """The parameters of the exported function for one argument: pointer, all extents and all strides for an array."""
+    if isinstance(spec, TupleSpec):
+        for i, item in enumerate(spec.items):
+            yield from _abi(f"{name}[{i}]", item, positions)
+    elif isinstance(spec, ArraySpec):
+        base, index = TileType(PointerType(spec.dtype)), TileType(spec.index_dtype)
+        yield Parameter(_identifier(name), base, name, positions[Param(name, "base")], divisor=spec.base_divisible)
+        for role, attribute, known, divisors in (
+            ("shape", "shape", spec.shape, spec.shape_divisible),
+            ("stride", "strides", spec.strides, spec.strides_divisible),
+        ):
+            for axis, number in enumerate(known):
+                yield Parameter(
+                    f"{_identifier(name)}_{role}{axis}",
+                    index,
+                    f"{name}.{attribute}[{axis}]",
+                    positions.get(Param(name, role, axis)),
+                    known=number,
+                    lower=0,
+                    divisor=divisors[axis] if number is None else 1,
+                )
+    else:
+        for param, type_ in parameters(name, spec):
+            suffix = {"table": "", "scalar": "", "length": "_length"}[param.role]
+            yield Parameter(f"{_identifier(name)}{suffix}", type_, f"{name}{suffix}", positions[param])
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W+", "_", name).rstrip("_")

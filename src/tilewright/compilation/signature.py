@@ -1,0 +1,153 @@
+"""``KernelSignature``: the parameters, calling convention and symbol of a kernel compiled ahead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.compilation.constraints import (
+    ArrayConstraint,
+    ConstantConstraint,
+    ListConstraint,
+    ParameterConstraint,
+    ScalarConstraint,
+    TupleConstraint,
+    alias_groups,
+    to_constraint,
+)
+from tilewright.compilation.convention import CallingConvention
+from tilewright.compilation.mangling import demangle, mangle
+from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, TupleSpec
+from tilewright.runtime.specialize import Launchable
+
+
+@dataclass(frozen=True)
+class KernelSignature:
+    """What a kernel is compiled for.
+
+    ``parameters`` has a constraint for every parameter of the kernel; a plain number stands for a ConstantConstraint,
+    a plain tuple for a TupleConstraint. Without a ``symbol`` the exported name is the mangled one.
+
+    TypeError for wrong kinds of values; ValueError for what the calling convention lacks (tuples and static shapes
+    need version 2) and for alias groups that are used once, twice by one argument, or by arrays and lists.
+    """
+
+    parameters: Sequence[Any]
+    calling_convention: CallingConvention
+    symbol: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.symbol is not None and not isinstance(self.symbol, str):
+            raise TypeError(f"symbol is {self.symbol!r}; it must be a string or None")
+        if not isinstance(self.calling_convention, CallingConvention):
+            raise TypeError(
+                f"calling_convention is {self.calling_convention!r}; write CallingConvention.cutile_python_v2()"
+            )
+        if isinstance(self.parameters, str) or not isinstance(self.parameters, Sequence):
+            raise TypeError(f"parameters is {self.parameters!r}; it must be a sequence of constraints")
+        object.__setattr__(self, "parameters", tuple(map(to_constraint, self.parameters)))
+        _check_alias_groups(self.parameters)
+        for parameter in self.parameters:
+            _check_convention(parameter, self.calling_convention)
+
+    def with_symbol(self, symbol: str | None) -> KernelSignature:
+        """The same signature with another symbol; None stands for the mangled name."""
+        return replace(self, symbol=symbol)
+
+    def with_mangled_symbol(self, function_name: str) -> KernelSignature:
+        """The same signature with the mangled name of ``function_name`` as its symbol."""
+        return self.with_symbol(mangle(function_name, self.calling_convention, self.parameters))
+
+    @staticmethod
+    def from_kernel_args(
+        kernel: Launchable,
+        kernel_args: Sequence[Any],
+        calling_convention: CallingConvention,
+        *,
+        symbol: str | None = None,
+    ) -> KernelSignature:
+        """The signature that a launch with these arguments would compile for.
+
+        It promises all that happens to hold for them, such as an address divisible by 16: look at it before use.
+        The errors are those of ``launch``.
+        """
+        found, _ = kernel.described(tuple(kernel_args), None)
+        shapes = isinstance(calling_convention, CallingConvention) and calling_convention.version >= 2
+        parameters = tuple(_constraint(spec, shapes) for spec in found.arguments)
+        signature = KernelSignature(parameters, calling_convention, symbol)
+        return signature.with_mangled_symbol(kernel.name) if symbol is None else signature
+
+
+def _constraint(spec: ArgumentSpec, shapes: bool) -> ParameterConstraint:
+    """The constraint that promises what ``spec`` relies on; without ``shapes`` only what annotations ask for."""
+    if isinstance(spec, ScalarSpec):
+        return ScalarConstraint(spec.dtype)
+    if isinstance(spec, ConstantSpec):
+        return ConstantConstraint(spec.value)  # type: ignore[arg-type]  # it says what is wrong with another type
+    if isinstance(spec, TupleSpec):
+        return TupleConstraint(tuple(_constraint(item, shapes) for item in spec.items))
+    if isinstance(spec, ListSpec):
+        return ListConstraint(_array_constraint(spec.element, shapes), alias_groups=(), elements_may_alias=False)
+    return _array_constraint(spec, shapes)
+
+
+def _array_constraint(spec: ArraySpec, shapes: bool) -> ArrayConstraint:
+    return ArrayConstraint(
+        spec.dtype,
+        spec.ndim,
+        index_dtype=spec.index_dtype,
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        stride_constant=spec.strides,
+        shape_constant=[n if shapes or axis in spec.constant_shape else None for axis, n in enumerate(spec.shape)],
+        stride_divisible_by=[1 if n is not None else d for n, d in zip(spec.strides, spec.strides_divisible)],
+        shape_divisible_by=[1 if n is not None else d for n, d in zip(spec.shape, spec.shape_divisible)],
+        base_addr_divisible_by=spec.base_divisible,
+    )
+
+
+def _check_alias_groups(parameters: Sequence[ParameterConstraint]) -> None:
+    uses: Counter[str] = Counter()
+    kinds: dict[str, type] = {}
+    for constraint, names in alias_groups(parameters):
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"the alias group {name!r} occurs twice in {list(names)}")
+            if kinds.setdefault(name, type(constraint)) is not type(constraint):
+                raise ValueError(
+                    f"the alias group {name!r} has an array and a list; a list shares memory with no array"
+                )
+            uses[name] += 1
+    for name, count in uses.items():
+        if count == 1:
+            raise ValueError(
+                f"the alias group {name!r} has one member only; for memory that is not shared write alias_groups=()"
+            )
+
+
+def _check_convention(constraint: ParameterConstraint, convention: CallingConvention) -> None:
+    if convention.version >= 2:
+        return
+    if isinstance(constraint, TupleConstraint):
+        raise ValueError(f"{convention.name} has no tuple parameters; use CallingConvention.cutile_python_v2()")
+    if isinstance(constraint, ListConstraint):
+        _check_convention(constraint.element, convention)
+    if isinstance(constraint, ArrayConstraint) and any(n is not None for n in constraint.shape_constant):
+        raise ValueError(f"{convention.name} has no static shapes; use CallingConvention.cutile_python_v2()")
+
+
+def mangle_kernel_name(function_name: str, kernel_signature: KernelSignature) -> str:
+    """The name of ``function_name`` compiled for ``kernel_signature``. ``demangle_kernel_name`` is the inverse."""
+    return mangle(function_name, kernel_signature.calling_convention, kernel_signature.parameters)
+
+
+def demangle_kernel_name(symbol: str) -> tuple[str, KernelSignature]:
+    """The function name and the signature that a mangled name spells. Alias groups are called group0, group1, ...
+
+    ValueError for a name that ``mangle_kernel_name`` does not make.
+    """
+    function_name, convention, parameters = demangle(symbol)
+    return function_name, KernelSignature(tuple(parameters), convention, symbol)

@@ -1,0 +1,304 @@
+"""Exported shared libraries, called through ctypes and from a C program."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.compilation import ArrayConstraint, CallingConvention, KernelSignature, ScalarConstraint, export_kernel
+
+V2 = CallingConvention.cutile_python_v2()
+COMPILER = [os.environ["CC"]] if os.environ.get("CC") else ["cc"] if shutil.which("cc") else None
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on PATH or in CC")
+
+
+@ct.kernel
+def affine(x, out, scale, shift, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i,), (TILE,)).astype(ct.float32)
+    ct.assert_(tile >= 0, "not negative")
+    ct.store(out, (i,), ct.exp(tile * scale).astype(out.dtype) + shift)
+
+
+@ct.kernel
+def gemm(a, b, c, T: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((T, T), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (T, T))):
+        left = ct.load(a, (i, k), (T, T), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(b, (k, j), (T, T), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total)
+
+
+@ct.kernel
+def lists_and_tuples(xs, pair, out):
+    total = ct.zeros((16,), ct.float64)
+    for i in range(len(xs)):
+        total += ct.load(xs[i], (0,), (16,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, (0,), total * pair[0] + ct.load(pair[1], (0,), (16,)))
+
+
+@ct.kernel
+def ticket(counter, order):
+    mine = ct.bid(0)
+    while ct.atomic_cas(counter, (0,), mine, mine + 1) != mine:
+        pass
+    ct.store(order, (mine,), ct.full((1,), mine, ct.int32))
+
+
+def array(ndim: int, dtype: ct.DType = ct.float32, **facts: Any) -> ArrayConstraint:
+    return ArrayConstraint(
+        dtype,
+        ndim,
+        index_dtype=ct.int32,
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        **facts,
+    )
+
+
+def export(folder: Path, kernel: Any, parameters: Sequence[Any], symbol: str = "run") -> Any:
+    """The exported function, and why it failed last."""
+    path = folder / "lib.so"
+    export_kernel(kernel, [KernelSignature(parameters, V2, symbol)], path, output_format="shared_library")
+    library = ctypes.CDLL(str(path))
+    library.lib_last_error.restype = ctypes.c_char_p
+    return getattr(library, symbol), library.lib_last_error
+
+
+def flat(x: np.ndarray) -> list[Any]:
+    return [ctypes.c_void_p(x.ctypes.data), *x.shape, *(s // x.itemsize for s in x.strides)]
+
+
+@needs_compiler
+def test_a_matrix_product(tmp_path: Path) -> None:
+    run, _ = export(tmp_path, gemm, [array(2), array(2), array(2), 32])
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s, dtype=np.float32) for s in ((70, 90), (90, 50)))
+    ours, theirs = np.zeros((70, 50), np.float32), np.zeros((70, 50), np.float32)
+    assert run(3, 2, 1, *flat(a), *flat(b), *flat(ours)) == 0
+    ct.launch(None, (3, 2), gemm, (a, b, theirs, 32), backend="cpu")
+    np.testing.assert_array_equal(ours, theirs)
+    assert run(3, 2, 1, *flat(a[::2]), *flat(b.T), *flat(ours[::2].T)) == 0, "strides are those of the caller"
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [ct.float16, ct.bfloat16, ct.float64, ct.int8], ids=str)
+def test_dtypes_of_arrays_and_scalars(tmp_path: Path, dtype: ct.DType) -> None:
+    shift = ct.float64 if dtype is ct.float64 else ct.float32 if dtype.is_floating else ct.int8
+
+    @ct.kernel
+    def convert(x, out, scale, shift):
+        i = ct.bid(0)
+        ct.store(
+            out, (i,), (ct.load(x, (i,), (64,)).astype(ct.float32) * scale).astype(out.dtype) + shift.astype(out.dtype)
+        )
+
+    scalars = [ScalarConstraint(ct.float32), ScalarConstraint(shift)]
+    run, _ = export(tmp_path, convert, [array(1, dtype), array(1, dtype), *scalars])
+    x = np.arange(200).clip(0, 31).astype(dtype.storage)
+    out, expected = np.zeros_like(x), np.zeros_like(x)
+    kind = ctypes.c_double if shift is ct.float64 else ctypes.c_float if shift.is_floating else ctypes.c_int8
+    assert run(4, 1, 1, *flat(x), *flat(out), ctypes.c_float(1.5), kind(2)) == 0
+    ct.launch(None, (4,), convert, (x, expected, 1.5, shift.storage.type(2)), backend="cpu")
+    np.testing.assert_array_equal(out, expected)
+    assert out.any()
+
+
+@needs_compiler
+def test_lists_and_tuples(tmp_path: Path) -> None:
+    xs, base, out = [np.arange(10.0), np.ones(16)], np.ones(16), np.zeros(16)
+    parameters = KernelSignature.from_kernel_args(lists_and_tuples, (xs, (2.0, base), out), V2).parameters
+    run, _ = export(tmp_path, lists_and_tuples, parameters)
+    table = np.array([[x.ctypes.data, x.size, 1] for x in xs], np.int64)
+    pointer = ctypes.c_void_p(table.ctypes.data)
+    assert run(1, 1, 1, pointer, 2, ctypes.c_float(2.0), *flat(base), *flat(out)) == 0
+    np.testing.assert_array_equal(out, 2 * (np.pad(xs[0], (0, 6)) + 1) + 1)
+
+
+@needs_compiler
+def test_blocks_that_wait_for_each_other(tmp_path: Path) -> None:
+    run, _ = export(tmp_path, ticket, [array(1, ct.int32), array(1, ct.int32)])
+    counter, order = np.zeros(1, np.int32), np.full(40, -1, np.int32)
+    assert run(40, 1, 1, *flat(counter), *flat(order)) == 0
+    assert counter[0] == 40 and (order == np.arange(40)).all()
+
+
+@needs_compiler
+def test_every_promise_is_checked(tmp_path: Path) -> None:
+    x = array(1, stride_constant=(1,), shape_divisible_by=4, base_addr_divisible_by=16)
+    out = array(1, shape_constant=(64,), stride_divisible_by=2)
+    run, why = export(tmp_path, affine, [x, out, ScalarConstraint(ct.float32), ScalarConstraint(ct.float32), 16])
+    memory = np.zeros(256, np.float32)
+    memory = memory[-memory.ctypes.data // 4 % 4 :]
+    good: list[Any] = [
+        1,
+        1,
+        1,
+        ctypes.c_void_p(memory.ctypes.data),
+        16,
+        1,
+        ctypes.c_void_p(memory.ctypes.data + 512),
+        64,
+        2,
+    ]
+
+    def call(**changes: Any) -> tuple[int, str]:
+        arguments = [*good]
+        for position, value in changes.items():
+            arguments[int(position[1:])] = value
+        return run(*arguments, ctypes.c_float(1), ctypes.c_float(1)), why().decode()
+
+    assert call() == (0, "")
+    assert call(_0=0) == (1, "grid_x is 0; it must be from 1 to 16777215")
+    assert call(_2=1 << 24) == (1, "grid_z is 16777216; it must be from 1 to 16777215")
+    address = memory.ctypes.data + 4
+    assert call(_3=ctypes.c_void_p(address)) == (
+        1,
+        f"the address of x is {address}, but the kernel is compiled for multiples of 16",
+    )
+    assert call(_4=18) == (1, "x.shape[0] is 18, but the kernel is compiled for multiples of 4")
+    assert call(_4=-4) == (1, "x.shape[0] is -4, but it must be at least 0")
+    assert call(_5=2) == (1, "x.strides[0] is 2, but the kernel is compiled for 1")
+    assert call(_7=65) == (1, "out.shape[0] is 65, but the kernel is compiled for 64")
+    assert call(_8=3) == (1, "out.strides[0] is 3, but the kernel is compiled for multiples of 2")
+    memory[2] = -1
+    status, words = call()
+    assert status == 3 and words.endswith("assertion failed: not negative, in block (0, 0, 0)")
+    assert "test_export.py:" in words
+    memory[2] = 0
+    assert call() == (0, "")
+
+
+PROGRAM = """\
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "kernels.h"
+
+int main(void) {
+  float x[100], out[100];
+  for (int i = 0; i < 100; i++) x[i] = i / 50.0f;
+  int32_t status = affine(7, 1, 1, x, 100, 1, out, 100, 1, 0.5f, 3.0f);
+  if (status != TILEWRIGHT_OK) return printf("%s\\n", kernels_last_error()), 1;
+  for (int i = 0; i < 100; i++)
+    if (fabsf(out[i] - (expf(x[i] * 0.5f) + 3.0f)) > 1e-5f) return printf("out[%d] is %f\\n", i, out[i]), 1;
+  uint16_t half[32] = {0x3c00}, result[32]; /* 1.0 */
+  status = affine_f16(1, 1, 1, half, 32, 1, result, 32, 1, 0.0f, 1.0f);
+  if (status || result[0] != 0x4000) return printf("0x%x %s\\n", result[0], kernels_last_error()), 1;
+  x[0] = -1;
+  status = affine(7, 1, 1, x, 100, 1, out, 100, 1, 0.5f, 3.0f);
+  if (status != TILEWRIGHT_ASSERTION_FAILED || !strstr(kernels_last_error(), "not negative")) return 1;
+  return puts("fine") < 0;
+}
+"""
+
+
+@needs_compiler
+def test_a_c_program(tmp_path: Path) -> None:
+    floats = [ScalarConstraint(ct.float32)] * 2
+    signatures = [
+        KernelSignature([array(1), array(1), *floats, 16], V2, "affine"),
+        KernelSignature(
+            [
+                array(1, ct.float16),
+                array(1, ct.float16),
+                ScalarConstraint(ct.float32),
+                ScalarConstraint(ct.float16),
+                32,
+            ],
+            V2,
+            "affine_f16",
+        ),
+    ]
+    export_kernel(affine, signatures, tmp_path / "kernels.so", output_format="shared_library")
+    (tmp_path / "main.c").write_text(PROGRAM)
+    assert COMPILER is not None
+    command = [
+        *COMPILER,
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-std=c99",
+        "main.c",
+        "./kernels.so",
+        "-lm",
+        "-o",
+        "main",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "fine\n")
+
+
+def test_the_compiler_of_ziglang_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
+    run, _ = export(tmp_path, gemm, [array(2), array(2), array(2), 16])
+    a, out = np.eye(20, dtype=np.float32), np.zeros((20, 20), np.float32)
+    assert run(2, 2, 1, *flat(a), *flat(a), *flat(out)) == 0
+    np.testing.assert_array_equal(out, a)
+
+
+@ct.kernel
+def prints(x):
+    ct.print(ct.load(x, (0,), (4,)))
+
+
+def refused(kernel: Any = gemm, signatures: Any = None, **options: Any) -> None:
+    signatures = [KernelSignature([array(2), array(2), array(2), 16], V2)] if signatures is None else signatures
+    export_kernel(kernel, signatures, "nowhere", **{"output_format": "shared_library", **options})
+
+
+MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
+    "kernel": (lambda: refused(len), TypeError, "must be a kernel, not <built-in function len>"),
+    "signature": (lambda: refused(signatures=["x"]), TypeError, r"it must be a sequence of KernelSignature"),
+    "one signature": (lambda: refused(signatures=KernelSignature([], V2)), TypeError, "it must be a sequence of"),
+    "no signature": (lambda: refused(signatures=[]), ValueError, "signatures is empty"),
+    "format": (lambda: refused(output_format="exe"), ValueError, "unknown output_format 'exe'; the formats are cubin,"),
+    "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
+    "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
+    "target": (lambda: refused(gpu_code="sm_90"), ValueError, "gpu_code is 'sm_90', but shared_library is for"),
+    "symbol": (
+        lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "a-b")]),
+        ValueError,
+        "the symbol 'a-b' is no name in C",
+    ),
+    "same symbol": (
+        lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), n], V2, "f") for n in (8, 16)]),
+        ValueError,
+        "two of the signatures have the symbol 'f'",
+    ),
+    "print": (
+        lambda: refused(prints, [KernelSignature([array(1)], V2)]),
+        ct.TileUnsupportedFeatureError,
+        r"test_export.py:\d+:5: a kernel that prints cannot be exported",
+    ),
+}
+
+
+@pytest.mark.parametrize("make, error, words", MISTAKES.values(), ids=MISTAKES)
+def test_mistakes(make: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_a_compiler_that_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(ct.TileUnsupportedFeatureError, match="the C compiler 'no-such-compiler' cannot be run"):
+        refused()
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(ct.TileCompilerExecutionError, match="the C compiler false failed: status 1"):
+        refused()
