@@ -124,8 +124,9 @@ def round_to_format(x: Val, target: FloatFormat, mode: RoundingMode) -> Val:
     t = with_sign(t, x)
     if target.overflow is Overflow.SATURATE:  # there is no NaN
         return where(x.is_nan(), with_sign(x.like(0.0), -x), t)
-    invalid = x.is_nan() if target.signed else x.is_nan() | (x < 0)
-    return where(invalid, x if target.signed else math.nan, t if target.signed else magnitude(t))
+    if target.signed:
+        return where(x.is_nan(), math.nan, t)  # not x: a narrower format may lack the bits that make it a NaN
+    return where(x.is_nan() | (x < 0), math.nan, magnitude(t))
 
 
 def _correct(t: Val, a: Val, spacing: Val, negative: Val, mode: RoundingMode) -> Val:

@@ -374,7 +374,8 @@ def _rounds_to(mode: RoundingMode, source: DType, target: DType) -> bool:
             return True
         return d == "f64" or (d == "f32" and s != "f8e8m0fnu") or (d == "f16" and s in _NARROW_SOURCES)
     if mode is RoundingMode.RA:
-        return (d in ("f32", "tf32") and s not in ("f64", "f8e8m0fnu")) or (d == "f16" and s in _NARROW_SOURCES)
+        single = d in ("f32", "tf32") and s not in ("f64", "f8e8m0fnu")
+        return d == "f64" or single or (d == "f16" and s in _NARROW_SOURCES)
     return False
 
 
