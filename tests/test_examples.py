@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import tilewright as ct
 from tilewright.cli import main
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
@@ -35,11 +36,13 @@ def test_the_promised_examples_exist() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_example(path: Path, harness: ModuleType) -> None:
+@pytest.mark.parametrize("engine", ["cpu", "python"])
+def test_example(path: Path, harness: ModuleType, engine: str) -> None:
     cases = load_module(path).cases(small=True)
     assert cases
     for case in cases:
-        outcome = harness.measure(case)
+        with ct.use_backend(engine):
+            outcome = harness.measure(case)
         assert outcome.correct, outcome
 
 

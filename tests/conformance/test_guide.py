@@ -18,7 +18,7 @@ import tilewright as ct
 
 GUIDE = Path(__file__).parents[3] / "shared" / "spec" / "programming-guide-tile-kernels.txt"
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the programming guide is not beside this checkout")
-BACKENDS = ("reference", "cpu")
+BACKENDS = ("reference", "cpu", "python")
 
 
 def sources() -> Iterator[str]:

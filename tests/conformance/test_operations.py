@@ -20,7 +20,7 @@ U = RNG.integers(0, 200, (8, 16)).astype(np.uint8)
 B = RNG.integers(0, 2, (8, 16)).astype(bool)
 
 
-@pytest.fixture(params=["reference", "cpu"], autouse=True)
+@pytest.fixture(params=["reference", "cpu", "python"], autouse=True)
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     with ct.use_backend(request.param):
         yield request.param

@@ -18,7 +18,7 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture(params=["reference", "cpu"])
+@pytest.fixture(params=["reference", "cpu", "python"])
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     with ct.use_backend(request.param):
         yield request.param

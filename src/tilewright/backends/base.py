@@ -113,10 +113,19 @@ class Exporter(Protocol):
         """Write ``kernels`` to ``path``. TileUnsupportedFeatureError for what the format or ``target`` cannot hold."""
 
 
+@runtime_checkable
+class SourceBackend(Backend, Protocol):
+    """An engine that runs kernels as their front end has them, without IR."""
+
+    def load(self, function: Any, signature: Any) -> Executable:
+        """What runs ``function``, of the Python front end, for arguments that ``signature`` describes."""
+
+
 # name -> module that defines ``BACKEND``. Modules load on first use.
 _MODULES = {
     "reference": "tilewright.backends.reference",
     "cpu": "tilewright.backends.cpu",
+    "python": "tilewright.eager",
 }
 
 

@@ -6,7 +6,8 @@ Signedness is part of the type, so the IR needs one ``div`` rather than a signed
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -95,6 +96,12 @@ class DType:
         if self.is_bool:
             return 1
         return (1 << (self.bitwidth - (self.kind is Kind.INT))) - 1
+
+    # What ``dtype(value)`` does, in a module that may know of tiles.
+    convert: ClassVar[Callable[..., Any]]
+
+    def __call__(self, *values: Any) -> Any:
+        return DType.convert(self, *values)
 
     def __repr__(self) -> str:
         return self.name

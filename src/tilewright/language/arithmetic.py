@@ -10,7 +10,7 @@ from typing import Any, Union, overload
 
 from tilewright.ir.enums import RoundingMode
 from tilewright.language.array import Tile, TileLike
-from tilewright.language.functions import tile_operation
+from tilewright.language.functions import evaluate, tile_operation
 
 Mode = Union[RoundingMode, str, None]
 
@@ -61,6 +61,8 @@ def cdiv(x: int, y: int, /) -> int: ...
 def cdiv(x: Any, y: Any, /) -> Any: ...
 def cdiv(x: Any, y: Any, /) -> Any:
     """x / y rounded towards positive infinity, for integers. Also works on the host, for grids."""
+    if isinstance(x, Tile) or isinstance(y, Tile):
+        return evaluate(cdiv, (x, y), {})
     return -(-x // y)
 
 

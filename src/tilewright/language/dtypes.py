@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.language.functions import evaluate
 
 _TORCH_NAMES = {
     "bool": "bool_",
@@ -18,6 +19,7 @@ _TORCH_NAMES = {
     },
     "float8_e8m0fnu": "float8_e8m0fnu",
 }
+DType.convert = staticmethod(lambda dtype, *values: evaluate(dtype, values, {}))
 # tf32 and e5m3fnu share their storage with another dtype.
 _BY_STORAGE = {d.storage: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu")}
 _BY_NAME = {d.name: d for d in ALL_DTYPES}

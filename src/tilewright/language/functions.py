@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+@functools.cache
+def _eager() -> Any:
+    """What evaluates tile code that Python itself runs. It needs the reference back end, so it loads on first use."""
+    return importlib.import_module("tilewright.eager")
+
+
+def evaluate(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """``operation(*arguments, **keywords)`` at once, on eager tiles. TileError as in a kernel."""
+    return _eager().call(operation, arguments, keywords)
+
+
 def tile_operation(stub: _F) -> _F:
     """Marks ``stub`` as an operation of tile code: the front end compiles calls of it, its body never runs.
 
-    Calling it on the host raises RuntimeError.
+    Called by Python itself it is evaluated at once: see ``tilewright.eager``.
     """
 
     @functools.wraps(stub)
     def on_host(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"ct.{stub.__name__}() is a tile operation: it can only be called in a kernel. "
-            "Mark the calling function with @ct.kernel and run it with ct.launch(stream, grid, kernel, args)"
-        )
+        return evaluate(on_host, args, kwargs)
 
     return cast(_F, on_host)
 
@@ -35,12 +44,9 @@ class TileFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.host:
-            raise RuntimeError(
-                f"{self.function.__name__}() is a tile function and cannot be called on the host; "
-                "mark it with @ct.function(host=True) if it is meant for both"
-            )
-        return self.function(*args, **kwargs)
+        if self.host:
+            return self.function(*args, **kwargs)
+        return _eager().call_function(self, args, kwargs)
 
 
 @overload
@@ -51,7 +57,8 @@ def function(func: Callable[..., Any] | None = None, /, *, host: bool = False, t
     """Marks a function that kernels call. The marker is optional: plain functions are compiled when called.
 
     With ``host=True`` the function may also be called on the host, as ordinary Python; with ``tile=False`` only
-    there. Calling a tile function on the host raises RuntimeError. Source: guide 2.4.1.
+    there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles. Source: guide
+    2.4.1.
     """
     if func is None:
         return lambda f: TileFunction(f, host, tile)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 from tilewright.language.array import ACQ_REL, DEVICE, Array, Index, Order, Padding, Scope, Shape, Tile, TileLike
-from tilewright.language.functions import tile_operation
+from tilewright.language.functions import evaluate, tile_operation
 
 UNDETERMINED = PaddingMode.UNDETERMINED
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
@@ -18,8 +18,8 @@ class Slice:
     ``start`` is a signed integer scalar, ``length`` a constant power of two.
     """
 
-    def __init__(self, start: Any, length: int, /) -> None:
-        raise RuntimeError("ct.Slice can only be used in a kernel")
+    def __new__(cls, start: Any, length: int, /) -> Any:
+        return evaluate(cls, (start, length), {}) if cls is Slice else super().__new__(cls)
 
 
 @tile_operation

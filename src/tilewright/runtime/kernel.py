@@ -9,15 +9,18 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, overload
 
+from tilewright.backends.base import Backend, SourceBackend
 from tilewright.frontend.python.compile import parameter_names, trace
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.hints import ByTarget
+from tilewright.runtime import explain as explanation
+from tilewright.runtime.explain import Compilation
 from tilewright.runtime.hints import checked_hints
 from tilewright.runtime.layout import Place
 from tilewright.runtime.rules import Rule, resolve, rule_of
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.specialize import Launchable, SourceSpecialization, Specialization
 
 Hint = Union[int, ByTarget, None]
 
@@ -105,6 +108,13 @@ class kernel(Launchable):
 
     def trace(self, signature: Signature) -> Function:
         return trace(self.function, signature, self.hints, self.name)
+
+    def _compile(self, signature: Signature, backend: Backend) -> Specialization:
+        if not isinstance(backend, SourceBackend):
+            return super()._compile(signature, backend)
+        facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
+        made = Compilation(backend.name, "compiled", 0.0, facts, ("this engine runs the source",))
+        return SourceSpecialization(lambda: self.trace(signature), backend.load(self.function, signature), made)
 
     def replace_hints(self, **hints: Any) -> kernel:
         """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import threading
 import time
@@ -16,6 +17,7 @@ from tilewright.backends.base import Backend, Buffer, Executable, LaunchArgument
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
+from tilewright.ir.errors import TileError
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
 from tilewright.passes.effects import argument_effects
@@ -72,6 +74,30 @@ class Inspection:
             head, *rest = found.compilation.lines()
             lines += [f"{number}. {head}", *(f" {line}" for line in rest)]
         return "\n".join(lines)
+
+
+class SourceSpecialization(Specialization):
+    """A kernel that runs from its source, which may hold what only Python can run, such as ``breakpoint()``."""
+
+    def __init__(self, trace: Callable[[], Function], executable: Executable, compilation: Compilation) -> None:
+        vars(self).update(_trace=trace, executable=executable, compilation=compilation)
+
+    @functools.cached_property
+    def function(self) -> Function:
+        """The IR. TileError when the source cannot be compiled."""
+        found: Function = vars(self)["_trace"]()
+        return found
+
+    @functools.cached_property
+    def written(self) -> frozenset[str]:
+        """Nothing where the IR cannot be made: then the engine checks each store as it happens."""
+        try:
+            return argument_effects(self.function).written
+        except TileError:
+            return frozenset()
+
+    def stage_names(self) -> list[str]:
+        return list(self.executable.stages())
 
 
 class Launchable:

@@ -315,7 +315,7 @@ ON_HOST = {
 }
 
 
-@pytest.fixture(params=["reference", "cpu"], autouse=True)
+@pytest.fixture(params=["reference", "cpu", "python"], autouse=True)
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     with ct.use_backend(request.param):
         yield

@@ -57,7 +57,7 @@ def test_same_as_python(seed: int) -> None:
     except TooLarge:
         pytest.skip("a value leaves the range of int32")
     kernel = as_kernel(source, seed)
-    for engine in ("reference", "cpu"):
+    for engine in ("reference", "cpu", "python"):
         with ct.use_backend(engine):
             for (n, m), values in zip(INPUTS, expected):
                 out = np.full(3, -7, np.int32)

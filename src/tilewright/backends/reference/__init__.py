@@ -1,6 +1,6 @@
 """The reference back end: interprets unoptimized Tile IR with NumPy, and so defines what programs mean."""
 
 from tilewright.backends.reference.backend import BACKEND, ReferenceExecutable
-from tilewright.backends.reference.interpreter import Observer
+from tilewright.backends.reference.interpreter import BlockInterpreter, Observer
 
-__all__ = ["BACKEND", "Observer", "ReferenceExecutable"]
+__all__ = ["BACKEND", "BlockInterpreter", "Observer", "ReferenceExecutable"]

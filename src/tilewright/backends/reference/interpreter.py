@@ -80,7 +80,7 @@ class BlockInterpreter:
 
     def _execute(self, op: Op, operands: list[Any]) -> None:
         try:
-            results = self._evaluate(op, operands)
+            results = self.evaluate(op, operands)
         except TileError as error:
             if error.loc is not None:
                 raise
@@ -88,7 +88,8 @@ class BlockInterpreter:
         for value, result in zip(op.results, results):
             self.values[value] = result
 
-    def _evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
+    def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
+        """The results of an op that is neither a terminator nor structured control flow."""
         evaluator = EVALUATORS.get(op.name)
         types = [v.type for v in op.operands]
         if evaluator is not None:

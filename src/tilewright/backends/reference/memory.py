@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,18 @@ class Memory:
         """The base pointer of argument ``name``."""
         owners = (i for i, b in enumerate(self.buffers) if b.name == name and b.address == address)
         return Pointers(np.array(next(owners, UNKNOWN_ALLOCATION), np.int64), np.array(address, np.int64))
+
+    def add(self, buffer: Buffer) -> int:
+        """Make ``buffer`` part of this memory; returns the number of its allocation."""
+        self.buffers.append(buffer)
+        self.bytes.append(_bytes_between(buffer.low, buffer.high))
+        return len(self.buffers) - 1
+
+    def remove(self, allocation: int) -> None:
+        """Forget a buffer that is gone. Pointers to it remain outside of everything."""
+        buffer = self.buffers[allocation]
+        self.buffers[allocation] = replace(buffer, name=f"{buffer.name}, which is gone", low=0, high=0)
+        self.bytes[allocation] = _bytes_between(0, 0)
 
     def gather(self, pointers: Pointers, dtype: DType) -> Array:
         """The elements behind a rank-1 tile of pointers."""

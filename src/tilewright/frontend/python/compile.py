@@ -48,12 +48,12 @@ def trace(
     tracer = Tracer(builder)
     params: list[Param] = []
     values: dict[str, Any] = {}
-    for argument, spec in zip(names, signature.arguments):
+    for given, spec in zip(names, signature.arguments):
         args = []
-        for param, type_ in parameters(argument, spec):
+        for param, type_ in parameters(given, spec):
             params.append(param)
             args.append(body.add_arg(type_, _value_name(param)))
-        values[argument] = _argument(builder, argument, spec, iter(args))
+        values[given] = argument(builder, given, spec, iter(args))
     scope = Scope(values, None, captured(function), function.__globals__)
     tracer.frames.append(Frame(source, scope, None, 0))
     with _deep_recursion(builder):
@@ -101,14 +101,14 @@ def _value_name(param: Param) -> str:
     )
 
 
-def _argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Value]) -> Any:
+def argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Value]) -> Any:
     """The value of a kernel argument in tile code, over the function parameters it became."""
     if isinstance(spec, ConstantSpec):
         return spec.value
     if isinstance(spec, ScalarSpec):
         return Tile(next(args))
     if isinstance(spec, TupleSpec):
-        return tuple(_argument(builder, f"{name}[{i}]", item, args) for i, item in enumerate(spec.items))
+        return tuple(argument(builder, f"{name}[{i}]", item, args) for i, item in enumerate(spec.items))
     if isinstance(spec, ListSpec):
         return ArrayList(next(args), Tile(next(args)), spec.element, name)
     return array(builder, name, spec, args)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, Tile
+from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
         t.locate(piece)
         if not isinstance(spec, str):
             t.fail(TileSyntaxError, "the format of a value in an f-string must be literal text")
-        parts.extend(_formatted(t, value, spec))
+        parts.extend(formatted(t, value, spec))
     return _join(parts)
 
 
@@ -70,7 +71,8 @@ def _join(parts: list[str | Hole]) -> str | FormattedString:
     return FormattedString(tuple(parts))
 
 
-def _formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
+def formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
+    """``format(value, spec)``."""
     if isinstance(value, Tile) and value.constant is None:
         return (Hole(value, _conversion(t, value, spec)),)
     known = value.constant if isinstance(value, Tile) else value
@@ -132,4 +134,4 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
         return _join([*parts, ")"])
     if value is None or isinstance(value, (bool, int, float, str, enum.Enum)):
         return str(value)
-    return repr(value) if not callable(value) else describe(value)
+    return repr(value) if isinstance(value, DType) or not callable(value) else describe(value)

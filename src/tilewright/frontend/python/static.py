@@ -218,7 +218,7 @@ def _with(t: Tracer, node: ast.With, i: int) -> bool:
     if not isinstance(call, ast.Call):
         t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
     function = t.eval(call.func)
-    generator = _generator_of(function)
+    generator = generator_of(function)
     if generator is None:
         t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
     arguments = tuple(t.elements(call.args))
@@ -246,7 +246,7 @@ def _with(t: Tracer, node: ast.With, i: int) -> bool:
     return falls
 
 
-def _generator_of(function: Any) -> types.FunctionType | None:
+def generator_of(function: Any) -> types.FunctionType | None:
     """The generator function behind ``@contextlib.contextmanager``."""
     wrapped = getattr(function, "__wrapped__", None)
     made = getattr(function, "__code__", None)

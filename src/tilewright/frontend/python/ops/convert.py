@@ -72,9 +72,7 @@ def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tupl
 
 def strict(ctx: Context, number: bool | int | float, dtype: DType) -> Tile:
     """A strictly typed constant."""
-    value = constant(ctx, number, dtype)
-    known = value.op.attributes["value"] if value.op is not None else number
-    return Tile(value, known)
+    return Tile(constant(ctx, number, dtype), rounded(number, dtype))
 
 
 def strict_constant(ctx: Context, value: np.generic) -> Tile:

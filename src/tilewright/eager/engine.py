@@ -1,0 +1,126 @@
+"""The engine ``python``: runs the source of a kernel as Python, block by block, for debuggers and coverage."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import platform
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+from tilewright.backends.base import Executable, LaunchArguments, SourceBackend
+from tilewright.backends.reference.memory import Memory
+from tilewright.eager.blocks import Body, run
+from tilewright.eager.builder import Index
+from tilewright.eager.objects import wrap
+from tilewright.eager.rewrite import tile_code
+from tilewright.eager.session import EagerTracer, known_arguments, running
+from tilewright.frontend.python.compile import argument, parameter_names
+from tilewright.frontend.python.source import source_of
+from tilewright.frontend.signature import Signature
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileError, TileTypeError, TileUnsupportedFeatureError
+
+# Calls a kernel: a debugger may want to do it.
+Call = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
+_call: ContextVar[Call] = ContextVar("call of a kernel", default=lambda function, arguments: function(*arguments))
+_only: ContextVar[Index | None] = ContextVar("the only block", default=None)
+
+
+@contextmanager
+def stepping(call: Call, only: Index | None) -> Iterator[None]:
+    """Within this context the engine runs kernels by ``call``, and no block but ``only`` unless that is None."""
+    tokens = _call.set(call), _only.set(only)
+    try:
+        yield
+    finally:
+        _call.reset(tokens[0])
+        _only.reset(tokens[1])
+
+
+class PythonExecutable:
+    """The source of a kernel, for arguments of one signature."""
+
+    def __init__(self, function: types.FunctionType, signature: Signature) -> None:
+        self._function = function
+        self._signature = signature
+        self._names = parameter_names(source_of(function.__code__))
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Run the blocks of ``grid``, the first axis fastest. TileError as on the reference engine."""
+        memory = Memory(arguments.buffers)
+        call, only = _call.get(), _only.get()
+        if only is not None and not all(i < n for i, n in zip(only, grid)):
+            raise ValueError(f"there is no block {only} in a grid of {grid}")
+        everything = ((x, y, z) for z, y, x in itertools.product(*map(range, reversed(grid))))
+        chosen = everything if only is None else iter([only])
+        run(((index, self._block(index, grid, memory, arguments, call)) for index in chosen), memory)
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch``, to be called later and more than once."""
+        return lambda: self.launch(grid, arguments)
+
+    def _block(self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, call: Call) -> Body:
+        def body(pause: Any) -> None:
+            tracer = EagerTracer(index, grid, memory, pause)
+            with running(tracer):
+                values = self._arguments(tracer, arguments)
+                the_kernel_is_called_here = tile_code(self._function)  # see places.KERNEL_CALL
+                try:
+                    result = call(the_kernel_is_called_here, values)
+                    if result is not None:
+                        raise TileTypeError("a kernel cannot return a value; store results with ct.store")
+                except TileError as e:
+                    e.message = f"{e.message}, in block {index}"
+                    raise
+
+        return body
+
+    def _arguments(self, tracer: EagerTracer, arguments: LaunchArguments) -> tuple[Any, ...]:
+        memory, numbers = tracer.memory, iter(arguments.values)
+
+        def allocation(name: str, address: int) -> int:
+            return int(memory.pointer(name, address).allocation)
+
+        found = []
+        for name, spec in zip(self._names, self._signature.arguments):
+            known = known_arguments(name, spec, numbers, allocation)
+            found.append(wrap(argument(tracer.builder, name, spec, known)))
+        return tuple(found)
+
+    def stages(self) -> Mapping[str, str]:
+        return {"Python": inspect.getsource(self._function)}
+
+
+class PythonBackend:
+    """Runs Python kernels without compiling them. Nothing is cached."""
+
+    name = "python"
+    device = "cpu"
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def target(self) -> str:
+        return f"python-{platform.python_version()}"
+
+    def load(self, function: types.FunctionType, signature: Signature) -> PythonExecutable:
+        return PythonExecutable(function, signature)
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> NoReturn:
+        raise TileUnsupportedFeatureError(
+            f"the engine 'python' steps through Python source, which {function.name}() does not have; use another one",
+            function.loc,
+        )
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        return None
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> NoReturn:
+        raise ValueError("the engine 'python' writes no executables, so this is not one of them")
+
+
+BACKEND: SourceBackend = PythonBackend()

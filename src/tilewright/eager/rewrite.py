@@ -1,0 +1,191 @@
+"""Kernels and the functions that they call, made to run as Python with the meaning of tile code.
+
+They stay ordinary functions with the file and the lines of their source, so that debuggers, coverage and tracebacks
+see what was written. Only what Python itself would decide differently is changed: every callee passes through
+``tile_code``, which gives ``range``, ``min``, ``print`` and so on their meaning in tile code, and operands of ``and``
+and ``or`` become bools, and ``not`` works element by element.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import copy
+import functools
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilewright.eager import objects
+from tilewright.eager.builder import Known
+from tilewright.eager.session import current
+from tilewright.frontend.python.builtins import BUILTINS, Range
+from tilewright.frontend.python.scope import captured
+from tilewright.frontend.python.source import source_of
+from tilewright.frontend.python.static import SYNTACTIC, generator_of
+from tilewright.frontend.python.values import Tile
+from tilewright.ir.errors import TileError, TileSyntaxError
+from tilewright.language.functions import TileFunction
+
+# The variables of a rewritten function that hold ``tile_code``, and ``bool`` and ``not`` of tile code.
+_CALLEE, _BOOL, _NOT = "__tile_code__", "__tile_bool__", "__tile_not__"
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
+
+
+def tile_code(function: Any) -> Any:
+    """What tile code calls when it says ``function``."""
+    if isinstance(function, types.FunctionType):
+        return _rewritten(function)
+    if isinstance(function, types.MethodType):
+        return types.MethodType(tile_code(function.__func__), function.__self__)
+    if isinstance(function, TileFunction):
+        return tile_code(function.function) if function.tile else function
+    if isinstance(function, (types.BuiltinFunctionType, type)):
+        return _BUILTINS.get(function, function)
+    return function
+
+
+@functools.lru_cache(maxsize=4096)
+def _rewritten(function: types.FunctionType) -> Callable[..., Any]:
+    """A function of the program with its calls rewritten; others as they are."""
+    generator = generator_of(function)
+    if generator is not None:
+        return contextlib.contextmanager(_rewritten(generator))
+    if not _is_program(function):
+        return function
+    try:
+        source = source_of(function.__code__)
+    except (TileSyntaxError, SyntaxError):
+        return function  # Python runs it as it is
+    free = function.__code__.co_freevars
+    cells = dict(zip(free, function.__closure__ or ()))
+    cells |= {name: types.CellType(helper) for name, helper in _HELPERS.items()}
+    rewriter = _Rewriter({**function.__globals__, **captured(function)})
+    node: Any = rewriter.visit(copy.deepcopy(source.node))
+    if isinstance(node, ast.FunctionDef):
+        node.decorator_list = []
+        node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+        node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
+        body: list[ast.stmt] = [node]
+    else:
+        body = [ast.copy_location(ast.Expr(node), node)]
+    module = ast.parse(f"def factory({', '.join(cells)}): pass")
+    module.body[0].body = body  # type: ignore[attr-defined]
+    _shift(body, source.first_line - 1, source.indent)
+    outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))
+    code = next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == function.__code__.co_name)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(made, function)
+
+
+def _is_program(function: types.FunctionType) -> bool:
+    """Whether the function belongs to the program, and is not rewritten yet."""
+    code = function.__code__
+    ours = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
+    if ours or not _HELPERS.keys().isdisjoint(code.co_freevars):
+        return False
+    return not code.co_filename.startswith(_STANDARD_LIBRARY) or "site-packages" in code.co_filename
+
+
+def _shift(body: list[ast.stmt], lines: int, columns: int) -> None:
+    """Move positions from the text of the function to its file."""
+    for statement in body:
+        for node in map(vars, ast.walk(ast.fix_missing_locations(statement))):
+            if "lineno" in node:
+                for name, shift in (("lineno", lines), ("col_offset", columns)):
+                    node[name] += shift
+                    node[f"end_{name}"] += shift
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites calls, ``and``, ``or`` and ``not``; what host code evaluates at compile time is left alone."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if self._is_static(node.func):
+            return node
+        self.generic_visit(node)
+        node.func = _applied(_CALLEE, node.func)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        node.values = [_applied(_BOOL, v) for v in node.values]
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.copy_location(_applied(_NOT, node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def _is_static(self, callee: ast.expr) -> bool:
+        if isinstance(callee, ast.Name):
+            found = self.names.get(callee.id)
+        elif isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
+            found = getattr(self.names.get(callee.value.id), callee.attr, None)
+        else:
+            return False
+        return isinstance(found, types.FunctionType) and found in SYNTACTIC
+
+
+def _applied(name: str, argument: ast.expr) -> ast.expr:
+    """``name(argument)``, at the place of ``argument``."""
+    function = ast.copy_location(ast.Name(name, ast.Load()), argument)
+    return ast.copy_location(ast.Call(function, [argument], []), argument)
+
+
+# -- builtins
+
+
+def _range(*bounds: Any) -> Iterator[Any]:
+    """``range`` counts in scalars, int32 or wider."""
+    tracer = current()
+    found = BUILTINS[range](tracer, *map(objects.unwrap, bounds))
+    assert isinstance(found, Range)
+    bounds = tracer.range_bounds(found)
+    lower, upper, step = (objects.data_of(v) for v in bounds)
+    if step <= 0:
+        tracer.fail(TileError, f"the step of this loop is {int(step)}; it must be positive")
+    kind = bounds[0].tile
+    positions = range(int(lower), int(upper), int(step))
+    return (objects.wrap(Tile(Known(kind, np.array(i, lower.dtype)))) for i in positions)
+
+
+def _on_tiles(function: Any) -> Callable[..., Any]:
+    """A builtin that has the meaning of tile code on tiles, and that of Python otherwise."""
+
+    @functools.wraps(function, assigned=("__name__", "__doc__"), updated=())
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if not objects.is_eager(arguments):
+            return function(*arguments, **keywords)
+        found = BUILTINS[function](current(), *map(objects.unwrap, arguments), **keywords)
+        return objects.wrap(found)
+
+    return call
+
+
+def _not(value: Any) -> Any:
+    if not isinstance(value, objects.Tile):
+        return not value
+    return objects.wrap(current().operator("not_", objects.unwrap(value)))
+
+
+def _print(*arguments: Any, **keywords: Any) -> None:
+    """The text that compiled code prints."""
+    print(*map(objects.text, arguments), **keywords)
+
+
+_BUILTINS: dict[Any, Any] = {
+    builtins.range: _range,
+    builtins.print: _print,
+    builtins.str: lambda *a: objects.text(*a) if a else "",
+    **{f: _on_tiles(f) for f in (min, max, len, bool, abs, divmod)},
+}
+_HELPERS: dict[str, Callable[..., Any]] = {_CALLEE: tile_code, _BOOL: _BUILTINS[bool], _NOT: _not}

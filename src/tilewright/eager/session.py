@@ -1,0 +1,129 @@
+"""What Python evaluates tile code on: a block of a launch, or an endless session outside of kernels."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.backends.base import Buffer
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.values import Pointers
+from tilewright.eager.builder import EagerBuilder, Index, Known
+from tilewright.frontend.python import calls
+from tilewright.frontend.python.compile import array
+from tilewright.frontend.python.tracer import Tracer
+from tilewright.frontend.python.values import Array
+from tilewright.frontend.signature import ArgumentSpec, ArraySpec, parameters
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import int64
+from tilewright.ir.errors import TileTypeError
+from tilewright.ir.semantics import constant_array
+from tilewright.runtime.arguments import HOLE, Explained, describe, explain
+from tilewright.runtime.arrays import Flat
+from tilewright.runtime.layout import Place
+from tilewright.runtime.rules import DEFAULT
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A Python function that an operation takes; ``run`` calls it with values of the front end."""
+
+    run: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class EagerTracer(Tracer):
+    """The context of op builders when Python runs tile code: it walks no syntax tree, and every value is known."""
+
+    def __init__(self, index: Index, grid: Index, memory: Memory, pause: Callable[[Op], None]) -> None:
+        super().__init__(EagerBuilder(index, grid, memory, pause))
+        self.memory = memory
+
+    def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if isinstance(function, HostFunction):
+            return function.run(arguments, keywords)
+        return calls.call(self, function, arguments, keywords)
+
+    def host_array(self, value: Any) -> Array:
+        """An array of the host that is given to an operation."""
+        self.fail(TileTypeError, "an array of the host cannot be used in a kernel; pass it as an argument")
+
+
+class Session(EagerTracer):
+    """Tile code outside of kernels: block (0, 0, 0) of a grid of one block, on whatever arrays it is given."""
+
+    def __init__(self) -> None:
+        super().__init__((0, 0, 0), (1, 1, 1), Memory([]), lambda op: None)
+        self._allocations: dict[tuple[int, Buffer], int] = {}
+
+    def host_array(self, value: Any) -> Array:
+        flat, into, place = Flat(), Explained([], [], []), Place("ct", "array")
+        try:
+            spec = explain(DEFAULT, place, describe(DEFAULT, value, flat), into)
+        except (TypeError, ValueError, OverflowError) as e:
+            self.fail(TileTypeError, str(e))
+        assert isinstance(spec, ArraySpec)
+        (region,) = into.regions
+        layout, address = region.layout, region.address(flat.numbers)
+        low, high = layout.extent()
+        buffer = Buffer("array", address, address + low, address + high, layout.dtype, layout.writable)
+        allocation = self._allocation(value, buffer, flat.owners)
+        numbers = iter([flat.numbers[0] if v is HOLE else v for v in into.values])
+        return array(self.builder, "array", spec, known_arguments("array", spec, numbers, lambda *_: allocation))
+
+    def _allocation(self, owner: Any, buffer: Buffer, borrowed: list[Any]) -> int:
+        """The number of the memory of ``owner``, which this session does not keep alive."""
+        key = id(owner), buffer
+        found = self._allocations.get(key)
+        if found is None:
+            found = self._allocations[key] = self.memory.add(buffer)
+            weakref.finalize(owner, self._forget, key, borrowed).atexit = False
+        return found
+
+    def _forget(self, key: tuple[int, Buffer], borrowed: list[Any]) -> None:
+        self.memory.remove(self._allocations.pop(key))
+
+
+def known_arguments(
+    name: str, spec: ArgumentSpec, numbers: Iterator[Any], allocation: Callable[[str, int], int]
+) -> Iterator[Known]:
+    """The parameters that the argument ``name`` becomes, with their ``numbers`` of a launch.
+
+    ``allocation`` finds the memory that an argument at an address belongs to.
+    """
+    for (param, type_), number in zip(parameters(name, spec), numbers):
+        if type_.is_pointer:
+            owner = allocation(param.argument, int(number))
+            yield Known(type_, Pointers(constant_array(owner, int64, ()), constant_array(int(number), int64, ())))
+        else:
+            yield Known(type_, constant_array(number, type_.dtype, ()))
+
+
+_local = threading.local()
+
+
+def current() -> EagerTracer:
+    """What tile code that this thread runs is evaluated on."""
+    found: EagerTracer | None = getattr(_local, "tracer", None)
+    if found is None:
+        found = _local.tracer = Session()
+    return found
+
+
+def in_kernel() -> bool:
+    """Whether this thread runs a block of a launch."""
+    return not isinstance(current(), Session)
+
+
+@contextmanager
+def running(tracer: EagerTracer) -> Iterator[None]:
+    """Evaluate on ``tracer`` in this thread."""
+    outer = current()
+    _local.tracer = tracer
+    try:
+        yield
+    finally:
+        _local.tracer = outer

@@ -1,0 +1,265 @@
+"""The engine ``python``: the source of kernels as plain Python."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pdb
+import sys
+import threading
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.eager import blocks
+from tilewright.eager.engine import stepping
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_BACKEND", "python")
+
+
+def ints(n: int) -> np.ndarray:
+    return np.zeros(n, np.int32)
+
+
+@ct.function
+def helper(x, n):
+    total = x * 0
+    for i in range(n):
+        if i % 2 == 0 and not i == 4:  # noqa: SIM201
+            total += x.astype(ct.int16) * i.astype(ct.int16)
+    return total
+
+
+@dataclass(frozen=True)
+class Pair:
+    left: Any
+    right: Any
+
+    def __add__(self, other: Any) -> Any:
+        return Pair(self.left + other, self.right - other)
+
+
+@contextlib.contextmanager
+def scaled(x):
+    doubled = x * 2
+    yield doubled
+    ct.assert_(doubled == x + x)
+
+
+@ct.kernel
+def everything(arrays, pair, out, N: ct.Constant[int], wide: ct.ScalarInt64):
+    index = ct.bid(0)
+    x = ct.load(arrays[index], (0,), (N,))
+    both = Pair(x, x) + pair[0]
+    with scaled(both.left) as y:
+        for i in ct.static_iter(range(ct.static_eval(max(N // 8, 2)))):
+            ct.static_assert(ct.static_eval(isinstance(i, int)))
+            y = y + i
+    last = max(index, 1) if wide > 1 << 40 else min(index, 0)
+    k = 0
+    while True:
+        k += 1
+        if k > 3:
+            break
+    ct.store(out, (index,), helper(y.astype(ct.int16), 6 + last).astype(ct.int32) + k + len(arrays))
+
+
+def test_it_computes_what_compiled_kernels_do() -> None:
+    arrays = [np.arange(8, dtype=np.int32) * s for s in (1, 2, 3)]
+    found = {}
+    for engine in ("python", "cpu", "reference"):
+        found[engine] = out = ints(24)
+        ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 1 << 41), backend=engine)
+    np.testing.assert_array_equal(found["python"], found["cpu"])
+    np.testing.assert_array_equal(found["python"], found["reference"])
+    assert found["cpu"].any()
+
+
+@ct.kernel
+def printing(x):
+    tile = ct.load(x, (0,), (4,))
+    print("tile", tile, (tile, 1.5), Pair(ct.bid(0), "a"), f"{tile:5.1f}|{ct.bid(0)}", str(ct.bid(1)), sep=";")
+    ct.printf("%5.2f %d\n", tile, ct.bid(0))
+
+
+def test_it_prints_what_compiled_kernels_do(capfd: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for engine in ("python", "cpu"):
+        ct.launch(None, (2,), printing, (np.arange(4, dtype=np.float32) / 3,), backend=engine)
+        sys.stdout.flush()
+        texts.append(capfd.readouterr().out)
+    assert "tile;[0.000000" in texts[0] and sorted(texts[0].splitlines()) == sorted(texts[1].splitlines())
+
+
+@ct.kernel
+def stopping(x):
+    index = ct.bid(0)
+    tile = ct.load(x, (index,), (4,)) + 1
+    breakpoint()
+    ct.store(x, (index,), tile * 2)
+
+
+def test_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = io.StringIO("p tile\nn\np index\nc\nw\nc\n")
+    shown = io.StringIO()
+    monkeypatch.setattr(
+        sys, "breakpointhook", lambda: pdb.Pdb(stdin=commands, stdout=shown).set_trace(sys._getframe(1))
+    )
+    x = ints(8)
+    ct.launch(None, (2,), stopping, (x,))
+    np.testing.assert_array_equal(x, [2] * 8)
+    text = shown.getvalue()
+    assert "Tile([1, 1, 1, 1], dtype=int32)" in text and "Tile(0, dtype=int32)" in text
+    assert f"> {__file__}({stopping.function.__code__.co_firstlineno + 5})stopping()" in text
+
+
+def test_lines_are_those_of_the_source() -> None:
+    """What debuggers and coverage see: the lines of kernel and helper, in the order in which Python runs them."""
+    seen: list[tuple[str, int]] = []
+
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != __file__:
+            return None
+        if event == "line":
+            seen.append((frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno))
+        return trace
+
+    arrays = [np.arange(8, dtype=np.int32)]
+    outer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        ct.launch(None, (1,), everything, (arrays, (5, 2.0), ints(8), 8, 0))
+    finally:
+        sys.settrace(outer)
+    first = everything.function.__code__.co_firstlineno
+    body = [line for name, line in seen if name == "everything"]
+    start = body[0]
+    assert body[:4] == [start, start + 1, start + 2, start + 3] and {n for n, _ in seen} >= {
+        "everything",
+        "helper",
+        "scaled",
+        "__add__",
+    }
+    assert first > 0 and len([line for name, line in seen if name == "helper"]) == 1 + 1 + 6 * 2 + 2 + 1
+
+
+def test_only_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def call(function: Any, arguments: tuple[Any, ...]) -> Any:
+        calls.append(arguments)
+        return function(*arguments)
+
+    arrays, out = [np.ones(8, np.int32)] * 3, ints(24)
+    with stepping(call, (1, 0, 0)):
+        ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 0))
+    assert out[8:16].all() and not out[:8].any() and not out[16:].any() and len(calls) == 1
+    with stepping(call, (3, 0, 0)), pytest.raises(ValueError, match=r"no block \(3, 0, 0\) in a grid of \(3, 1, 1\)"):
+        ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 0))
+
+
+@ct.kernel
+def chain(flags, out):
+    """Block i waits for block i + 1."""
+    index = ct.bid(0)
+    order = ct.MemoryOrder.ACQUIRE
+    while ct.atomic_cas(flags, index + 1, 1, 1, memory_order=order) == 0:
+        pass
+    value = ct.gather(out, index + 1) + 1
+    ct.scatter(out, index, value)
+    ct.atomic_xchg(flags, index, 1, memory_order=ct.MemoryOrder.RELEASE)
+
+
+def test_blocks_wait_for_later_ones() -> None:
+    flags, out = ints(7), ints(7)
+    flags[6] = 1
+    ct.launch(None, (6,), chain, (flags, out))
+    np.testing.assert_array_equal(out, [6, 5, 4, 3, 2, 1, 0])
+
+
+def test_deadlock_is_reported_and_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "HANDOVER", 1)
+    before = threading.active_count()
+    with pytest.raises(ct.TileError, match=r"deadlock.*block \(0, 0, 0\) at .*test_stepping.py"):
+        ct.launch(None, (3,), chain, (ints(7), ints(7)))
+    assert threading.active_count() == before
+
+
+@ct.kernel
+def failing(x):
+    for i in range(3):
+        checked(ct.load(x, (i,), (4,), check_bounds=False), i)
+
+
+def checked(tile, i):
+    ct.assert_(tile + i < 2, "too large")
+
+
+def test_errors_name_place_block_and_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "breakpointhook", lambda: None)
+    with pytest.raises(ct.TileError) as caught:
+        ct.launch(None, (1,), failing, (ints(12),))
+    error, loc = caught.value, caught.value.loc
+    assert error.message == "assertion failed: too large, in block (0, 0, 0)"
+    assert loc is not None and loc.function == "checked" and loc.caller is not None and loc.caller.function == "failing"
+    assert "ct.assert_(tile + i < 2" in str(error) and "checked(ct.load" in str(error)
+    names = [entry.name for entry in caught.traceback]
+    assert names.index("failing") < names.index("checked")
+    read_only = ints(12)
+    read_only.flags.writeable = False
+    with pytest.raises((ct.TileError, ValueError), match="read-only"):
+        ct.launch(None, (2,), stopping, (read_only,))
+    with pytest.raises(ct.TileTypeError, match="pass it as an argument"):
+        ct.launch(None, (1,), uses_host_array, (read_only,))
+
+
+HOST = ints(4)
+
+
+@ct.kernel
+def uses_host_array(x):
+    ct.store(x, (0,), ct.load(HOST, (0,), (4,)))
+
+
+def test_exceptions_of_the_program_pass_through() -> None:
+    @ct.kernel
+    def wrong(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        ct.launch(None, (4,), wrong, (ints(4),))
+
+    @ct.kernel
+    def static(x):
+        if x.ndim == 1:
+            raise ct.static_exception(ValueError("rank 1"))
+
+    with pytest.raises(ct.StaticException, match="ValueError: rank 1"):
+        ct.launch(None, (1,), static, (ints(4),))
+
+
+def test_closures_and_methods() -> None:
+    offset = 3
+
+    @ct.kernel
+    def closing(out):
+        scale = 2
+
+        def inner(i):
+            return i * scale + offset
+
+        def twice(f, i):
+            return f(f(i))
+
+        ct.store(out, (ct.bid(0),), twice(inner, ct.bid(0)) + (lambda v: v - 1)(0))
+
+    out = ints(4)
+    ct.launch(None, (4,), closing, (out,))
+    np.testing.assert_array_equal(out, [8, 12, 16, 20])
