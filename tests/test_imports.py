@@ -32,9 +32,9 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "sanitizer": {"ir", "passes", "backends", "backends.reference"},
-    "tune": {"runtime", "ir"},
+    "tune": {"runtime", "ir", "passes"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},
-    "": {"version", "language", "runtime", "compilation"},  # the package itself
+    "": {"version", "language", "runtime", "compilation", "tune"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time

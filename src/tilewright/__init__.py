@@ -10,7 +10,7 @@ A kernel is a function of tiles, compiled for the processor at hand and run once
     ct.launch(None, (ct.cdiv(n, 1024),), add, (a, b, out, 1024))
 """
 
-from tilewright import compilation, language
+from tilewright import compilation, language, tune
 from tilewright.language import *  # noqa: F403
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel
@@ -18,5 +18,5 @@ from tilewright.runtime.launch import launch
 from tilewright.runtime.timeout import compiler_timeout
 from tilewright.version import __version__
 
-__all__ = ["__version__", "compilation", "compiler_timeout", "kernel", "launch", "use_backend"]
+__all__ = ["__version__", "compilation", "compiler_timeout", "kernel", "launch", "tune", "use_backend"]
 __all__ += language.__all__

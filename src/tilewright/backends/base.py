@@ -121,6 +121,17 @@ class SourceBackend(Backend, Protocol):
         """What runs ``function``, of the Python front end, for arguments that ``signature`` describes."""
 
 
+@runtime_checkable
+class Stopwatch(Protocol):
+    """A back end whose launches return before they have ended, and which therefore times them itself."""
+
+    def elapsed(self, launch: Callable[[], None], stream: Any, *, flush_cache: bool) -> float:
+        """The seconds between begin and end on ``stream`` of what ``launch`` queues; returns when it has ended.
+
+        With ``flush_cache`` the data of earlier launches leave the caches of the device first.
+        """
+
+
 # name -> module that defines ``BACKEND``. Modules load on first use.
 _MODULES = {
     "reference": "tilewright.backends.reference",

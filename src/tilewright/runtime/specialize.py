@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 import threading
@@ -166,7 +165,8 @@ class Launchable:
         The engine says what its options are, and ValueError about others, when it compiles. No option changes what a
         kernel computes.
         """
-        changed = copy.copy(self)
+        changed: _Kernel = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__)
         Launchable.__init__(changed)
         changed.options = {**self.options, engine: options}
         return changed

@@ -13,6 +13,7 @@ from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.library import write_library
+from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
 
@@ -32,7 +33,8 @@ class CpuBackend:
         return host().key()
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
-        """Compile ``function``. No option concerns the CPU."""
+        """Compile ``function``; ``Options`` says what can be chosen."""
+        chosen = Options.of(options)
         lowered = codegen.lower(codegen.optimize(function), host())
         compiled = CompiledKernel(
             code=compile_module(lowered.text, host()),
@@ -42,7 +44,7 @@ class CpuBackend:
             block_work=lowered.block_work,
             sites=tuple(map(Site.of, lowered.sites)),
         )
-        return CpuExecutable(function, compiled, host())
+        return CpuExecutable(function, compiled, host(), chosen)
 
     def serialize(self, executable: Executable) -> bytes:
         """A pickle: whoever can write the cache could as well change the machine code in it."""
@@ -52,7 +54,7 @@ class CpuBackend:
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> CpuExecutable:
         """Load object code; nothing is compiled."""
         compiled: CompiledKernel = pickle.loads(data)
-        return CpuExecutable(function, compiled, host())
+        return CpuExecutable(function, compiled, host(), Options.of(options))
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
         """Write a shared library for this kind of processor, and its C header."""

@@ -12,6 +12,7 @@ from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.jit import NativeCode, assemble, optimize_module
+from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
@@ -30,8 +31,9 @@ _pack_context = struct.Struct(f"={len(Field)}q").pack
 class CpuExecutable:
     """Machine code of one kernel."""
 
-    def __init__(self, function: Function, compiled: CompiledKernel, processor: Processor) -> None:
+    def __init__(self, function: Function, compiled: CompiledKernel, processor: Processor, options: Options) -> None:
         self.compiled = compiled
+        self._options = Options() if compiled.may_spin else options
         self._function = function
         self._processor = processor
         self._native = NativeCode(compiled.code, processor)
@@ -75,6 +77,7 @@ class CpuExecutable:
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may print or fail."""
         chunk = 1 if self.compiled.may_spin else max(1, total // (count * _CHUNKS_PER_THREAD))
+        chunk = self._options.chunk or chunk
         context = _Context(0, total, chunk, *grid, 0, 0, self._print_address)
         entry, scratch_bytes = self._entry, self._scratch_bytes
         if count == 1:
@@ -88,7 +91,8 @@ class CpuExecutable:
         work = self.compiled.block_work
         if blocks == 1 or (work is not None and blocks * work < _WORTH_A_THREAD):
             return 1
-        return min(blocks, max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1))
+        wanted = max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1)
+        return min(blocks, wanted, self._options.threads or wanted)
 
     def _raise(self, number: int, block: int, grid: tuple[int, int, int]) -> None:
         site, (x, y, _) = self.compiled.sites[number], grid

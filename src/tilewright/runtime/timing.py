@@ -1,0 +1,22 @@
+"""How long a launch takes, on any engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.backends.base import Backend, Stopwatch
+
+
+def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_cache: bool) -> float:
+    """The seconds that ``launch`` takes on ``backend``.
+
+    By the clock of the host where launches return when they have ended; otherwise the engine times it on ``stream``.
+    ``flush_cache`` asks for cold caches, which only engines with a stopwatch of their own can provide.
+    """
+    if isinstance(backend, Stopwatch):
+        return backend.elapsed(launch, stream, flush_cache=flush_cache)
+    start = time.perf_counter()
+    launch()
+    return time.perf_counter() - start

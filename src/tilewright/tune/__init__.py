@@ -1,0 +1,13 @@
+"""Finding the fastest configuration of a kernel (fact sheet 4, "tune"; guide 2.4.12).
+
+``exhaustive_search`` measures every configuration. ``Tuner`` searches with early stopping, remembers the outcome on
+disk, and launches the kernel with it. A ``Gate`` refuses configurations that compute something wrong.
+"""
+
+from tilewright.tune.exhaustive import exhaustive_search
+from tilewright.tune.gate import Gate, Refused
+from tilewright.tune.results import Measurement, TuningResult
+from tilewright.tune.space import space
+from tilewright.tune.tuner import Tuner
+
+__all__ = ["Gate", "Measurement", "Refused", "Tuner", "TuningResult", "exhaustive_search", "space"]

@@ -1,0 +1,137 @@
+"""A configuration that is being measured."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tilewright.runtime.launch import launch, specialization
+from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.timing import elapsed
+from tilewright.tune.results import Measurement
+
+T = TypeVar("T")
+
+_WARM_UPS = 3
+BATCH = 5
+_MAX_SAMPLES = 1000
+_MAX_US = 5_000_000.0
+_RELATIVE, _ABSOLUTE_US = 0.01, 0.5  # an error margin within one of them is small enough
+_NORMAL_95 = 1.96  # standard errors on each side of a 95 % confidence interval
+
+
+def within(seconds: float, work: Callable[[], float]) -> float:
+    """``work()``, done by another thread. TimeoutError when it takes longer than ``seconds``."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.extend((work(), None))
+        except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
+            outcome.extend((0.0, e))
+
+    thread = threading.Thread(target=run, name="tilewright tuner", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"one run took longer than single_run_timeout_sec={seconds:g}")
+    result, error = outcome
+    if error is not None:
+        raise error
+    return float(result)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a configuration runs. ``args`` makes fresh arguments for every run."""
+
+    kernel: Launchable
+    grid: tuple[int, ...]
+    args: Callable[[], tuple[Any, ...]]
+
+
+def with_hints(kernel: Launchable, hints: Mapping[str, Any]) -> Launchable:
+    """``kernel`` with ``hints``; TypeError for a kernel that takes none, as those of Tile C++."""
+    if not hints:
+        return kernel
+    replace: Any = getattr(kernel, "replace_hints", None)
+    if replace is None:
+        raise TypeError(f"{kernel.name}() takes no hints from Python; write them in its source")
+    changed: Launchable = replace(**hints)
+    return changed
+
+
+class Candidate(Generic[T]):
+    """Running mean and variance of the time of a configuration, in microseconds."""
+
+    def __init__(self, config: T, work: Work, stream: Any, flush_cache: bool) -> None:
+        self.config = config
+        self.work = work
+        self.samples = 0
+        self.mean_us = 0.0
+        self._squares = 0.0  # sum of squared distances from the mean
+        self._stream = stream
+        self._flush_cache = flush_cache
+        _, self._backend = work.kernel.described(work.args(), None)
+
+    def warm_up(self, timeout_sec: float | None, enough_us: float | None = None) -> float:
+        """Compile, and run until caches and threads are warm; returns the microseconds of the first run.
+
+        When those are more than ``enough_us``, that was the only run. TimeoutError when it takes longer than
+        ``timeout_sec``; a run cannot be interrupted: its thread goes on.
+        """
+        args = self.work.args()
+        specialization(self.work.kernel, args)  # so that the limit is for the run, not for the compiler
+        first = self._time(args) if timeout_sec is None else within(timeout_sec, lambda: self._time(args))
+        if enough_us is None or first <= enough_us:
+            for _ in range(_WARM_UPS - 1):
+                self.run()
+        return first
+
+    def run(self) -> float:
+        """The microseconds of one run."""
+        return self._time(self.work.args())
+
+    def _time(self, args: tuple[Any, ...]) -> float:
+        kernel, grid, stream = self.work.kernel, self.work.grid, self._stream
+        seconds = elapsed(
+            self._backend, lambda: launch(stream, grid, kernel, args), stream, flush_cache=self._flush_cache
+        )
+        return seconds * 1e6
+
+    def measure(self, count: int) -> None:
+        """Take up to ``count`` samples, or fewer when the candidate has converged."""
+        for _ in range(count):
+            if self.samples and self.converged:
+                return
+            sample = self.run()
+            self.samples += 1
+            before = self.mean_us
+            self.mean_us += (sample - before) / self.samples
+            self._squares += (sample - before) * (sample - self.mean_us)
+
+    @property
+    def margin_us(self) -> float:
+        """Half the width of the 95 % confidence interval of the mean; infinite for a single sample."""
+        if self.samples < 2:
+            return math.inf
+        return _NORMAL_95 * math.sqrt(self._squares / (self.samples - 1) / self.samples)
+
+    @property
+    def converged(self) -> bool:
+        """Whether more samples would tell little, or cost too much."""
+        if self.samples >= _MAX_SAMPLES or self.samples * self.mean_us >= _MAX_US:
+            return True
+        return self.samples >= BATCH and self.margin_us <= max(_RELATIVE * self.mean_us, _ABSOLUTE_US)
+
+    def measurement(self) -> Measurement[T]:
+        margin = self.margin_us
+        return Measurement(
+            config=self.config,
+            mean_us=self.mean_us,
+            num_samples=self.samples,
+            error_margin_us=margin if math.isfinite(margin) else self.mean_us,
+        )

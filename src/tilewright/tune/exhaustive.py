@@ -1,0 +1,104 @@
+"""``exhaustive_search``: every configuration is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tilewright.runtime.specialize import Launchable
+from tilewright.tune.candidate import BATCH, Candidate, Work, with_hints
+from tilewright.tune.gate import Gate
+from tilewright.tune.progress import Progress
+from tilewright.tune.results import TuningResult, no_success
+
+T = TypeVar("T")
+Failures = list[tuple[T, type[BaseException], str]]
+
+_LEADERS = 5  # when so many have converged, others need to compete with the slowest of them
+
+
+def exhaustive_search(
+    search_space: Sequence[T],
+    stream: Any,
+    grid_fn: Callable[[T], tuple[int, ...]],
+    kernel: Launchable | Callable[[T], Launchable],
+    args_fn: Callable[[T], tuple[Any, ...]],
+    hints_fn: Callable[[T], dict[str, Any]] | None = None,
+    *,
+    quiet: bool = False,
+    single_run_timeout_sec: float | None = None,
+    flush_l2: bool = True,
+    gate: Gate | None = None,
+) -> TuningResult[T]:
+    """Measure every configuration of ``search_space``, and return which is the fastest.
+
+    For a configuration, ``grid_fn`` gives the grid, ``args_fn`` the arguments (called before every run, so that it
+    can make fresh ones), ``hints_fn`` hints for the compiler, and ``kernel``, where it is a function, the kernel.
+    After three warm-ups, runs are timed in batches of five until the mean is known to 1 % or 0.5 us; when five
+    configurations are, others are given up as soon as they cannot be among the five fastest.
+
+    A configuration that raises is a failure of the result, and so is one whose first run takes longer than
+    ``single_run_timeout_sec``, or which ``gate`` refuses. ``flush_l2`` empties the cache of a GPU before each run.
+    A progress bar and a summary are printed unless ``quiet``. ValueError for an empty space, and when every
+    configuration fails. Source: fact sheet 4.
+    """
+    configs = list(search_space)
+    if not configs:
+        raise ValueError("search_space is empty: there is nothing to measure")
+
+    def work(config: T) -> Work:
+        chosen: Any = kernel if isinstance(kernel, Launchable) else kernel(config)
+        hints = {} if hints_fn is None else hints_fn(config)
+        return Work(with_hints(chosen, hints), grid_fn(config), lambda: args_fn(config))
+
+    bar = Progress(len(configs), quiet)
+    failures: Failures[T] = []
+    candidates: list[Candidate[T]] = []
+    try:
+        for i, config in enumerate(configs):
+            bar.show(i, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
+            try:
+                found = work(config)
+                if gate is not None:
+                    gate.check(config, found, stream)
+                candidate = Candidate(config, found, stream, flush_l2)
+                candidate.warm_up(single_run_timeout_sec)
+                candidate.measure(BATCH)
+            except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search
+                failures.append((config, type(e), str(e)))
+            else:
+                candidates.append(candidate)
+        candidates = converge(candidates, bar, failures)
+    finally:
+        bar.close()
+    if not candidates:
+        raise no_success(failures)
+    successes = tuple(c.measurement() for c in candidates)
+    best = min(successes, key=lambda m: m.mean_us)
+    result = TuningResult(best=best, successes=successes, failures=tuple(failures))
+    if not quiet:
+        print(result)
+    return result
+
+
+def converge(candidates: Sequence[Candidate[T]], bar: Progress, failures: Failures[T]) -> list[Candidate[T]]:
+    """``candidates`` measured until they have converged or cannot be among the fastest, the fastest first.
+
+    Those that raise go to ``failures`` instead.
+    """
+    kept: list[Candidate[T]] = []
+    for candidate in sorted(candidates, key=lambda c: c.mean_us):
+        bar.show(len(failures) + len(kept), "certain", kept[0].mean_us if kept else None, len(failures))
+        try:
+            while not candidate.converged and not _beaten(candidate, kept):
+                candidate.measure(BATCH)
+        except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search
+            failures.append((candidate.config, type(e), str(e)))
+        else:
+            kept.append(candidate)
+    return sorted(kept, key=lambda c: c.mean_us)
+
+
+def _beaten(candidate: Candidate[T], others: list[Candidate[T]]) -> bool:
+    leaders = sorted(c.mean_us for c in others if c.converged)[:_LEADERS]
+    return len(leaders) == _LEADERS and candidate.mean_us - candidate.margin_us > leaders[-1]

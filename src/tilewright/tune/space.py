@@ -1,0 +1,38 @@
+"""Configurations as dictionaries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Config = dict[str, Any]
+
+
+def space(*, where: Callable[[Config], bool] | None = None, **values: Sequence[Any]) -> list[Config]:
+    """Every combination of ``values`` for which ``where`` holds, as dictionaries.
+
+    >>> import tilewright as ct
+    >>> ct.tune.space(tile=(64, 128), threads=(1, 2), where=lambda c: c["tile"] * c["threads"] < 256)
+    [{'tile': 64, 'threads': 1}, {'tile': 64, 'threads': 2}, {'tile': 128, 'threads': 1}]
+    """
+    found = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))
+    return [config for config in found if where is None or where(config)]
+
+
+def neighbours(config: Any, configs: Sequence[Any]) -> list[int]:
+    """The places in ``configs`` of those that differ from ``config`` in one entry, by one step where it is ordered."""
+    if not isinstance(config, dict):
+        return []
+    found = []
+    for name, value in config.items():
+        same = [
+            i
+            for i, other in enumerate(configs)
+            if isinstance(other, dict) and all(other.get(k) == v for k, v in config.items() if k != name)
+        ]
+        line = list(dict.fromkeys(configs[i][name] for i in same if name in configs[i]))
+        here = line.index(value)
+        near = line[max(here - 1, 0) : here] + line[here + 1 : here + 2]
+        found += [i for i in same if configs[i].get(name) in near]
+    return found

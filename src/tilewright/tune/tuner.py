@@ -1,0 +1,178 @@
+"""``Tuner``: a search that stops early, and remembers what it found."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from tilewright.ir.printer import print_function
+from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.runtime.explain import facts
+from tilewright.runtime.launch import launch, specialization
+from tilewright.runtime.specialize import Launchable
+from tilewright.tune import store
+from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
+from tilewright.tune.candidate import Candidate, Work, with_hints
+from tilewright.tune.gate import Gate
+from tilewright.tune.progress import Progress
+from tilewright.tune.racing import Limits, Race
+from tilewright.tune.results import TuningResult, no_success
+
+T = TypeVar("T")
+
+
+class Tuner(Generic[T]):
+    """Chooses among ``configs`` for a kernel, and launches it.
+
+    For a configuration and the arguments of ``search`` or ``launch``, ``grid_fn(config, *arguments)`` gives the grid
+    and ``args_fn(config, *arguments)`` the kernel arguments; ``hints_fn(config)`` gives hints for the compiler, and
+    ``options_fn(config)`` options of the engine, such as ``{"threads": 2}`` for the CPU engine.
+
+    The search begins with the first configuration, which should be a good guess. It tries the neighbours of the best
+    one known (where configurations are dictionaries: those that differ in one entry, by one step), and others at
+    random when there are none. It ends after ``patience`` configurations without an improvement, after
+    ``budget_sec``, or when all have been tried; the fastest few are then measured until their times are certain.
+    Arrays that the kernel writes are copied for every run, so that a search leaves no trace. ``gate`` refuses wrong
+    configurations. A progress bar is shown on a terminal unless ``quiet``.
+
+    Results are kept in the disk cache, by the source and the Tile IR of the kernel, the configurations, the
+    arguments' dtypes, shapes, strides and numbers, and the machine. ValueError for empty ``configs`` and for limits
+    that are not positive.
+    """
+
+    def __init__(
+        self,
+        kernel: Launchable,
+        configs: Sequence[T],
+        grid_fn: Callable[..., tuple[int, ...]],
+        args_fn: Callable[..., Args],
+        hints_fn: Callable[[T], dict[str, Any]] | None = None,
+        options_fn: Callable[[T], dict[str, Any]] | None = None,
+        *,
+        gate: Gate | None = None,
+        patience: int = 16,
+        budget_sec: float = 60.0,
+        single_run_timeout_sec: float | None = None,
+        flush_l2: bool = True,
+        quiet: bool = False,
+    ) -> None:
+        if not configs:
+            raise ValueError("configs is empty: there is nothing to choose from")
+        if patience < 1 or not budget_sec > 0:
+            raise ValueError(f"patience is {patience} and budget_sec {budget_sec}; both must be positive")
+        self.kernel = kernel
+        self.configs = list(configs)
+        self._grid_fn, self._args_fn = grid_fn, args_fn
+        self._hints_fn, self._options_fn = hints_fn, options_fn
+        self._gate = gate
+        self._limits = Limits(patience, budget_sec, single_run_timeout_sec)
+        self._flush, self._quiet = flush_l2, quiet
+        self._kernels: dict[tuple[str, str], Launchable] = {}
+        self._results: dict[str, TuningResult[T]] = {}
+
+    def launch(self, stream: Any, /, *arguments: Any) -> None:
+        """Launch the kernel with the best configuration for these arguments; the first time, search for it."""
+        config = self.search(*arguments, stream=stream).best.config
+        args = self._args_fn(config, *arguments)
+        launch(stream, self._grid_fn(config, *arguments), self.kernel_for(config, args), args)
+
+    def search(self, *arguments: Any, stream: Any = None, refresh: bool = False) -> TuningResult[T]:
+        """The outcome of the search for these arguments, now or earlier; ``refresh`` asks for a new one.
+
+        ValueError when no configuration works.
+        """
+        described = json.dumps([_described(a) for a in arguments])
+        result = None if refresh else self._results.get(described)
+        if result is None:
+            result = self._stored_or_new(described, arguments, stream, refresh)
+            self._results[described] = result
+        return result
+
+    def kernel_for(self, config: T, args: Args) -> Launchable:
+        """The kernel with the hints and options of ``config``; the same object each time."""
+        _, engine = self.kernel.described(args, None)
+        key = engine.name, repr(config)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self.kernel if self._hints_fn is None else with_hints(self.kernel, self._hints_fn(config))
+            if self._options_fn is not None:
+                found = found.replace_options(engine.name, **self._options_fn(config))
+            self._kernels[key] = found
+        return found
+
+    def _stored_or_new(self, described: str, arguments: Args, stream: Any, refresh: bool) -> TuningResult[T]:
+        cache = disk_cache()
+        key = "" if cache is None else self._key(described, arguments)
+        data = None if cache is None or refresh else cache.get(key)
+        if data is not None:
+            return store.decode(data, self.configs)
+        result = self._measure(arguments, stream)
+        if cache is not None:
+            cache.put(key, store.encode(result, self.configs))
+        return result
+
+    def _measure(self, arguments: Args, stream: Any) -> TuningResult[T]:
+        def begin(config: T) -> Candidate[T]:
+            work = self._work(config, arguments)
+            if self._gate is not None:
+                self._gate.check(config, work, stream)
+            return Candidate(config, work, stream, self._flush)
+
+        race = Race(self.configs, begin, self._limits)
+        bar = Progress(len(self.configs), self._quiet)
+        try:
+            race.run(bar)
+        finally:
+            bar.close()
+        if not race.candidates:
+            raise no_success(race.failures)
+        successes = tuple(c.measurement() for c in race.candidates)
+        return TuningResult(best=successes[0], successes=successes, failures=tuple(race.failures))
+
+    def _work(self, config: T, arguments: Args) -> Work:
+        first = self._args_fn(config, *arguments)
+        kernel = self.kernel_for(config, first)
+        written = specialization(kernel, first).written
+
+        def args() -> Args:
+            found = self._args_fn(config, *arguments)
+            return with_arrays(kernel, found, lambda name, array: copy_of(array) if name in written else array)
+
+        return Work(kernel, self._grid_fn(config, *arguments), args)
+
+    def _key(self, described: str, arguments: Args) -> str:
+        """The name of the result in the disk cache."""
+        first = self._args_fn(self.configs[0], *arguments)
+        signature, engine = self.kernel.described(first, None)
+        known = facts([place.argument for place, _ in self.kernel.parameters], signature)
+        choices = [self._choices(config, arguments) for config in self.configs]
+        machine = f"{engine.name} {engine.target()} {os.cpu_count()} {os.environ.get('TILEWRIGHT_NUM_THREADS')}"
+        text = print_function(self.kernel.trace(signature))
+        parts = (described, _source(self.kernel), text, "\n".join(map(str, known)), "\n".join(choices), machine)
+        return f"tuned-{cache_key(*parts)}"
+
+    def _choices(self, config: T, arguments: Args) -> str:
+        """Everything that a configuration decides, apart from arrays."""
+        hints = None if self._hints_fn is None else self._hints_fn(config)
+        options = None if self._options_fn is None else self._options_fn(config)
+        args = [_described(a) for a in self._args_fn(config, *arguments)]
+        return repr((config, self._grid_fn(config, *arguments), args, hints, options))
+
+
+def _described(value: Any) -> Any:
+    """What is known of an argument before it is compiled for: dtype, shape and strides of an array, or the value."""
+    if isinstance(value, (tuple, list)):
+        return [_described(item) for item in value]
+    if is_array(value):
+        strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", None)
+        return f"{getattr(value, 'dtype', '')} {tuple(getattr(value, 'shape', ()))} {strides}"
+    return repr(value)
+
+
+def _source(kernel: Launchable) -> str:
+    """The text of the kernel: other configurations than the first may take branches that its Tile IR does not show."""
+    function = getattr(kernel, "function", None)
+    return "" if function is None else inspect.getsource(function)
