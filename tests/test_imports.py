@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
 UNRESTRICTED = {"cli", "compat", "__main__"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
     "backends/base.py",  # the registry of engines
+    "backends/triton/backend.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",

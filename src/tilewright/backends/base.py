@@ -34,17 +34,23 @@ class LaunchArguments(NamedTuple):
 
     ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar.
     ``buffers`` lists the memory that the pointers among them refer to; back ends that run native code ignore it.
+    On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
     """
 
     values: Sequence[int | float | bool]
     buffers: Sequence[Buffer]
+    stream: int = 0
+    device: int = 0
 
 
 class Executable(Protocol):
     """A compiled kernel, safe to launch from several threads at once."""
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run every block of ``grid`` and return when all have ended. Raises TileError when an ``assert`` fails."""
+        """Run every block of ``grid``. Raises TileError when an ``assert`` fails.
+
+        An engine of a CPU returns when all blocks have ended; one of a GPU when they are queued on the stream.
+        """
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with these arguments, to be called any number of times, also from several threads at once.
@@ -137,6 +143,7 @@ _MODULES = {
     "reference": "tilewright.backends.reference",
     "cpu": "tilewright.backends.cpu",
     "python": "tilewright.eager",
+    "triton": "tilewright.backends.triton",
 }
 
 

@@ -76,13 +76,24 @@ def _describe_torch(tensor: Any, flat: Flat) -> Part:
         return "odd tensor", tensor.layout
     address = tensor.data_ptr()
     flat.numbers.append(address)
-    return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device.type
+    if tensor.is_cpu:
+        return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15
+    device = tensor.device
+    return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, device.type, device.index
 
 
 def _torch(
-    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: str
+    place: Place,
+    dtype: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    misalignment: int,
+    device: str = "cpu",
+    index: int | None = None,
 ) -> Layout:
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, device=device)
+    return layout(
+        place, dtype, shape, strides, misalignment, byte_strides=False, device=device, device_index=index or 0
+    )
 
 
 def _odd_tensor(place: Place, kind: Any) -> Layout:
@@ -96,7 +107,10 @@ def _describe_interface(array: Any, flat: Flat) -> Part:
 
 
 def _describe_cuda_interface(array: Any, flat: Flat) -> Part:
-    return _interface_part(array.__cuda_array_interface__, "cuda", flat)
+    # The protocol does not tell the device; CuPy, PyTorch and Numba arrays do.
+    device = getattr(array, "device", None)
+    index = getattr(device, "id", None)
+    return *_interface_part(array.__cuda_array_interface__, "cuda", flat), index if isinstance(index, int) else 0
 
 
 def _interface_part(interface: dict[str, Any], device: str, flat: Flat) -> Part:
@@ -118,12 +132,23 @@ def _interface(
     misalignment: int,
     read_only: bool,
     device: str,
+    index: int = 0,
 ) -> Layout:
     # The protocol has no bfloat16, so libraries send it as two bytes of no particular type.
     dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
     if strides is None:
         strides = contiguous_strides(shape, dtype.itemsize)
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=not read_only, device=device)
+    return layout(
+        place,
+        dtype,
+        shape,
+        strides,
+        misalignment,
+        byte_strides=True,
+        writable=not read_only,
+        device=device,
+        device_index=index,
+    )
 
 
 def _odd_interface(place: Place) -> Layout:
@@ -134,7 +159,8 @@ def _describe_dlpack(array: Any, flat: Flat) -> Part:
     found = dlpack.read(array)
     flat.owners.append(found.capsule)
     flat.numbers.append(found.address)
-    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, found.writable, found.device
+    place = found.device, found.index
+    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, found.writable, *place
 
 
 def _dlpack(
@@ -145,8 +171,19 @@ def _dlpack(
     misalignment: int,
     writable: bool,
     device: str,
+    index: int,
 ) -> Layout:
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, writable=writable, device=device)
+    return layout(
+        place,
+        dtype,
+        shape,
+        strides,
+        misalignment,
+        byte_strides=False,
+        writable=writable,
+        device=device,
+        device_index=index,
+    )
 
 
 LAYOUTS: dict[str, Callable[..., Layout]] = {

@@ -12,7 +12,7 @@ from tilewright.runtime.environment import variable
 from tilewright.runtime.layout import Place
 
 # The engine for arrays of each type of device.
-_ENGINES = {"cpu": "cpu"}
+_ENGINES = {"cpu": "cpu", "cuda": "triton"}
 _current: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
 
 
@@ -41,10 +41,10 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
     """
     device = regions[0].layout.device if regions else None
     for region in regions:
-        if region.layout.device != device:
+        if (here := _place(region)) != (first := _place(regions[0])):
             raise ValueError(
-                f"the arguments of {kernel}() are on different devices: '{regions[0].name}' on {device}, "
-                f"'{region.name}' on {region.layout.device}"
+                f"the arguments of {kernel}() are on different devices: '{regions[0].name}' on {first}, "
+                f"'{region.name}' on {here}; copy one of them"
             )
     if name is None:
         name = _ENGINES.get(device or "cpu")
@@ -60,6 +60,12 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
             f"use: it runs on {backend.device} arrays"
         )
     return backend
+
+
+def _place(region: Region) -> str:
+    """The device whose memory an array is in."""
+    found = region.layout
+    return found.device if found.device == "cpu" else f"{found.device}:{found.device_index}"
 
 
 def usable(name: str) -> Backend:

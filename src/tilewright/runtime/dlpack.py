@@ -72,6 +72,7 @@ class Imported:
     strides: tuple[int, ...]
     writable: bool
     device: str
+    index: int
 
 
 def read(array: Any) -> Imported:
@@ -92,4 +93,4 @@ def read(array: Any) -> Imported:
         dtype = f"<DLPack type {tensor.code} of {tensor.bits} bits, {tensor.lanes} lanes>"
     address = (tensor.data or 0) + tensor.byte_offset
     device = _DEVICES.get(tensor.device_type, f"DLPack device type {tensor.device_type}")
-    return Imported(capsule, address, dtype, shape, strides, writable, device)
+    return Imported(capsule, address, dtype, shape, strides, writable, device, tensor.device_id)

@@ -23,10 +23,11 @@ def launch(
     backend: str | None = None,
     check_overlap: bool | None = None,
 ) -> None:
-    """Run ``kernel`` once for every block of ``grid``, and return when all blocks have ended.
+    """Run ``kernel`` once for every block of ``grid``.
 
-    ``stream`` is None for the CPU, where a stream of another library is accepted and not used. ``grid`` holds up to
-    three numbers of blocks. ``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
+    On a CPU this returns when all blocks have ended, and ``stream`` is not used. On a GPU the launch is queued on
+    ``stream``: one of torch, CuPy or ``cuda.core``, its handle as an integer, or None for the default. ``grid`` holds
+    up to three numbers of blocks.``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
     anything with ``__array_interface__`` or DLPack; they are not copied), numbers, tuples, lists of arrays.
 
     ``backend`` names the engine; otherwise ``use_backend``, the environment variable TILEWRIGHT_BACKEND and the device
@@ -49,7 +50,7 @@ def launch(
     prepared = kernel.prepared_for(kernel_args, backend, flat)
     if check_overlap is None:
         check_overlap = variable("TILEWRIGHT_CHECK_OVERLAP") == "1"
-    prepared.run(blocks, flat, check=check_overlap)
+    prepared.run(blocks, flat, stream, check=check_overlap)
 
 
 _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)

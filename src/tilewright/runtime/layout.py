@@ -34,7 +34,8 @@ class Place:
 class Layout:
     """An array apart from its address, of which ``misalignment`` holds the remainder by ``ALIGNMENT``.
 
-    ``strides`` count elements. ``device`` is the type of device whose memory it is: ``"cpu"``, ``"cuda"``, ...
+    ``strides`` count elements. ``device`` is the type of device whose memory it is: ``"cpu"``, ``"cuda"``, ...;
+    ``device_index`` tells GPUs apart.
     """
 
     dtype: DType
@@ -43,6 +44,7 @@ class Layout:
     misalignment: int
     writable: bool = True
     device: str = "cpu"
+    device_index: int = 0
 
     def extent(self) -> tuple[int, int]:
         """The bytes that the array covers, as offsets from its address."""
@@ -63,6 +65,7 @@ def layout(
     byte_strides: bool,
     writable: bool = True,
     device: str = "cpu",
+    device_index: int = 0,
 ) -> Layout:
     """The layout of the array at ``place``. TypeError or ValueError when kernels cannot use it."""
     known = to_dtype(dtype)
@@ -80,7 +83,7 @@ def layout(
                     f"size, {known.bytes} bytes (a field of a structured array?); copy it first"
                 )
         strides = tuple(stride // known.bytes for stride in strides)
-    return Layout(known, tuple(shape), strides, misalignment, writable, device)
+    return Layout(known, tuple(shape), strides, misalignment, writable, device, device_index)
 
 
 def _dtype_advice(dtype: Any) -> str:

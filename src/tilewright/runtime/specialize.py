@@ -31,6 +31,7 @@ from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
 from tilewright.runtime.rules import Rule
+from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
 from tilewright.version import __version__
 
@@ -125,18 +126,20 @@ class Launchable:
         kernel_args: tuple[Any, ...],
         /,
         *,
+        stream: Any = None,
         backend: str | None = None,
         check_overlap: bool = False,
     ) -> BoundLaunch:
         """A launch of this kernel with everything checked and compiled once: calling it runs the grid.
 
-        Takes what ``ct.launch`` takes, and raises what it raises. Arrays are bound by address, which must not change
-        (as ``ndarray.resize`` would change it); numbers keep the values that they have now.
+        Takes what ``ct.launch`` takes, and raises what it raises. On a GPU each call queues the grid on ``stream``.
+        Arrays are bound by address, which must not change (as ``ndarray.resize`` would change it); numbers keep the
+        values that they have now.
         """
         flat = Flat()
         blocks = checked_grid(grid)
         prepared = self.prepared_for(kernel_args, backend, flat)
-        return BoundLaunch(prepared.bind(blocks, flat, check=check_overlap), (kernel_args, flat.owners))
+        return BoundLaunch(prepared.bind(blocks, flat, stream, check=check_overlap), (kernel_args, flat.owners))
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
@@ -283,25 +286,29 @@ class BoundLaunch:
 class Prepared:
     """A launch but for its addresses, numbers and grid."""
 
-    __slots__ = ("_constants", "_kernel", "_pick", "_regions", "_tables", "specialization")
+    __slots__ = ("_constants", "_device", "_kernel", "_pick", "_regions", "_tables", "specialization")
 
     def __init__(self, kernel: str, specialization: Specialization, explained: Explained) -> None:
         self._kernel = kernel
         self.specialization = specialization
         self._regions = explained.regions
+        place = explained.regions[0].layout if explained.regions else None
+        self._device = place.device_index if place is not None and place.device != "cpu" else None
         self._tables = explained.tables
         self._constants = [value for value in explained.values if value is not HOLE]
         self._pick = _picker(explained.values)
 
-    def run(self, grid: tuple[int, int, int], flat: Flat, *, check: bool = False) -> None:
+    def run(self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
-        self.specialization.executable.launch(grid, self._arguments(flat, check))
+        self.specialization.executable.launch(grid, self._arguments(flat, stream, check))
 
-    def bind(self, grid: tuple[int, int, int], flat: Flat, *, check: bool = False) -> Callable[[], None]:
+    def bind(
+        self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False
+    ) -> Callable[[], None]:
         """``run``, to be called later and more than once. The objects in ``flat`` have to live as long."""
-        return self.specialization.executable.bind(grid, self._arguments(flat, check))
+        return self.specialization.executable.bind(grid, self._arguments(flat, stream, check))
 
-    def _arguments(self, flat: Flat, check: bool) -> LaunchArguments:
+    def _arguments(self, flat: Flat, stream: Any, check: bool) -> LaunchArguments:
         numbers = flat.numbers
         buffers: Sequence[Buffer] = _Buffers(self._regions, numbers)
         if check:
@@ -311,7 +318,10 @@ class Prepared:
         if self._tables:
             numbers = numbers.copy()
             buffers = [*buffers, *self._fill_tables(numbers, flat)]
-        return LaunchArguments(self._pick(numbers + self._constants), buffers)
+        values = self._pick(numbers + self._constants)
+        if self._device is None:
+            return LaunchArguments(values, buffers)
+        return LaunchArguments(values, buffers, stream_handle(stream), self._device)
 
     def _fill_tables(self, numbers: list[Any], flat: Flat) -> Iterator[Buffer]:
         """Give each list argument its table in memory."""

@@ -1,0 +1,5 @@
+"""GPU code through the Triton compiler."""
+
+from tilewright.backends.triton.backend import BACKEND
+
+__all__ = ["BACKEND"]

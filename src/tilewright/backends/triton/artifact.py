@@ -1,0 +1,43 @@
+"""What compilation gives: machine code and how to launch it, in a form that the disk cache can hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.ttir.state import Descriptor
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """``formats`` say how the parameters are passed, ``hidden`` how many null pointers follow them."""
+
+    binary: GpuBinary
+    formats: tuple[str, ...]
+    descriptors: tuple[Descriptor, ...]
+    hidden: int
+
+    def to_bytes(self) -> bytes:
+        fields = asdict(self)
+        code = fields["binary"].pop("code")
+        fields["binary"].pop("texts")
+        head = json.dumps(fields).encode()
+        return len(head).to_bytes(8, "little") + head + code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Artifact:
+        size = int.from_bytes(data[:8], "little")
+        fields = json.loads(data[8 : 8 + size])
+        binary = fields["binary"]
+        binary["descriptors"] = tuple(binary["descriptors"])
+        descriptors = tuple(_descriptor(d) for d in fields["descriptors"])
+        return cls(GpuBinary(code=data[8 + size :], **binary), tuple(fields["formats"]), descriptors, fields["hidden"])
+
+
+def _descriptor(fields: dict[str, Any]) -> Descriptor:
+    """JSON has no tuples."""
+    pairs = {name: tuple(map(tuple, fields[name])) for name in ("shape", "strides")}
+    tuples = {name: tuple(fields[name]) for name in ("axes", "block")}
+    return Descriptor(**{**fields, **pairs, **tuples})

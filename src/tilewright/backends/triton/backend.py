@@ -1,0 +1,122 @@
+"""The back end object."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.backends.base import Executable
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.executable import TritonExecutable, formats_of
+from tilewright.backends.triton.options import Options, choose
+from tilewright.backends.triton.target import GpuTarget, parse_target
+from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
+from tilewright.ir.core import Function
+from tilewright.ir.printer import print_function
+from tilewright.passes.pipelines import optimize
+
+
+class TritonBackend:
+    """Compiles kernels for the GPU of this machine with the Triton compiler."""
+
+    name = "triton"
+    device = "cuda"
+
+    def unavailable(self) -> str | None:
+        if importlib.util.find_spec("triton") is None:
+            return "it needs the package triton; pip install 'tilewright[gpu]'"
+        return driver.why_not()
+
+    def target(self) -> str:
+        return f"triton {importlib.metadata.version('triton')} {self.gpu().name}"
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019 - there is one object of this class
+    def gpu(self) -> GpuTarget:
+        """The architecture of the first GPU. TileError when kernels cannot be compiled for it."""
+        return parse_target(f"sm_{driver.device(0).capability}")
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
+        artifact = compile_for(function, self.gpu(), options)
+        return self._executable(function, artifact, options)
+
+    def _executable(self, function: Function, artifact: Artifact, options: Mapping[str, Any]) -> TritonExecutable:
+        def texts() -> Mapping[str, str]:
+            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options)
+            return made.binary.texts
+
+        return TritonExecutable(function, artifact, texts)
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        assert isinstance(executable, TritonExecutable)
+        return executable.artifact.to_bytes()
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
+        return self._executable(function, Artifact.from_bytes(data), options)
+
+
+@functools.cache
+def triton_version() -> tuple[int, int]:
+    """Major and minor version of the installed Triton."""
+    major, minor, *_ = importlib.metadata.version("triton").split(".")
+    return int(major), int(minor)
+
+
+def compiler() -> Any:
+    """The module that drives Triton; loading it loads Triton."""
+    return importlib.import_module("tilewright.backends.triton.compiler")
+
+
+def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any]) -> Artifact:
+    """``function`` compiled for ``target``, which need not be in this machine."""
+    optimized = optimize(function)
+    chosen = choose(optimized, target, options)
+    kernel = lower(optimized, target, triton_version())
+    compile_ttir = compiler().compile_ttir
+    binary = compile_ttir(kernel, target, chosen)
+    while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and "num_stages" not in options:
+        chosen = replace(chosen, num_stages=chosen.num_stages - 1)
+        binary = compile_ttir(kernel, target, chosen)
+    texts = {
+        "optimized Tile IR": print_function(optimized),
+        "TTIR": kernel.text,
+        **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
+        "choices": _choices(chosen, kernel, function, target),
+    }
+    binary = replace(binary, texts=texts)
+    return Artifact(binary, formats_of(function), kernel.descriptors, _hidden(binary.texts, kernel))
+
+
+_TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
+
+
+def _hidden(texts: Mapping[str, str], kernel: TtirKernel) -> int:
+    """How many parameters the compiler added."""
+    entry = re.search(r"\.entry\s+\w+\s*\((.*?)\)", texts.get("PTX", ""), re.DOTALL)
+    declared = len(kernel.parameters) + len(kernel.descriptors)
+    return max(entry.group(1).count(".param") - declared, 0) if entry else 2
+
+
+def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> str:
+    """What was decided for the kernel, and which hints had no effect."""
+    ignored = [name for name in function.hints if name == "opt_level" or (name == "num_ctas" and not target.has_tma)]
+    latency = any(op.attributes.get("latency") is not None for op in function.walk())
+    lines = [
+        f"target: {target.name}",
+        f"warps per block: {options.num_warps}",
+        f"pipeline stages: {options.num_stages}",
+        f"blocks of threads per cluster: {options.num_ctas}",
+        f"registers per thread, at most: {options.maxnreg or 'no limit'}",
+        f"tensor descriptors: {len(kernel.descriptors)}",
+        f"hints without effect: {', '.join(ignored + ['latency'] * latency) or 'none'}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+BACKEND = TritonBackend()

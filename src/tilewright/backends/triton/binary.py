@@ -1,0 +1,22 @@
+"""The result of the Triton compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GpuBinary:
+    """Machine code of one kernel, and what a launch needs to know of it. ``texts`` are the stages of compilation."""
+
+    code: bytes
+    symbol: str
+    num_warps: int
+    num_ctas: int
+    shared_bytes: int
+    scratch_bytes: int
+    scratch_align: int
+    descriptors: tuple[dict[str, Any], ...]
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False)

@@ -1,0 +1,118 @@
+"""Running the Triton compiler on TTIR."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler import ASTSource
+
+from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.options import Options
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
+from tilewright.ir.errors import TileError
+
+TRITON_VERSION: str = triton.__version__
+
+
+class _Source(ASTSource):  # type: ignore[misc]
+    """A TTIR module, for ``triton.compile`` to take through all of its stages."""
+
+    def __init__(self, text: str, parameters: tuple[str, ...]) -> None:
+        self.text = text
+        self.name = ENTRY
+        self.ext = "ttir"
+        self.language = Language.TRITON
+        self.signature = {f"arg{i}": t for i, t in enumerate(parameters)}
+        self.constants: dict[Any, Any] = {}
+        self.attrs: dict[Any, Any] = {}
+        self.fn = None
+
+    def hash(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def make_ir(self, *args: Any) -> Any:
+        context = args[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.ttir")
+            path.write_text(self.text)
+            module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        return module
+
+    def parse_options(self) -> dict[str, Any]:
+        return {}
+
+
+def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
+    """As Triton takes them. No contraction of a * b + c and no flushing: the language rounds every operation."""
+    given: dict[str, Any] = {"num_warps": options.num_warps, "num_stages": options.num_stages, "debug": True}
+    given |= {"enable_fp_fusion": False, "sanitize_overflow": False}
+    if target.is_cuda:
+        given |= {"num_ctas": options.num_ctas, "enable_reflect_ftz": False}
+        if options.maxnreg is not None:
+            given["maxnreg"] = options.maxnreg
+    return given
+
+
+def triton_target(target: GpuTarget) -> GPUTarget:
+    if target.is_cuda:
+        return GPUTarget("cuda", target.capability, target.warp_size)
+    return GPUTarget("hip", target.name, target.warp_size)
+
+
+def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
+    """Machine code for ``kernel``. TileError, naming the file with the details, when the compiler fails."""
+    source = _Source(kernel.text, kernel.parameters)
+    with tempfile.TemporaryFile("w+") as noise:
+        try:
+            with _standard_error_to(noise.fileno()):
+                compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
+        except Exception as e:  # whatever the compiler throws: its report goes to a file
+            noise.seek(0)
+            raise _failure(kernel, target, options, e, noise.read()) from e
+    m = compiled.metadata
+    binary = compiled.asm["cubin" if target.is_cuda else "hsaco"]
+    texts = {name: text for name, text in compiled.asm.items() if isinstance(text, str)}
+    return GpuBinary(
+        code=binary,
+        symbol=m.name,
+        num_warps=getattr(m, "num_warps", options.num_warps),
+        num_ctas=getattr(m, "num_ctas", 1),
+        shared_bytes=m.shared,
+        scratch_bytes=getattr(m, "global_scratch_size", 0) or 0,
+        scratch_align=getattr(m, "global_scratch_align", 1) or 1,
+        descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
+        texts=texts,
+    )
+
+
+@contextlib.contextmanager
+def _standard_error_to(descriptor: int) -> Iterator[None]:
+    """What the compiler, which is native code, writes to the standard error goes to ``descriptor`` instead."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(descriptor, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:
+    handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".txt")
+    with os.fdopen(handle, "w") as f:
+        f.write(f"triton {TRITON_VERSION}, {target.name}, {options}\n\n{type(error).__name__}: {error}\n\n")
+        f.write(f"{noise}\n\n{kernel.text}")
+    return TileError(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")

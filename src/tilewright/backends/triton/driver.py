@@ -1,0 +1,141 @@
+"""The part of the CUDA driver that launching needs, through ctypes: no other package is required."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from typing import Any
+
+from tilewright.ir.errors import TileError
+
+_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
+
+# Names of the CUDA driver API.
+_MAX_DYNAMIC_SHARED = 8
+_NON_PORTABLE_CLUSTER = 10
+_LOCAL_BYTES, _REGISTERS = 3, 4
+_DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
+_POINTER_DEVICE = 9
+INVALID_CONTEXT, INVALID_HANDLE, CONTEXT_DESTROYED = 201, 400, 709
+_ASSERT = 710
+
+
+class CudaError(TileError):
+    """A call of the CUDA driver that failed. ``code`` is its error number."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def load() -> Any | None:
+    """The driver library, initialized; None where there is no driver or no GPU."""
+    library = _library()
+    return library if isinstance(library, ctypes.CDLL) else None
+
+
+def why_not() -> str | None:
+    """Why the driver cannot be used."""
+    library = _library()
+    return library if isinstance(library, str) else None
+
+
+@functools.lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | str:
+    for name in _LIBRARIES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        code = library.cuInit(0)
+        if code:
+            return f"the NVIDIA driver does not start (error {code}); is there a GPU in this machine?"
+        count = ctypes.c_int()
+        library.cuDeviceGetCount(ctypes.byref(count))
+        return library if count.value else "the NVIDIA driver finds no GPU"
+    return "there is no NVIDIA driver on this machine (libcuda.so.1); use the cpu engine, or a machine with a GPU"
+
+
+def call(name: str, *arguments: Any) -> None:
+    """One call of the driver. CudaError when it fails."""
+    code = getattr(load(), name)(*arguments)
+    if code:
+        raise failure(code, name)
+
+
+def failure(code: int, doing: str) -> CudaError:
+    """The error ``code`` of the driver in words."""
+    text = ctypes.c_char_p()
+    library = load()
+    if library is not None:
+        library.cuGetErrorString(code, ctypes.byref(text))
+    said = (text.value or b"unknown error").decode()
+    if code == _ASSERT:
+        said = "an assert in a kernel failed (its message is on the standard error); the process has to be restarted"
+    return CudaError(f"{doing}: {said} (CUDA error {code})", code)
+
+
+class Device:
+    """One GPU: its context, and its limits."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        handle = ctypes.c_int()
+        call("cuDeviceGet", ctypes.byref(handle), index)
+        self._handle = handle
+        self.capability = self._attribute(_DEVICE_MAJOR) * 10 + self._attribute(_DEVICE_MINOR)
+        self.shared_bytes = self._attribute(_DEVICE_SHARED)
+        self.processors = self._attribute(_DEVICE_SMS)
+        self._context = ctypes.c_void_p()
+        call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
+
+    def _attribute(self, which: int) -> int:
+        value = ctypes.c_int()
+        call("cuDeviceGetAttribute", ctypes.byref(value), which, self._handle)
+        return value.value
+
+    def make_current(self) -> None:
+        """Make the context of this device that of the calling thread."""
+        call("cuCtxSetCurrent", self._context)
+
+
+_devices: dict[int, Device] = {}
+_lock = threading.Lock()
+
+
+def device(index: int = 0) -> Device:
+    with _lock:
+        if index not in _devices:
+            _devices[index] = Device(index)
+        return _devices[index]
+
+
+def device_of(address: int) -> int:
+    """The index of the device whose memory ``address`` is in."""
+    value = ctypes.c_int()
+    call("cuPointerGetAttribute", ctypes.byref(value), _POINTER_DEVICE, ctypes.c_uint64(address))
+    return value.value
+
+
+class LoadedKernel:
+    """A kernel's machine code on one device."""
+
+    def __init__(self, code: bytes, symbol: str, shared_bytes: int, num_ctas: int, on: Device) -> None:
+        on.make_current()
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        call("cuModuleLoadData", ctypes.byref(module), code)
+        call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+        if shared_bytes > 49152:
+            call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
+        if num_ctas > 8:
+            call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
+        self.device = on
+        self.handle = function
+        self.registers = self._attribute(_REGISTERS)
+        self.local_bytes = self._attribute(_LOCAL_BYTES)
+
+    def _attribute(self, which: int) -> int:
+        value = ctypes.c_int()
+        call("cuFuncGetAttribute", ctypes.byref(value), which, self.handle)
+        return value.value

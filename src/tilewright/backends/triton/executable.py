@@ -1,0 +1,216 @@
+"""A compiled kernel in this process, and its launch."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.backends.base import LaunchArguments
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.tensormap import TensorMap
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileError
+from tilewright.ir.types import PointerType, TileType
+
+_MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
+_CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
+_ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
+_CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
+
+# Short name of a dtype -> how struct packs a number of it into 8 bytes.
+_FORMATS = {
+    "i1": "?7x", "i8": "b7x", "u8": "B7x", "i16": "h6x", "u16": "H6x", "i32": "i4x", "u32": "I4x", "i64": "q",
+    "u64": "Q",
+    "f16": "e6x", "bf16": "H6x", "f32": "f4x", "tf32": "f4x", "f64": "d",
+}  # fmt: skip
+
+
+class _Frame:
+    """The memory of one launch as the driver reads it: the numbers, pointers to them, and the configuration."""
+
+    def __init__(self, executable: TritonExecutable) -> None:
+        binary = executable.artifact.binary
+        count = len(executable.artifact.formats)
+        slots = count + executable.artifact.hidden
+        self.numbers = ctypes.create_string_buffer(8 * max(slots, 1))
+        start = ctypes.addressof(self.numbers)
+        maps = len(binary.descriptors)
+        # The order of the parameters: the numbers, the tensor maps, then pointers that the compiler added, all null.
+        pointers = [start + 8 * i for i in range(count)] + [0] * maps + [start + 8 * i for i in range(count, slots)]
+        self.pointers = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
+        attributes = b"".join(_attributes(binary.num_ctas))
+        self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
+        self.attribute_count = len(attributes) // _ATTRIBUTE.size
+        self.config = ctypes.create_string_buffer(_CONFIG.size)
+        self.maps: list[TensorMap] = []
+        self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
+        self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
+        self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
+
+
+def _attributes(num_ctas: int) -> list[bytes]:
+    if num_ctas == 1:
+        return []
+    return [
+        _ATTRIBUTE.pack(_CLUSTER_DIMENSION, struct.pack("=3I", num_ctas, 1, 1)),
+        _ATTRIBUTE.pack(_CLUSTER_SPREAD, struct.pack("=I", 1)),
+    ]
+
+
+class TritonExecutable:
+    """Machine code of one kernel for one architecture, on every device of that architecture."""
+
+    def __init__(self, function: Function, artifact: Artifact, texts: Callable[[], Mapping[str, str]]) -> None:
+        self.artifact = artifact
+        self._function = function
+        self._texts = texts
+        self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
+        self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
+        self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
+        self._local = threading.local()
+        self._loaded: dict[int, driver.LoadedKernel] = {}
+        self._maps: dict[Any, TensorMap] = {}
+
+    # -- launching
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Queue every block of ``grid`` on the stream. CudaError when the driver refuses."""
+        frames = self._local
+        frame = getattr(frames, "frame", None)
+        if frame is None:
+            frame = frames.frame = _Frame(self)
+        kernel = self._kernel(arguments.device)
+        release = self._fill(frame, grid, arguments, kernel)
+        self._run(frame, kernel)
+        if release is not None:
+            release()
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch`` with everything prepared."""
+        frame, kernel = _Frame(self), self._kernel(arguments.device)
+        self._fill(frame, grid, arguments, kernel)
+        launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
+
+        def run() -> None:
+            if launch(config, handle, pointers, None):
+                self._run(frame, kernel)
+
+        return run
+
+    def _run(self, frame: _Frame, kernel: driver.LoadedKernel) -> None:
+        code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
+        if code in (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED):
+            kernel.device.make_current()  # another context was current in this thread, or none
+            code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
+        if code:
+            raise driver.failure(code, f"the launch of {self._function.name}()")
+
+    def _kernel(self, device: int) -> driver.LoadedKernel:
+        kernel = self._loaded.get(device)
+        if kernel is None:
+            kernel = self._loaded[device] = self._load(device)
+        return kernel
+
+    def _load(self, index: int) -> driver.LoadedKernel:
+        binary, on = self.artifact.binary, driver.device(index)
+        if binary.shared_bytes > on.shared_bytes:
+            raise too_much_shared(self._function, binary.shared_bytes, on.shared_bytes)
+        return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
+
+    def _fill(
+        self, frame: _Frame, grid: tuple[int, int, int], arguments: LaunchArguments, kernel: driver.LoadedKernel
+    ) -> Callable[[], None] | None:
+        """Write the launch into ``frame``. Returns what frees the memory that was borrowed for it."""
+        values, binary = arguments.values, self.artifact.binary
+        x, y, z = grid
+        _CONFIG.pack_into(
+            frame.config, 0, x * binary.num_ctas, y, z, 32 * binary.num_warps, 1, 1, binary.shared_bytes,
+            arguments.stream, ctypes.addressof(frame.attributes), frame.attribute_count,
+        )  # fmt: skip
+        release = None
+        if self._tables:
+            values = list(values)
+            release = self._copy_tables(values, arguments, kernel)
+        if self._converted:
+            values = list(values)
+            for i in self._converted:
+                values[i] = int(np.float32(values[i]).astype(ml_dtypes.bfloat16).view(np.uint16))
+        self._pack(frame.numbers, 0, *values)
+        if binary.descriptors:
+            frame.maps = self._tensor_maps(values, arguments.device)
+            first = len(self.artifact.formats)
+            for i, found in enumerate(frame.maps):
+                frame.pointers[first + i] = found.address
+        return release
+
+    def _tensor_maps(self, values: Sequence[Any], device: int) -> list[TensorMap]:
+        found = []
+        for i, d in enumerate(self.artifact.descriptors):
+            shape = tuple(values[n] if kind == "p" else n for kind, n in d.shape)
+            strides = tuple(values[n] if kind == "p" else n for kind, n in d.strides)
+            key = i, values[d.base], shape, strides
+            known = self._maps.get(key)
+            if known is None:
+                if len(self._maps) >= _MAX_MAPS:
+                    self._maps.clear()
+                meta = self.artifact.binary.descriptors[i]
+                known = self._maps[key] = TensorMap(d, meta, values[d.base], shape, strides, device)
+            found.append(known)
+        return found
+
+    def _copy_tables(
+        self, values: list[Any], arguments: LaunchArguments, kernel: driver.LoadedKernel
+    ) -> Callable[[], None]:
+        """Put the tables of list arguments, which are in host memory, into the memory of the device."""
+        kernel.device.make_current()
+        sizes = {b.address: b.high - b.low for b in arguments.buffers}
+        stream = ctypes.c_void_p(arguments.stream)
+        copies = []
+        for i in self._tables:
+            host, size = values[i], sizes[values[i]]
+            address = ctypes.c_uint64()
+            driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), stream)
+            driver.call("cuMemcpyHtoDAsync_v2", address, ctypes.c_void_p(host), ctypes.c_size_t(size), stream)
+            values[i] = address.value
+            copies.append(address)
+
+        def release() -> None:
+            for address in copies:
+                driver.call("cuMemFreeAsync", address, stream)
+
+        return release
+
+    # -- showing
+
+    def stages(self) -> Mapping[str, str]:
+        """Every form of the kernel from Tile IR to PTX, and its sizes."""
+        return self._texts()
+
+
+def too_much_shared(function: Function, needed: int, available: int) -> TileError:
+    return TileError(
+        f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; use smaller "
+        "tiles, above all of the operands of mma",
+        function.loc,
+    )
+
+
+def formats_of(function: Function) -> tuple[str, ...]:
+    """How each parameter is passed: the short name of its dtype, ``u64`` for pointers."""
+    return tuple(_format(value.type) for value in function.body.args)
+
+
+def _format(t: Any) -> str:
+    assert isinstance(t, TileType)
+    if isinstance(t.dtype, PointerType):
+        return "u64"
+    if t.dtype.short not in _FORMATS:
+        raise TileError(f"the GPU engine cannot pass a {t.dtype} number to a kernel; pass an array of one element")
+    return t.dtype.short

@@ -1,0 +1,87 @@
+"""What the language leaves to the compiler: warps, depth of pipelines, registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.ir.core import Function, Op
+from tilewright.ir.hints import ByTarget
+from tilewright.ir.types import TileType
+
+_REGISTERS = 65536  # of one multiprocessor
+
+
+@dataclass(frozen=True)
+class Options:
+    """``num_stages`` is how many iterations of a loop have their loads in flight."""
+
+    num_warps: int = 4
+    num_stages: int = 3
+    num_ctas: int = 1
+    maxnreg: int | None = None
+
+    def checked(self) -> Options:
+        """ValueError for what no GPU has."""
+        if self.num_warps not in (1, 2, 4, 8, 16, 32):
+            raise ValueError(f"num_warps is {self.num_warps}; it must be 1, 2, 4, 8, 16 or 32")
+        if not 1 <= self.num_stages <= 8:
+            raise ValueError(f"num_stages is {self.num_stages}; it must be from 1 to 8")
+        if self.maxnreg is not None and not 24 <= self.maxnreg <= 255:
+            raise ValueError(f"maxnreg is {self.maxnreg}; it must be from 24 to 255")
+        return self
+
+
+NAMES = ("num_warps", "num_stages", "maxnreg")
+
+
+def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> Options:
+    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles."""
+    unknown = [name for name in given if name not in NAMES]
+    if unknown:
+        raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
+    options = _guess(function, target)
+    hints = {name: _resolved(value, target) for name, value in function.hints.items()}
+    if hints.get("num_ctas") and target.has_tma:
+        options = replace(options, num_ctas=hints["num_ctas"])
+    if hints.get("num_worker_warps"):
+        options = replace(options, num_warps=hints["num_worker_warps"])
+    options = replace(options, **dict(given)).checked()
+    occupancy = hints.get("occupancy")
+    if occupancy and options.maxnreg is None and occupancy > 1:
+        limit = _REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
+        options = replace(options, maxnreg=min(255, max(24, limit)))
+    return options
+
+
+def _resolved(value: Any, target: GpuTarget) -> Any:
+    return value.resolve(target.name) if isinstance(value, ByTarget) else value
+
+
+def _guess(function: Function, target: GpuTarget) -> Options:
+    products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
+    if products:
+        return _guess_product(products, function, target)
+    largest = max((_registers(op) for op in function.walk()), default=0)
+    warps = 4
+    while warps < 16 and largest > warps * 32 * 16:  # 16 words per thread
+        warps *= 2
+    return Options(num_warps=warps)
+
+
+def _guess_product(products: list[Op], function: Function, target: GpuTarget) -> Options:
+    accumulators = max(op.results[0].tile.size for op in products)
+    warps = 8 if accumulators >= 128 * 128 else 4
+    return Options(num_warps=warps, num_stages=4 if len(products) == 1 else 3)
+
+
+def _registers(op: Op) -> int:
+    """Words that the largest result of ``op`` takes."""
+    sizes = [
+        r.type.size * (64 if r.type.is_pointer else r.type.element.bitwidth) // 32
+        for r in op.results
+        if isinstance(r.type, TileType) and op.name not in ("constant", "broadcast", "iota")
+    ]
+    return max(sizes, default=0)

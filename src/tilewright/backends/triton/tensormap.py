@@ -1,0 +1,70 @@
+"""Tensor maps: what the copy engine knows of an array, 128 bytes that a launch passes by value."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.ttir.state import Descriptor
+
+# TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
+_TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+_BYTES = 128
+_ALIGNMENT = 64
+
+
+@functools.cache
+def _nothing(device: int) -> int:
+    """The address of zeros on ``device``, for arrays without elements: a map needs some memory."""
+    driver.device(device).make_current()
+    address = ctypes.c_uint64()
+    driver.call("cuMemAlloc_v2", ctypes.byref(address), 4096)
+    driver.call("cuMemsetD8_v2", address, 0, 4096)
+    return address.value
+
+
+class TensorMap:
+    """An encoded map; ``address`` is where its bytes are."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(
+        self,
+        d: Descriptor,
+        meta: Mapping[str, Any],
+        base: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        device: int,
+    ) -> None:
+        self._memory = (ctypes.c_uint8 * (_BYTES + _ALIGNMENT))()
+        start = ctypes.addressof(self._memory)
+        self.address = start + -start % _ALIGNMENT
+        rank = len(d.axes)
+        extents = [shape[a] for a in reversed(d.axes)]
+        steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
+        if 0 in extents:
+            base, extents, steps = _nothing(device), [1] * rank, [meta["elem_size"]] + [16] * (rank - 1)
+        driver.call(
+            "cuTensorMapEncodeTiled",
+            ctypes.c_void_p(self.address),
+            _TYPES.get(d.element, 0),
+            rank,
+            ctypes.c_uint64(base),
+            (ctypes.c_uint64 * rank)(*extents),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*_outer_steps(steps, extents)),
+            (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
+            0,  # no interleaving
+            meta["swizzle"],
+            2,  # promotion of L2 fetches to 128 bytes
+            0,  # zeros outside
+        )
+
+
+def _outer_steps(steps: Sequence[int], extents: Sequence[int]) -> list[int]:
+    """The strides of all axes but the innermost, in bytes. An axis of one element may have any."""
+    return [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]

@@ -1,0 +1,1 @@
+"""TTIR, the input of the Triton compiler, from Tile IR."""

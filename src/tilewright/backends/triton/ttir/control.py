@@ -1,0 +1,234 @@
+"""Structured control flow.
+
+TTIR has no jumps: an ``if`` that may leave its loop gives a flag that says whether it did, and what follows it in the
+body runs under that flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.backends.triton.ttir.shape import zero
+from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.text import Val, type_text
+from tilewright.ir.core import Block, Op
+from tilewright.ir.effects import jumps_out
+
+Lower = Callable[[Op], None]
+Form = tuple[str, tuple[int, ...]]  # element type and shape
+
+
+class Frame:
+    """Where a terminator leads. The state of a frame is the list of values that leaving it gives."""
+
+    def unchanged(self, s: State) -> list[Val]:
+        """A state of the right types that nothing will use."""
+        raise NotImplementedError
+
+    def leave(self, s: State, op: Op) -> list[Val]:
+        """The state after the terminator ``op``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ForFrame(Frame):
+    """The body of a ``for``: its state is the carried values."""
+
+    carried: tuple[Val, ...]
+
+    def unchanged(self, s: State) -> list[Val]:
+        return list(self.carried)
+
+    def leave(self, s: State, op: Op) -> list[Val]:
+        return s.flat(op.operands)
+
+
+@dataclass(frozen=True)
+class LoopFrame(Frame):
+    """The body of a ``loop``: whether it goes on, the carried values, and its results."""
+
+    carried: tuple[Val, ...]
+    results: tuple[Val, ...]
+
+    def unchanged(self, s: State) -> list[Val]:
+        return [s.w.constant(True, "i1"), *self.carried, *self.results]
+
+    def leave(self, s: State, op: Op) -> list[Val]:
+        values = s.flat(op.operands)
+        if op.name == "continue":
+            return [s.w.constant(True, "i1"), *values, *self.results]
+        return [s.w.constant(False, "i1"), *self.carried, *values]
+
+
+@dataclass(frozen=True)
+class BranchFrame(Frame):
+    """A branch that may leave ``outer``: whether it does, the state of ``outer``, and what the branch yields."""
+
+    outer: Frame
+    forms: tuple[Form, ...]
+
+    def unchanged(self, s: State) -> list[Val]:
+        return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *(zero(s.w, *form) for form in self.forms)]
+
+    def leave(self, s: State, op: Op) -> list[Val]:
+        if op.name == "yield":
+            return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.flat(op.operands)]
+        return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *form) for form in self.forms)]
+
+
+class _Yield(Frame):
+    """A branch that cannot leave a loop."""
+
+    def leave(self, s: State, op: Op) -> list[Val]:
+        return s.flat(op.operands)
+
+
+YIELD = _Yield()
+
+
+class ControlFlow:
+    """Lowers blocks; ``lower`` takes the ops without regions of control flow."""
+
+    def __init__(self, s: State, lower: Lower) -> None:
+        self.s = s
+        self.lower = lower
+        self._structured: dict[str, Lower] = {"if": self._if, "for": self._for, "loop": self._loop}
+
+    def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
+        """Lowers ``block``; returns the state of ``frame`` after it."""
+        return self._ops(block.ops, 0, frame)
+
+    def _ops(self, ops: Sequence[Op], start: int, frame: Frame) -> list[Val]:
+        s = self.s
+        for i in range(start, len(ops)):
+            op = ops[i]
+            s.w.loc = op.loc
+            if op.spec.terminator:
+                return frame.leave(s, op)
+            if op.name == "if" and jumps_out(op):
+                return self._jumping_if(op, ops, i + 1, frame)
+            if op.name in self._structured:
+                self._structured[op.name](op)
+            else:
+                self.lower(op)
+        raise AssertionError("a block without a terminator")
+
+    # -- if
+
+    def _results(self, forms: Sequence[Form]) -> tuple[str, list[Val]]:
+        """The left side of an op with results of these forms."""
+        name = self.s.w.name()
+        if not forms:
+            return "", []
+        if len(forms) == 1:
+            return f"{name} = ", [Val(name, *forms[0])]
+        return f"{name}:{len(forms)} = ", [Val(f"{name}#{i}", *form) for i, form in enumerate(forms)]
+
+    def _yield(self, values: Sequence[Val]) -> None:
+        w = self.s.w
+        if values:
+            w.located(f"scf.yield {', '.join(v.name for v in values)} : {', '.join(v.type for v in values)}")
+        else:
+            w.located("scf.yield")
+
+    def _branches(
+        self,
+        condition: Val,
+        forms: Sequence[Form],
+        then: Callable[[], Sequence[Val]],
+        orelse: Callable[[], Sequence[Val]],
+    ) -> list[Val]:
+        """scf.if, whose branches give values of these forms."""
+        w = self.s.w
+        loc = w.loc
+        left, results = self._results(forms)
+        types = f" -> ({', '.join(type_text(*f) for f in forms)})" if forms else ""
+        w.line(f"{left}scf.if {condition.name}{types} {{")
+        with w.region():
+            self._yield(then())
+        w.line("} else {")
+        with w.region():
+            self._yield(orelse())
+        w.loc = loc
+        w.located("}")
+        return results
+
+    def _if(self, op: Op) -> None:
+        s = self.s
+        then, orelse = op.regions
+        forms = s.flat_types(op.attributes["types"])
+        results = self._branches(s[op.operands[0]], forms, lambda: self.block(then), lambda: self.block(orelse))
+        s.bind_flat(op.results, results)
+
+    def _jumping_if(self, op: Op, ops: Sequence[Op], rest: int, frame: Frame) -> list[Val]:
+        """An if that may leave ``frame``, and what follows it: the state of ``frame`` after both."""
+        s = self.s
+        inner = BranchFrame(frame, tuple(s.flat_types(op.attributes["types"])))
+        forms = [(v.element, v.shape) for v in frame.unchanged(s)]
+        then, orelse = op.regions
+        jumped, *found = self._branches(
+            s[op.operands[0]],
+            [("i1", ()), *forms, *inner.forms],
+            lambda: self.block(then, inner),
+            lambda: self.block(orelse, inner),
+        )
+        state, values = found[: len(forms)], found[len(forms) :]
+        s.bind_flat(op.results, values)
+        return self._branches(jumped, forms, lambda: state, lambda: self._ops(ops, rest, frame))
+
+    # -- loops
+
+    def _for(self, op: Op) -> None:
+        s, w = self.s, self.s.w
+        lower, upper, step, *inits = op.operands
+        body = op.regions[0]
+        flat = s.flat(inits)
+        forms = [(v.element, v.shape) for v in flat]
+        left, results = self._results(forms)
+        index = Val(w.name(), s.element(lower))
+        args = [Val(w.name(), *form) for form in forms]
+        carried = ""
+        if flat:
+            pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
+            carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
+        bounds = f"{s[lower].name} to {s[upper].name} step {s[step].name}"
+        w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
+        with w.region():
+            s.bind(body.args[0], index)
+            s.bind_flat(body.args[1:], args)
+            self._yield(self.block(body, ForFrame(tuple(args))))
+        w.loc = op.loc
+        w.located(f"}}{self._loop_attributes(op)}")
+        s.bind_flat(op.results, results)
+
+    def _loop_attributes(self, op: Op) -> str:
+        if op in self.s.plan.unpipelined:
+            return " {tt.num_stages = 1 : i32}"
+        return ""
+
+    def _loop(self, op: Op) -> None:
+        """Repeats until a break: a while whose state holds whether to go on."""
+        s, w = self.s, self.s.w
+        body = op.regions[0]
+        inits = s.flat(op.operands)
+        result_forms = s.flat_types(op.attributes["types"])
+        start = [w.constant(True, "i1"), *inits, *(zero(w, *form) for form in result_forms)]
+        forms = [(v.element, v.shape) for v in start]
+        left, found = self._results(forms)
+        before = [Val(w.name(), *form) for form in forms]
+        pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(before, start))
+        types = ", ".join(type_text(*form) for form in forms)
+        w.line(f"{left}scf.while ({pairs}) : ({types}) -> ({types}) {{")
+        with w.region():
+            w.located(f"scf.condition({before[0].name}) {', '.join(v.name for v in before)} : {types}")
+        w.line("} do {")
+        after = [Val(w.name(), *form) for form in forms]
+        with w.region():
+            w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in after)}):")
+            carried, results = after[1 : 1 + len(inits)], after[1 + len(inits) :]
+            s.bind_flat(body.args, carried)
+            self._yield(self.block(body, LoopFrame(tuple(carried), tuple(results))))
+        w.loc = op.loc
+        w.located("}")
+        s.bind_flat(op.results, found[1 + len(inits) :])

@@ -1,0 +1,341 @@
+"""Elementwise arithmetic. ``RULES`` maps the name of an op to what writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, bool_
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+
+Rule = Callable[[Writer, Op, Sequence[Val]], Val]
+
+_SUFFIX = {RoundingMode.RN: "rn", RoundingMode.RZ: "rz", RoundingMode.RM: "rm", RoundingMode.RP: "rp"}
+_LIBRARY_SUFFIX = {RoundingMode.RZ: "rz", RoundingMode.RM: "rd", RoundingMode.RP: "ru"}
+_REGISTERS = {"f32": "f", "f64": "d"}
+
+
+def dtype_of(op: Op) -> DType:
+    """The dtype of the last operand."""
+    return op.operands[-1].tile.element
+
+
+# -- floats in a wider type
+
+
+def in_f32(w: Writer, x: Val) -> Val:
+    """16-bit floats as float32; others as they are."""
+    return w.convert("arith.extf", x, "f32") if x.element in ("f16", "bf16") else x
+
+
+def from_f32(w: Writer, x: Val, element: str) -> Val:
+    return w.convert("arith.truncf", x, element) if x.element != element else x
+
+
+def _through_f32(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[Val]], Val]) -> Val:
+    """``f`` on float32 values, rounded back: exact operations on 16-bit floats round correctly this way."""
+    return from_f32(w, f([in_f32(w, v) for v in operands]), operands[0].element)
+
+
+# -- arithmetic with a rounding mode
+
+_PLAIN = {"add": ("arith.addi", "arith.addf"), "sub": ("arith.subi", "arith.subf"), "mul": ("arith.muli", "arith.mulf")}
+_PTX = {"add": "add", "sub": "sub", "mul": "mul", "fma": "fma", "div": "div", "sqrt": "sqrt"}
+
+
+def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    """A float operation in a rounding mode of its own, or with flush to zero: one PTX instruction."""
+    mode, ftz = op.attributes["rounding"], op.attributes["flush_to_zero"]
+    element = operands[0].element
+    if element in ("f16", "bf16"):
+        return _half_directed(w, op, operands)
+    approximate = {RoundingMode.FULL: "full", RoundingMode.APPROX: "approx"}.get(mode)
+    code = f"{_PTX[op.name]}.{approximate or _SUFFIX[mode]}{'.ftz' if ftz else ''}.{element}"
+    register = _REGISTERS[element]
+    places = ", ".join(f"${i}" for i in range(len(operands) + 1))
+    return w.asm(f"{code} {places};", ",".join([f"={register}", *[register] * len(operands)]), operands, element)
+
+
+def _half_directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    """Directed rounding of 16-bit floats: round the exact (or to odd rounded) float64 result by its bits."""
+    wide = [w.convert("arith.extf", v, "f64") for v in operands]
+    suffix = "f64"
+    code = f"{_PTX[op.name]}.{_SUFFIX[op.attributes['rounding']]}.{suffix}"
+    places = ", ".join(f"${i}" for i in range(len(operands) + 1))
+    exact = w.asm(f"{code} {places};", ",".join(["=d", *["d"] * len(operands)]), wide, "f64")
+    # Two roundings in the same direction are one.
+    return round_directed(w, exact, operands[0].element, op.attributes["rounding"])
+
+
+_FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23)}
+
+
+def round_directed(w: Writer, x: Val, element: str, mode: RoundingMode) -> Val:
+    """float64 or float32 ``x`` rounded to the narrower ``element`` toward zero or an infinity."""
+    nearest = w.convert("arith.truncf", x, element)
+    back = w.convert("arith.extf", nearest, x.element)
+    integer = f"i{nearest.bits}"
+    bits = w.bitcast(nearest, integer)
+    zero, one = w.like(0, bits), w.like(1, bits)
+    negative = w.compare("slt", bits, zero)
+    up, down = w.op("arith.addi", bits, one), w.op("arith.subi", bits, one)  # away from zero, toward zero
+    above, below = w.compare("ogt", back, x), w.compare("olt", back, x)
+    sign = w.like(-(1 << (nearest.bits - 1)), bits)
+    is_zero = w.compare("oeq", nearest, w.like(0.0, nearest))
+    if mode is RoundingMode.RM:  # the next value below, where the nearest one is above
+        lower = w.select(is_zero, w.op("arith.ori", sign, one), w.select(negative, up, down))
+        return w.bitcast(w.select(above, lower, bits), element)
+    if mode is RoundingMode.RP:
+        higher = w.select(is_zero, one, w.select(negative, down, up))
+        return w.bitcast(w.select(below, higher, bits), element)
+    too_far = w.select(negative, below, above)
+    return w.bitcast(w.select(too_far, down, bits), element)
+
+
+def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    integer, floating = _PLAIN[op.name]
+    if operands[0].element == "i1":
+        return _boolean(w, op.name, operands)
+    if operands[0].element.startswith("i"):
+        return w.op(integer, *operands)
+    if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+        return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
+    return _directed(w, op, operands)
+
+
+def _boolean(w: Writer, name: str, operands: Sequence[Val]) -> Val:
+    """add and sub of bools wrap to one bit."""
+    return w.op("arith.andi" if name == "mul" else "arith.xori", *operands)
+
+
+def _fma(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    if op.attributes["rounding"] is not RoundingMode.RN or op.attributes["flush_to_zero"]:
+        return _directed(w, op, operands)
+    element = operands[0].element
+    if element in ("f16", "bf16"):  # the product is exact in float32, its sum with c is not: PTX has the instruction
+        suffix = element
+        return w.asm(f"fma.rn.{suffix} $0, $1, $2, $3;", "=h,h,h,h", operands, element)
+    return w.op("math.fma", *operands)
+
+
+def _div(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    x, y = operands
+    mode = op.attributes["rounding"]
+    if x.element.startswith("i"):
+        return integer_division(w, x, y, dtype_of(op), mode)[0]
+    if mode is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+        return _through_f32(
+            w, operands, lambda xs: w.op("tt.precise_divf" if xs[0].element == "f32" else "arith.divf", *xs)
+        )
+    return _directed(w, op, operands)
+
+
+def _sqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+
+        def root(xs: Sequence[Val]) -> Val:
+            return w.op("tt.precise_sqrt", *xs) if xs[0].element == "f32" else w.call("sqrt", *xs)
+
+        return _through_f32(w, operands, root)
+    return _directed(w, op, operands)
+
+
+# -- integers
+
+
+def integer_division(w: Writer, x: Val, y: Val, dtype: DType, mode: RoundingMode) -> tuple[Val, Val]:
+    """Quotient and remainder, rounded by ``mode``; both 0 for a zero divisor."""
+    if x.element == "i1":
+        zero = w.like(False, x)
+        return w.op("arith.andi", x, y), zero
+    zero, one = w.like(0, x), w.like(1, x)
+    no_divisor = w.compare("eq", y, zero)
+    divisor = w.select(no_divisor, one, y)
+    if not dtype.is_signed:
+        quotient, remainder = w.op("arith.divui", x, divisor), w.op("arith.remui", x, divisor)
+        if mode is RoundingMode.RP:
+            inexact = w.compare("ne", remainder, zero)
+            quotient = w.select(inexact, w.op("arith.addi", quotient, one), quotient)
+            remainder = w.select(inexact, w.op("arith.subi", remainder, divisor), remainder)
+    else:
+        minus_one = w.like(-1, x)
+        negates = w.compare("eq", y, minus_one)  # the most negative number over -1 wraps
+        safe = w.select(negates, one, divisor)
+        quotient = w.op("arith.divsi", x, safe)
+        remainder = w.op("arith.remsi", x, safe)
+        if mode is not RoundingMode.RZ:
+            signs_differ = w.compare("slt", w.op("arith.xori", x, divisor), zero)
+            inexact = w.compare("ne", remainder, zero)
+            if mode is RoundingMode.RM:
+                adjust, step = w.op("arith.andi", inexact, signs_differ), minus_one
+            else:
+                adjust, step = w.op("arith.andi", inexact, w.op("arith.xori", signs_differ, w.like(True, inexact))), one
+            quotient = w.select(adjust, w.op("arith.addi", quotient, step), quotient)
+            remainder = w.select(adjust, w.op("arith.subi", remainder, w.op("arith.muli", step, divisor)), remainder)
+        quotient = w.select(negates, w.op("arith.subi", zero, x), quotient)
+    return w.select(no_divisor, zero, quotient), w.select(no_divisor, zero, remainder)
+
+
+def _rem(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    x, y = operands
+    mode = op.attributes["rounding"]
+    if x.element.startswith("i"):
+        return integer_division(w, x, y, dtype_of(op), mode)[1]
+
+    def remainder(xs: Sequence[Val]) -> Val:
+        a, b = xs
+        r = w.call("fmod", a, b)
+        if mode is RoundingMode.RZ:
+            return r
+        zero = w.like(0.0, r)
+        differ = w.compare("olt" if mode is RoundingMode.RM else "ogt", _signed_product(w, r, b), zero)
+        nonzero = w.compare("one", r, zero)
+        adjust = w.op("arith.andi", differ, nonzero)
+        step = b if mode is RoundingMode.RM else w.op("arith.negf", b)
+        adjusted = w.select(adjust, w.op("arith.addf", r, step), r)
+        # A zero remainder has the sign of the divisor, as in Python.
+        signed = w.call("copysign", zero, b)
+        return w.select(w.compare("oeq", r, zero), signed, adjusted) if mode is RoundingMode.RM else adjusted
+
+    return _through_f32(w, operands, remainder)
+
+
+def _signed_product(w: Writer, x: Val, y: Val) -> Val:
+    """A number with the sign of x * y that cannot underflow."""
+    one = w.like(1.0, x)
+    return w.op("arith.mulf", w.call("copysign", one, x), w.call("copysign", one, y))
+
+
+def _neg(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    if x.element.startswith("i"):
+        return w.op("arith.subi", w.like(0, x), x)
+    integer = f"i{x.bits}"
+    bits = w.bitcast(x, integer)
+    return w.bitcast(w.op("arith.xori", bits, w.like(-(1 << (x.bits - 1)), bits)), x.element)
+
+
+def _abs(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    if not x.element.startswith("i"):
+        return w.op("math.absf", x)
+    return w.op("math.absi", x) if dtype_of(op).is_signed and x.element != "i1" else x
+
+
+def _mulhi(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    x, y = operands
+    if x.bits >= 32:
+        return w.op("tt.mulhiui", x, y)
+    a, b = (w.convert("arith.extui", v, "i32") for v in operands)
+    high = w.op("arith.shrui", w.op("arith.muli", a, b), w.constant(x.bits, "i32", x.shape))
+    return w.convert("arith.trunci", high, x.element)
+
+
+def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    x, y = operands
+    name = op.name
+    if x.element == "i1":
+        return w.op("arith.ori" if name == "max" else "arith.andi", x, y)
+    if x.element.startswith("i"):
+        return w.op(f"arith.{name}{'si' if dtype_of(op).is_signed else 'ui'}", x, y)
+    nan = op.attributes["propagate_nan"]
+    if x.element == "f64":
+        return _minmax_f64(w, name, nan, x, y)
+    if op.attributes["flush_to_zero"]:
+        return w.asm(f"{name}.ftz{'.NaN' if nan else ''}.f32 $0, $1, $2;", "=f,f,f", operands, "f32")
+    return _through_f32(w, operands, lambda xs: w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs))
+
+
+def _minmax_f64(w: Writer, name: str, nan: bool, x: Val, y: Val) -> Val:
+    found = w.call(f"f{name}", x, y)
+    if not nan:
+        return found
+    either = w.compare("uno", x, y)
+    return w.select(either, w.op("arith.addf", x, y), found)
+
+
+# -- bits
+
+
+def _bitwise(name: str) -> Rule:
+    return lambda w, op, operands: w.op(name, *operands)
+
+
+def _not(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    return w.op("arith.xori", x, w.like(True if x.element == "i1" else -1, x))
+
+
+def _shift(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    x, count = operands
+    wide = w.compare("uge", count, w.like(x.bits, count))
+    if op.name == "shr" and dtype_of(op).is_signed:
+        return w.op("arith.shrsi", x, w.select(wide, w.like(x.bits - 1, count), count))
+    shifted = w.op("arith.shli" if op.name == "shl" else "arith.shrui", x, w.select(wide, w.like(0, count), count))
+    return w.select(wide, w.like(0, x), shifted)
+
+
+_FLOAT_PREDICATES = {
+    CmpPredicate.EQ: "oeq",
+    CmpPredicate.NE: "une",
+    CmpPredicate.LT: "olt",
+    CmpPredicate.LE: "ole",
+    CmpPredicate.GT: "ogt",
+    CmpPredicate.GE: "oge",
+}
+
+
+def _cmp(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    predicate: CmpPredicate = op.attributes["predicate"]
+    x, y = operands
+    t = op.operands[0].tile
+    if x.element.startswith("!"):
+        x, y = (pointer_bits(w, v) for v in operands)
+        signed = False
+    elif x.element == "i8" and t.element.is_floating:
+        raise AssertionError(f"comparison of {t}")
+    elif not x.element.startswith("i"):
+        if x.element.startswith("f8"):
+            x, y = (
+                w.emit(f"tt.fp_to_fp {v.name} : {v.type} -> {Val('', 'f16', v.shape).type}", "f16", v.shape)
+                for v in (x, y)
+            )
+        return w.compare(_FLOAT_PREDICATES[predicate], x, y)
+    else:
+        signed = t.element.is_signed and t.element is not bool_
+    name = predicate.value
+    return w.compare(name if name in ("eq", "ne") else ("s" if signed else "u") + name, x, y)
+
+
+def pointer_bits(w: Writer, x: Val) -> Val:
+    """The addresses in ``x`` as i64."""
+    return w.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {Val('', 'i64', x.shape).type}", "i64", x.shape)
+
+
+def _select(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    return w.select(*operands)
+
+
+RULES: dict[str, Rule] = {
+    "add": _arithmetic,
+    "sub": _arithmetic,
+    "mul": _arithmetic,
+    "fma": _fma,
+    "div": _div,
+    "rem": _rem,
+    "sqrt": _sqrt,
+    "neg": _neg,
+    "abs": _abs,
+    "mulhi": _mulhi,
+    "max": _minmax,
+    "min": _minmax,
+    "and": _bitwise("arith.andi"),
+    "or": _bitwise("arith.ori"),
+    "xor": _bitwise("arith.xori"),
+    "not": _not,
+    "shl": _shift,
+    "shr": _shift,
+    "cmp": _cmp,
+    "select": _select,
+}

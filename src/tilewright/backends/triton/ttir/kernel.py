@@ -1,0 +1,146 @@
+"""From a Tile IR function to a TTIR module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, output, shape, views
+from tilewright.backends.triton.ttir.control import ControlFlow
+from tilewright.backends.triton.ttir.ordering import acquires
+from tilewright.backends.triton.ttir.plan import make_plan
+from tilewright.backends.triton.ttir.state import Descriptor, State
+from tilewright.backends.triton.ttir.text import Val
+from tilewright.ir.core import Function, Op
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.passes.integers import IntegerFacts
+
+ENTRY = "kernel"
+
+
+@dataclass(frozen=True)
+class TtirKernel:
+    """A TTIR module with one kernel, ``ENTRY``: its parameters are those of the function, then ``descriptors``."""
+
+    text: str
+    parameters: tuple[str, ...]
+    descriptors: tuple[Descriptor, ...]
+
+
+def lower(function: Function, target: GpuTarget, dialect: tuple[int, int]) -> TtirKernel:
+    """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
+    facts = IntegerFacts(function)
+    s = State(target, dialect, facts, make_plan(function, target, facts))
+    parameters = []
+    used = _divisors(function)
+    for i, value in enumerate(function.body.args):
+        name, _ = s.form(value)
+        arg = Val(f"%arg{i}", name)
+        s.bind(value, arg)
+        divisor = used.get(i, 1)
+        parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
+    for d in dict.fromkeys(s.plan.descriptors.values()):
+        text = views.descriptor_type(s, d)
+        s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
+        parameters.append(f"{s.descriptors[d].name}: {text}")
+    w = s.w
+    flow = ControlFlow(s, lambda op: _lower(s, op))
+    flow.block(function.body)
+    w.loc = function.loc
+    w.located("tt.return")
+    head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
+    text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
+    types = tuple(s[v].element for v in function.body.args)
+    return TtirKernel(text, types, tuple(s.descriptors))
+
+
+def _divisors(function: Function) -> dict[int, int]:
+    """What parameters are promised to be divisible by."""
+    positions = {value: i for i, value in enumerate(function.body.args)}
+    found: dict[int, int] = {}
+    for op in function.body.ops:
+        if op.name == "assume_divisible" and op.operands[0] in positions and op.attributes["every"] is None:
+            divisor = op.attributes["divisor"]
+            i = positions[op.operands[0]]
+            found[i] = max(found.get(i, 1), divisor & -divisor)
+    return found
+
+
+def _lower(s: State, op: Op) -> None:
+    """One op that is not control flow."""
+    if op in s.plan.barriers_before:
+        s.w.located("gpu.barrier")
+    name = op.name
+    if name in _ELEMENTWISE:
+        s.bind(op.result, _ELEMENTWISE[name](s.w, op, s.all(op.operands)))
+    elif name in _VALUES:
+        s.bind(op.result, _VALUES[name](s, op))
+    elif name in _EFFECTS:
+        _EFFECTS[name](s, op)
+    elif name == "reduce":
+        linear.reduce(s, op, _lower)
+    elif name == "scan":
+        linear.scan(s, op, _lower)
+    else:
+        raise TileUnsupportedFeatureError(f"the GPU engine does not have the operation {name}", op.loc)
+    if acquires(op):
+        s.w.located("gpu.barrier")
+
+
+def _program_id(s: State, op: Op) -> Val:
+    return s.w.emit(f"tt.get_program_id {'xyz'[op.attributes['axis']]} : i32", "i32")
+
+
+def _program_count(s: State, op: Op) -> Val:
+    return s.w.emit(f"tt.get_num_programs {'xyz'[op.attributes['axis']]} : i32", "i32")
+
+
+def _first_operand(s: State, op: Op) -> Val:
+    return s[op.operands[0]]
+
+
+_ELEMENTWISE: dict[str, Callable[[Any, Op, Sequence[Val]], Val]] = {
+    **elements.RULES,
+    **math.RULES,
+    "cast": convert.cast_op,
+    "bitcast": convert.bitcast_op,
+}
+_VALUES: dict[str, Callable[[State, Any], Val]] = {
+    "constant": shape.constant,
+    "iota": shape.iota,
+    "undefined": shape.undefined,
+    "reshape": shape.reshape,
+    "broadcast": shape.broadcast,
+    "permute": shape.permute,
+    "cat": shape.cat,
+    "extract": shape.extract,
+    "insert": shape.insert,
+    "pack": shape.pack,
+    "unpack": shape.unpack,
+    "ptr_offset": memory.ptr_offset,
+    "ptr_diff": memory.ptr_diff,
+    "ptr_to_int": memory.ptr_to_int,
+    "int_to_ptr": memory.int_to_ptr,
+    "load": memory.load,
+    "atomic_rmw": memory.atomic_rmw,
+    "atomic_cas": memory.atomic_cas,
+    "load_view": views.load_view,
+    "mma": linear.mma,
+    "mma_scaled": linear.mma_scaled,
+    "bid": _program_id,
+    "num_blocks": _program_count,
+    "assume_divisible": _first_operand,
+    "assume_bounded": _first_operand,
+    "assume_blocked": _first_operand,
+}
+_EFFECTS: dict[str, Callable[[State, Any], None]] = {
+    "make_tensor_view": views.tensor_view,
+    "make_partition_view": views.partition_view,
+    "store": memory.store,
+    "store_view": views.store_view,
+    "atomic_view": views.atomic_view,
+    "print": output.print_op,
+    "assert": output.assert_op,
+}

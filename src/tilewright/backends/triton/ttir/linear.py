@@ -1,0 +1,222 @@
+"""Reductions, scans and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.triton.ttir import convert
+from tilewright.backends.triton.ttir.shape import reduce_or, zero
+from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import float32
+from tilewright.ir.ops.linear import Mma, MmaScaled
+
+Combine = Callable[[State, Op], None]
+
+
+def reduce(s: State, op: Op, lower: Combine) -> None:
+    """A custom combiner need not be commutative: its fold is a scan, which keeps the order, and its last element."""
+    values = s.all(op.operands)
+    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    if shape[axis] == 1:
+        for result, value in zip(op.results, values):
+            s.bind(result, value)
+        return
+    position = len(squeezed(shape[:axis]))
+    if op.attributes["commutative"]:
+        results = _combine(s, op, "reduce", values, f"axis = {position} : i32", values[0].shape, position, lower)
+    else:
+        attributes = f"axis = {position} : i32, reverse = false"
+        scanned = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
+        results = [_last(s.w, v, position) for v in scanned]
+    for result, value in zip(op.results, results):
+        s.bind(result, value)
+
+
+def scan(s: State, op: Op, lower: Combine) -> None:
+    values = s.all(op.operands)
+    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    if shape[axis] != 1:
+        reverse = "true" if op.attributes["reverse"] else "false"
+        attributes = f"axis = {len(squeezed(shape[:axis]))} : i32, reverse = {reverse}"
+        values = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
+    for result, value in zip(op.results, values):
+        s.bind(result, value)
+
+
+def _combine(
+    s: State, op: Op, name: str, values: list[Val], attributes: str, shape: Shape, gone: int | None, lower: Combine
+) -> list[Val]:
+    """tt.reduce or tt.scan, whose region is the combiner."""
+    w = s.w
+    shape = shape if gone is None else shape[:gone] + shape[gone + 1 :]
+    results = [Val("", v.element, shape) for v in values]
+    found = w.name()
+    count = len(values)
+    head = found if count == 1 else f"{found}:{count}"
+    w.line(f'{head} = "tt.{name}"({", ".join(v.name for v in values)}) <{{{attributes}}}> ({{')
+    body = op.regions[0]
+    with w.region():
+        scalars = [Val(w.name(), v.element) for v in (*values, *values)]
+        w.line(f"^bb0({', '.join(f'{v.name}: {v.element}' for v in scalars)}):")
+        for arg, scalar in zip(body.args, scalars):
+            s.bind(arg, scalar)
+        for nested in body.ops[:-1]:
+            w.loc = nested.loc
+            lower(s, nested)
+        out = s.all(body.terminator.operands)
+        types = ", ".join(v.element for v in out)
+        w.located(f"tt.{name}.return {', '.join(v.name for v in out)} : {types}")
+    w.loc = op.loc
+    inputs, outputs = ", ".join(v.type for v in values), ", ".join(v.type for v in results)
+    w.located(f"}}) : ({inputs}) -> {outputs if count == 1 else f'({outputs})'}")
+    names = [found] if count == 1 else [f"{found}#{i}" for i in range(count)]
+    return [Val(n, v.element, shape) for n, v in zip(names, results)]
+
+
+def _last(w: Writer, x: Val, axis: int) -> Val:
+    """The last element of x along ``axis``."""
+    n = x.shape[axis]
+    at = w.compare("eq", w.arange(n), w.constant(n - 1, "i32", (n,)))
+    kind = x.element
+    bits = w.convert("arith.extui", x, "i8") if kind == "i1" else w.bitcast(x, f"i{x.bits}")
+    kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
+    found = reduce_or(w, kept, axis, x.shape[:axis] + x.shape[axis + 1 :])
+    return w.convert("arith.trunci", found, "i1") if kind == "i1" else w.bitcast(found, kind)
+
+
+# -- matrix products
+
+_SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 8}
+
+
+def mma(s: State, op: Mma) -> Val:
+    x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
+    result = _product(s, op, x, y, acc)
+    return s.w.reshape(result, squeezed(op.acc.tile.shape))
+
+
+def _matrix(s: State, value: Value) -> Val:
+    """The tensor of a matrix operand with rank 2, or 3 when batched."""
+    *batch, m, n = value.tile.shape
+    count = 1
+    for b in batch:
+        count *= b
+    shape = (m, n) if count == 1 else (count, m, n)
+    x = s[value]
+    for position, axis in enumerate(shape):
+        if axis == 1:
+            x = s.w.expand(x, position) if x.shape else s.w.splat(x, (1,))
+    return s.w.reshape(x, shape)
+
+
+def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
+    w = s.w
+    dtype = op.x.tile.element
+    if dtype.short in ("i8", "u8"):
+        return _integer_product(s, op, x, y, acc)
+    if x.element == "i8":  # an 8-bit float that the target cannot multiply
+        x = w.convert("arith.truncf", convert.decode(w, x, dtype), "f16")
+        y = w.convert("arith.truncf", convert.decode(w, y, dtype), "f16")
+    half = acc.element == "f16"
+    total = w.convert("arith.extf", acc, "f32") if half else acc
+    precision = "tf32" if dtype.short == "tf32" else _float32_precision(w, x, y)
+    imprecise = 1 << 30 if op.attributes["fast_acc"] else 0
+    total = dot(w, x, y, total, precision, imprecise)
+    return w.convert("arith.truncf", total, "f16") if half else total
+
+
+def _float32_precision(w: Writer, x: Val, y: Val) -> str:
+    """float32 products as three products of tf32 on NVIDIA's matrix units: within 2**-21 of the exact product."""
+    large = x.element == "f32" and w.target.is_cuda and min(x.shape[-2], y.shape[-1]) >= 16
+    return "tf32x3" if large else "ieee"
+
+
+def dot(w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0) -> Val:
+    if x.shape[-1] < _SMALLEST_K[x.bits] or (len(x.shape) == 2 and acc.element == "f64" and not w.target.is_cuda):
+        return _dot_by_hand(w, x, y, acc)
+    options = f", inputPrecision = {precision}"
+    attributes = f" {{maxNumImpreciseAcc = {imprecise} : i32}}" if imprecise else ""
+    text = f"tt.dot {x.name}, {y.name}, {acc.name}{options}{attributes} : {x.type} * {y.type} -> {acc.type}"
+    return w.emit(text, acc.element, acc.shape)
+
+
+def _dot_by_hand(w: Writer, x: Val, y: Val, acc: Val) -> Val:
+    """For a K that the matrix instructions do not have: the sum of broadcast products."""
+    k = x.shape[-1]
+    rank = len(x.shape)
+    for i in range(k):
+        at = w.compare("eq", w.arange(k), w.constant(i, "i32", (k,))) if k > 1 else None
+        column = _slice(w, x, rank - 1, at)
+        row = _slice(w, y, rank - 2, at)
+        batch = tuple(range(rank - 2))
+        a = w.place(_widened(w, column, acc.element), (*batch, rank - 2), acc.shape)
+        b = w.place(_widened(w, row, acc.element), (*batch, rank - 1), acc.shape)
+        if acc.element.startswith("i"):
+            acc = w.op("arith.addi", acc, w.op("arith.muli", a, b))
+        else:
+            acc = w.op("math.fma", a, b, acc)
+    return acc
+
+
+def _slice(w: Writer, x: Val, axis: int, at: Val | None) -> Val:
+    """The slice of x along ``axis`` where ``at`` is true."""
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
+    if at is None:
+        return w.reshape(x, shape)
+    bits = w.bitcast(x, f"i{x.bits}")
+    kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
+    return w.bitcast(reduce_or(w, kept, axis, shape), x.element)
+
+
+def _widened(w: Writer, x: Val, name: str) -> Val:
+    if x.element.startswith("i"):
+        return w.convert("arith.extsi", x, name)
+    if x.element.startswith("f8"):
+        x = w.emit(f"tt.fp_to_fp {x.name} : {x.type} -> {Val('', 'f16', x.shape).type}", "f16", x.shape)
+    return w.convert("arith.extf", x, name)
+
+
+def _integer_product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
+    """The matrix instructions take signed bytes; an unsigned byte is 2 * (byte >> 1) + (byte & 1)."""
+    w = s.w
+    x_parts = _signed_parts(w, x, op.x.tile.element.is_signed)
+    y_parts = _signed_parts(w, y, op.y.tile.element.is_signed)
+    for a, a_shift in x_parts:
+        for b, b_shift in y_parts:
+            shift = a_shift + b_shift
+            if shift == 0:
+                acc = dot(w, a, b, acc)
+                continue
+            product = dot(w, a, b, zero(w, "i32", acc.shape))
+            acc = w.op("arith.addi", acc, w.op("arith.shli", product, w.like(shift, product)))
+    return acc
+
+
+def _signed_parts(w: Writer, x: Val, signed: bool) -> list[tuple[Val, int]]:
+    if signed:
+        return [(x, 0)]
+    one = w.like(1, x)
+    return [(w.op("arith.shrui", x, one), 1), (w.op("arith.andi", x, one), 0)]
+
+
+def mma_scaled(s: State, op: MmaScaled) -> Val:
+    """The scaled operands are exact in bfloat16, whose exponents are those of float32."""
+    w = s.w
+    x = _scaled(s, op.x, op.x_scale, axis=1)
+    y = _scaled(s, op.y, op.y_scale, axis=0)
+    result = dot(w, x, y, _matrix(s, op.acc))
+    return w.reshape(result, squeezed(op.acc.tile.shape))
+
+
+def _scaled(s: State, value: Value, scale: Value, axis: int) -> Val:
+    """The matrix ``value`` times its scales, which each serve a run of elements along ``axis`` of the last two."""
+    w = s.w
+    values = convert.cast(w, _matrix(s, value), value.tile.element, float32)
+    scales = convert.cast(w, _matrix(s, scale), scale.tile.element, float32)
+    at = len(scales.shape) - 2 + axis
+    run = values.shape[at] // scales.shape[at]
+    spread = (*scales.shape[: at + 1], run, *scales.shape[at + 1 :])
+    scales = w.reshape(w.broadcast(w.expand(scales, at + 1), spread), values.shape)
+    return w.convert("arith.truncf", w.op("arith.mulf", values, scales), "bf16")

@@ -1,0 +1,75 @@
+"""Transcendental functions, and tests of floats. 16-bit floats are computed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.backends.triton.ttir.elements import Rule, from_f32, in_f32
+from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.ir.core import Op
+from tilewright.ir.enums import RoundingMode
+
+_LOG2_E = 1.4426950408889634
+
+
+def _in_f32(f: Callable[[Writer, Op, Sequence[Val]], Val]) -> Rule:
+    def rule(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+        return from_f32(w, f(w, op, [in_f32(w, v) for v in operands]), operands[0].element)
+
+    return rule
+
+
+def _library(name: str) -> Rule:
+    return _in_f32(lambda w, op, operands: w.call(name, *operands))
+
+
+@_in_f32
+def _exp(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    if op.attributes["rounding"] is RoundingMode.APPROX and x.element == "f32":
+        return w.op("math.exp2", w.op("arith.mulf", x, w.like(_LOG2_E, x)))
+    return w.call("exp", x)
+
+
+@_in_f32
+def _exp2(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    if op.attributes["flush_to_zero"]:
+        return w.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
+    return w.op("math.exp2", x) if x.element == "f32" else w.call("exp2", x)
+
+
+@_in_f32
+def _tanh(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    if op.attributes["rounding"] is RoundingMode.APPROX and operands[0].element == "f32" and w.target.is_cuda:
+        return w.asm("tanh.approx.f32 $0, $1;", "=f,f", operands, "f32")
+    return w.call("tanh", *operands)
+
+
+@_in_f32
+def _rsqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    if op.attributes["flush_to_zero"]:
+        return w.asm("rsqrt.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
+    return w.call("rsqrt", *operands)
+
+
+def _isnan(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    (x,) = operands
+    return w.compare("uno", x, x)
+
+
+def _isinf(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    magnitude = w.op("math.absf", *operands)
+    return w.compare("oeq", magnitude, w.like(float("inf"), magnitude))
+
+
+RULES: dict[str, Rule] = {
+    "exp": _exp,
+    "exp2": _exp2,
+    "tanh": _tanh,
+    "rsqrt": _rsqrt,
+    **{name: _library(name) for name in ("log", "log2", "sin", "cos", "tan", "sinh", "cosh", "pow", "atan2")},
+    **{name: _in_f32(lambda w, op, xs, name=name: w.op(f"math.{name}", *xs)) for name in ("floor", "ceil")},  # type: ignore[misc]
+    "isnan": _isnan,
+    "isinf": _isinf,
+}

@@ -1,0 +1,145 @@
+"""Where the threads of a block must wait for each other so that memory ops take effect in program order.
+
+The elements of a tile are spread over threads in a way that differs from op to op, so a load after a store of the
+same array may run in another thread. A barrier goes before each memory op that conflicts with one since the last
+barrier. Arrays that are different arguments do not overlap, unless they are raw pointers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+
+_ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+_RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+Root = Value | None  # the base pointer that an access goes through; None when unknown
+
+# Ops whose result points to where their first operand points.
+_THROUGH = frozenset(
+    (
+        "ptr_offset",
+        "reshape",
+        "broadcast",
+        "permute",
+        "extract",
+        "assume_divisible",
+        "assume_blocked",
+        "bitcast",
+        "make_tensor_view",
+        "make_partition_view",
+    )
+)
+
+
+def root_of(value: Value) -> Root:
+    """The function parameter behind a pointer or view."""
+    while (op := value.op) is not None:
+        if op.name not in _THROUGH:
+            return None
+        value = op.operands[0]
+    return value
+
+
+@dataclass
+class Pending:
+    """Accesses since the last barrier."""
+
+    reads: set[Root] = field(default_factory=set)
+    writes: set[Root] = field(default_factory=set)
+    released: bool = True  # nothing since the last barrier that a release would have to wait for
+
+    def copy(self) -> Pending:
+        return Pending(set(self.reads), set(self.writes), self.released)
+
+    def merge(self, other: Pending) -> None:
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.released = self.released and other.released
+
+    def clear(self) -> None:
+        self.reads.clear()
+        self.writes.clear()
+        self.released = True
+
+
+def _meets(root: Root, others: set[Root]) -> bool:
+    return bool(others) and (root is None or None in others or root in others)
+
+
+class Ordering:
+    """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead."""
+
+    def __init__(self, function: Function) -> None:
+        self.params = set(function.body.args)
+        self.barriers: set[Op] = set()
+        self.unpipelined: set[Op] = set()
+        self._acquired = False
+        self._walk(function.body, Pending())
+
+    def _walk(self, block: Block, pending: Pending) -> None:
+        for op in block.ops:
+            if op.regions and op.name not in ("reduce", "scan"):
+                self._nested(op, pending)
+            elif op.spec.effect & (Effect.READ | Effect.WRITE):
+                self._access(op, pending)
+
+    def _nested(self, op: Op, pending: Pending) -> None:
+        if op.name == "if":
+            after = []
+            for region in op.regions:
+                branch = pending.copy()
+                self._walk(region, branch)
+                after.append(branch)
+            pending.clear()
+            for branch in after:
+                pending.merge(branch)
+            return
+        body = op.regions[0]
+        if _conflicts_within(body):
+            self.unpipelined.add(op)
+        start = pending.copy()
+        self._walk(body, pending)
+        pending.merge(start)  # the next iteration starts with what this one left
+        self._walk(body, pending)
+        pending.merge(start)  # and the loop may not run at all
+
+    def _access(self, op: Op, pending: Pending) -> None:
+        root = root_of(op.operands[0])
+        effect = op.spec.effect
+        order = op.attributes["memory_order"]
+        writes = bool(effect & Effect.WRITE)
+        conflict = _meets(root, pending.writes) or (writes and _meets(root, pending.reads))
+        if conflict or (order in _RELEASES and not pending.released) or op in self.barriers:
+            self.barriers.add(op)
+            pending.clear()
+        if effect & Effect.READ:
+            pending.reads.add(root)
+        if writes:
+            pending.writes.add(root)
+        pending.released = False
+
+
+def acquires(op: Op) -> bool:
+    """Whether what follows ``op`` must not run before it in any thread."""
+    return op.attributes.get("memory_order") in _ACQUIRES
+
+
+def _conflicts_within(body: Block) -> bool:
+    """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
+    reads: set[Root] = set()
+    writes: set[Root] = set()
+    for op in body.walk():
+        effect = op.spec.effect
+        if not effect & (Effect.READ | Effect.WRITE):
+            continue
+        if op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED):
+            return True
+        root = root_of(op.operands[0])
+        if effect & Effect.READ:
+            reads.add(root)
+        if effect & Effect.WRITE:
+            writes.add(root)
+    return any(_meets(root, writes) for root in reads)

@@ -1,0 +1,164 @@
+"""Decisions about a function before it is lowered: barriers, descriptors, the depth of pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.ordering import Ordering, root_of
+from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.types import memory_element
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import MemoryOrder, PaddingMode
+from tilewright.ir.hints import ByTarget
+from tilewright.ir.opdef import Effect
+from tilewright.ir.types import PartitionViewType, TensorViewType
+from tilewright.passes.canonicalize import constant_of
+from tilewright.passes.integers import IntegerFacts
+
+_LARGEST_BOX = 256
+_TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
+
+
+def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts) -> Plan:
+    ordering = Ordering(function)
+    plan = Plan(ordering.barriers, ordering.unpipelined)
+    if target.has_tma:
+        uses = uses_of(function)
+        params = {value: i for i, value in enumerate(function.body.args)}
+        written_and_read = _written_and_read(function)
+        for op in function.walk():
+            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, written_and_read):
+                found = descriptor(op, params, facts, target)
+                if found is not None:
+                    plan.descriptors[op] = found
+    return plan
+
+
+def uses_of(function: Function) -> dict[Value, list[Op]]:
+    uses: dict[Value, list[Op]] = {}
+    for op in function.walk():
+        for v in op.operands:
+            uses.setdefault(v, []).append(op)
+    return uses
+
+
+def resolved(hint: Any, target: GpuTarget) -> Any:
+    return hint.resolve(target.name) if isinstance(hint, ByTarget) else hint
+
+
+def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget, mixed: set[Value | None]) -> bool:
+    hint = resolved(op.attributes["allow_tma"], target)
+    if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        return False
+    if root_of(op.operands[0]) in mixed:
+        return False  # the copy engine is not ordered with plain accesses
+    if op.name == "store_view":
+        return hint is True or _comes_from_mma(op.value)  # type: ignore[attr-defined]
+    return hint is True or _reaches_mma(op.results[0], uses)
+
+
+def _written_and_read(function: Function) -> set[Value | None]:
+    reads: set[Value | None] = set()
+    writes: set[Value | None] = set()
+    for op in function.walk():
+        if op.spec.effect & Effect.READ:
+            reads.add(root_of(op.operands[0]))
+        if op.spec.effect & Effect.WRITE:
+            writes.add(root_of(op.operands[0]))
+    return (reads & writes) | ({None} if None in reads | writes else set())
+
+
+def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
+    for op in uses.get(value, ()):
+        if op.name == "mma" and op.operands[2] is not value:
+            return True
+        if op.name in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
+            return True
+    return False
+
+
+def _comes_from_mma(value: Value) -> bool:
+    return value.tile.rank >= 2 and value.tile.size >= 4096
+
+
+def descriptor(op: Any, params: dict[Value, int], facts: IntegerFacts, target: GpuTarget) -> Descriptor | None:
+    """The descriptor for the tiles of ``op``, or None when the copy engine cannot move them."""
+    partition: PartitionViewType = op.view.type
+    t: TensorViewType = partition.view
+    view = op.view.op.operands[0].op if op.view.op is not None else None
+    if view is None or view.name != "make_tensor_view" or t.index_dtype.bitwidth != 32 or t.rank > 5:
+        return None
+    base = _param(view.base, params)
+    item = t.dtype.bytes
+    if base is None or _divisor(view.base, facts) % 16 or t.dtype.is_bool or t.dtype.bitwidth == 4:
+        return None
+    shape = _sources(t.shape, view.shape, params)
+    strides = _sources(t.strides, view.strides, params)
+    if shape is None or strides is None or t.strides.count(1) < 1:
+        return None
+    tile = dict(zip(partition.order, partition.tile_shape))
+    candidates = [a for a in range(t.rank) if t.strides[a] == 1 and tile[a] * item >= 16]
+    if not candidates:
+        return None
+    inner = candidates[-1]
+    dynamic = iter(view.strides)
+    for axis, stride in enumerate(t.strides):
+        divisor = stride if stride is not None else _divisor(next(dynamic), facts)
+        if axis != inner and (divisor * item) % 16:
+            return None
+    axes = sorted((a for a in range(t.rank) if a != inner), key=lambda a: (tile[a] != 1, partition.order.index(a)))
+    axes.append(inner)
+    block = tuple(tile[a] for a in axes)
+    fill_nan = partition.padding is PaddingMode.NAN and t.dtype.is_float
+    zeros = partition.padding in (PaddingMode.UNDETERMINED, PaddingMode.ZERO)
+    if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
+        return None
+    if op.name == "load_view" and not (zeros or (not t.dtype.is_floating and padding_is_zero(partition.padding))):
+        return None
+    return Descriptor(base, shape, strides, tuple(axes), block, memory_element(t.dtype, target), fill_nan and False)
+
+
+def padding_is_zero(mode: PaddingMode) -> bool:
+    return mode in (PaddingMode.UNDETERMINED, PaddingMode.ZERO, PaddingMode.NEG_ZERO, PaddingMode.NAN)
+
+
+def _param(value: Value, params: dict[Value, int]) -> int | None:
+    while value.op is not None and value.op.name in ("assume_divisible", "assume_bounded", "cast"):
+        if (
+            value.op.name == "cast"
+            and value.op.result.tile.element.bitwidth < value.op.operands[0].tile.element.bitwidth
+        ):
+            return None
+        value = value.op.operands[0]
+    return params.get(value)
+
+
+def _divisor(value: Value, facts: IntegerFacts) -> int:
+    if value.tile.is_pointer:
+        found = 1
+        while value.op is not None and value.op.name == "assume_divisible":
+            found = max(found, value.op.attributes["divisor"])
+            value = value.op.operands[0]
+        return found
+    return facts.divisor(value)
+
+
+def _sources(
+    static: tuple[int | None, ...], dynamic: list[Value], params: dict[Value, int]
+) -> tuple[tuple[str, int], ...] | None:
+    values = iter(dynamic)
+    found: list[tuple[str, int]] = []
+    for n in static:
+        if n is not None:
+            found.append(("c", n))
+            continue
+        value = next(values)
+        known, param = constant_of(value), _param(value, params)
+        if known is not None:
+            found.append(("c", int(known)))
+        elif param is not None:
+            found.append(("p", param))
+        else:
+            return None
+    return tuple(found)

@@ -1,0 +1,270 @@
+"""Ops that create tiles and move their elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tilewright.backends.triton.ttir.state import State, axes_kept
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
+from tilewright.backends.triton.ttir.types import element
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.shape import Extract, Insert
+from tilewright.ir.semantics import constant_array
+from tilewright.ir.types import PointerType
+from tilewright.passes.canonicalize import constant_of
+
+
+def constant(s: State, op: Op) -> Val:
+    name, shape = s.form(op.result)
+    dtype, value = op.result.tile.dtype, op.attributes["value"]
+    if isinstance(dtype, PointerType):
+        return s.w.constant(int(value), name, shape)
+    return number(s.w, value, dtype, shape)
+
+
+def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> Val:
+    """``value`` in every element of a tensor of ``dtype``."""
+    name = element(dtype, w.target)
+    if not dtype.is_floating or dtype.is_float or dtype.short == "tf32":
+        return w.constant(value, name, shape)
+    code = int(constant_array(value, dtype, ()).view("uint8"))
+    return w.bitcast(w.constant(code, "i8", shape), name)
+
+
+def iota(s: State, op: Op) -> Val:
+    name, shape = s.form(op.result)
+    w, total, step = s.w, None, 1
+    for axis in reversed(range(len(shape))):
+        part = w.arange(shape[axis])
+        if step != 1:
+            part = w.op("arith.muli", part, w.like(step, part))
+        part = w.place(part, (axis,), shape)
+        total = part if total is None else w.op("arith.addi", total, part)
+        step *= shape[axis]
+    if total is None:
+        return w.constant(0, name)
+    if name in ("i8", "i16"):
+        return w.convert("arith.trunci", total, name)
+    return w.convert("arith.extui", total, name)
+
+
+def undefined(s: State, op: Op) -> Val:
+    name, shape = s.form(op.result)
+    return zero(s.w, name, shape)
+
+
+def zero(w: Writer, name: str, shape: Shape) -> Val:
+    """All bits zero."""
+    if name.startswith("f8"):
+        return w.bitcast(w.constant(0, "i8", shape), name)
+    return w.constant(0, name, shape)
+
+
+def reshape(s: State, op: Op) -> Val:
+    return s.w.reshape(s[op.operands[0]], squeezed(op.attributes["shape"]))
+
+
+def broadcast(s: State, op: Op) -> Val:
+    x, old, new = s[op.operands[0]], op.operands[0].tile.shape, op.attributes["shape"]
+    kept = axes_kept(new)
+    axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
+    return s.w.place(x, axes, squeezed(new))
+
+
+def permute(s: State, op: Op) -> Val:
+    kept = axes_kept(op.operands[0].tile.shape)
+    order = [kept.index(a) for a in op.attributes["axes"] if a in kept]
+    return s.w.trans(s[op.operands[0]], order)
+
+
+def cat(s: State, op: Op) -> Val:
+    """lhs and rhs have equal shapes, since every extent is a power of two."""
+    x, y = s.all(op.operands)
+    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    joined = join(s.w, x, y)
+    position = len(squeezed(shape[:axis]))
+    last = len(x.shape)
+    moved = s.w.trans(joined, [*range(position), last, *range(position, last)])
+    return s.w.reshape(moved, squeezed(op.result.tile.shape))
+
+
+def join(w: Writer, x: Val, y: Val) -> Val:
+    """x and y along a new last axis."""
+    if x.element == "i1" or x.element.startswith("!"):
+        return _through_integers(w, [x, y], lambda xs: join(w, *xs))
+    shape = (*x.shape, 2)
+    if not x.shape:
+        x, y = w.splat(x, (1,)), w.splat(y, (1,))
+        text = f"tt.join {x.name}, {y.name} : {x.type} -> {Val('', x.element, (1, 2)).type}"
+        return w.reshape(w.emit(text, x.element, (1, 2)), (2,))
+    return w.emit(f"tt.join {x.name}, {y.name} : {x.type} -> {Val('', x.element, shape).type}", x.element, shape)
+
+
+def _through_integers(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[Val]], Val]) -> Val:
+    """``f`` on values that ops on plain numbers can move: bools as bytes, pointers as addresses."""
+    kind = operands[0].element
+    if kind == "i1":
+        found = f([w.convert("arith.extui", v, "i8") for v in operands])
+        return w.convert("arith.trunci", found, "i1")
+    moved = [
+        w.emit(f"tt.ptr_to_int {v.name} : {v.type} -> {Val('', 'i64', v.shape).type}", "i64", v.shape) for v in operands
+    ]
+    found = f(moved)
+    return w.emit(f"tt.int_to_ptr {found.name} : {found.type} -> {Val('', kind, found.shape).type}", kind, found.shape)
+
+
+def extract(s: State, op: Extract) -> Val:
+    x, part = s[op.x], op.attributes["shape"]
+    return _extract(s, x, op.x.tile.shape, part, op)
+
+
+def _grid(whole: Shape, part: Shape) -> tuple[int, ...]:
+    return tuple(n // m for n, m in zip(whole, part))
+
+
+def _extract(s: State, x: Val, whole: Shape, part: Shape, op: Extract) -> Val:
+    """Keeps what lies at the index along each split axis, by splitting in halves or, for run-time indices, by masks."""
+    w, shape = s.w, list(whole)
+    for axis, count in enumerate(_grid(whole, part)):
+        if count == 1:
+            continue
+        index = op.indices[axis]
+        known = constant_of(index)
+        before, rest = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        if known is not None:
+            found = _pick_constant(w, x, before, count, part[axis] * rest, int(known) % count)
+        else:
+            found = _pick_dynamic(s, x, before, count, part[axis] * rest, s[index])
+        shape[axis] = part[axis]
+        x = w.reshape(found, squeezed(tuple(shape)))
+    return x
+
+
+def _pick_constant(w: Writer, x: Val, before: int, count: int, after: int, index: int) -> Val:
+    """Entry ``index`` of the middle axis of x, seen as (before, count, after)."""
+    if x.element == "i1":
+        return _through_integers(w, [x], lambda xs: _pick_constant(w, xs[0], before, count, after, index))
+    while count > 1:
+        count //= 2
+        view = w.reshape(x, tuple(n for n in (before, 2, count * after) if n != 1))
+        axis = 0 if before == 1 else 1
+        others = [a for a in range(len(view.shape)) if a != axis]
+        pairs = w.trans(view, [*others, axis])
+        if pairs.shape == (2,):
+            pairs = w.reshape(pairs, (1, 2))
+        half = Val("", x.element, pairs.shape[:-1])
+        first, second = w.name(), w.name()
+        w.located(f"{first}, {second} = tt.split {pairs.name} : {pairs.type} -> {half.type}")
+        x = Val(second if index & count else first, x.element, half.shape)
+    return x
+
+
+def _pick_dynamic(s: State, x: Val, before: int, count: int, after: int, index: Val) -> Val:
+    w = s.w
+    if x.element == "i1" or x.element.startswith("!"):
+        return _through_integers(w, [x], lambda xs: _pick_dynamic(s, xs[0], before, count, after, index))
+    kind = x.element
+    bits = w.bitcast(x, f"i{x.bits}")
+    shape = tuple(n for n in (before, count, after) if n != 1)
+    axis = 0 if before == 1 else 1
+    view = w.reshape(bits, shape)
+    here = w.place(_is_at(w, index, count), (axis,), shape)
+    kept = w.select(here, view, w.like(0, view))
+    result = tuple(n for n in (before, after) if n != 1)
+    return w.bitcast(reduce_or(w, kept, axis, result), kind)
+
+
+def _is_at(w: Writer, index: Val, count: int) -> Val:
+    """For each of ``count`` positions whether it is ``index`` modulo count."""
+    if index.bits > 32:
+        index = w.convert("arith.trunci", index, "i32")
+    elif index.bits < 32:
+        index = w.convert("arith.extui", index, "i32")
+    index = w.op("arith.andi", index, w.like(count - 1, index))
+    return w.compare("eq", w.arange(count), w.splat(index, (count,)))
+
+
+def reduce_or(w: Writer, x: Val, axis: int, shape: Shape) -> Val:
+    """The bitwise or of x along ``axis``."""
+    value = Val(w.name(), x.element, shape)
+    w.line(f'{value.name} = "tt.reduce"({x.name}) <{{axis = {axis} : i32}}> ({{')
+    with w.region():
+        a, b = w.name(), w.name()
+        w.line(f"^bb0({a}: {x.element}, {b}: {x.element}):")
+        both = w.op("arith.ori", Val(a, x.element), Val(b, x.element))
+        w.located(f"tt.reduce.return {both.name} : {x.element}")
+    w.located(f"}}) : ({x.type}) -> {value.type}")
+    return value
+
+
+def insert(s: State, op: Insert) -> Val:
+    w, x, value = s.w, s[op.x], s[op.value]
+    whole, part = op.x.tile.shape, op.value.tile.shape
+    grid = _grid(whole, part)
+    # Both as (grid, part) per axis, without what is 1.
+    split = tuple(n for pair in zip(grid, part) for n in pair)
+    kept = axes_kept(split)
+    shape = squeezed(split)
+    spread = w.place(value, [kept.index(2 * k + 1) for k, n in enumerate(part) if n != 1], shape)
+    here: Val | None = None
+    for k, count in enumerate(grid):
+        if count == 1:
+            continue
+        at = w.place(_is_at(w, s[op.indices[k]], count), (kept.index(2 * k),), shape)
+        here = at if here is None else w.op("arith.andi", here, at)
+    if here is None:
+        return value
+    return w.select(w.reshape(here, x.shape), w.reshape(spread, x.shape), x)
+
+
+def pack(s: State, op: Op) -> Val:
+    """The bytes of each element along a new last axis."""
+    w, x = s.w, s[op.operands[0]]
+    dtype = op.operands[0].tile.element
+    size = op.result.tile.shape[0]
+    if dtype.bitwidth == 4:
+        flat = w.reshape(x, (size, 2) if size > 1 else (2,))
+        wide = w.convert("arith.extui", flat, "i32")
+        shifts = w.op("arith.muli", w.arange(2), w.constant(4, "i32", (2,)))
+        shifted = w.op("arith.shli", wide, w.place(shifts, (len(flat.shape) - 1,), flat.shape))
+        return w.convert("arith.trunci", reduce_or(w, shifted, len(flat.shape) - 1, flat.shape[:-1]), "i8")
+    bits = w.bitcast(x, f"i{x.bits}")
+    count = x.bits // 8
+    if count == 1:
+        return w.reshape(bits, squeezed((size,)))
+    n = size // count
+    shape = (*squeezed((n,)), count)
+    flat = w.reshape(bits, squeezed((n,)))
+    spread = w.place(flat, tuple(range(len(flat.shape))), shape)
+    shifts = _byte_shifts(w, count, bits.element, shape)
+    return w.reshape(w.convert("arith.trunci", w.op("arith.shrui", spread, shifts), "i8"), (size,))
+
+
+def _byte_shifts(w: Writer, count: int, name: str, shape: Shape) -> Val:
+    shifts = w.op("arith.muli", w.arange(count), w.constant(8, "i32", (count,)))
+    shifts = w.convert("arith.trunci" if name == "i16" else "arith.extui", shifts, name)
+    return w.place(shifts, (len(shape) - 1,), shape)
+
+
+def unpack(s: State, op: Op) -> Val:
+    w, x = s.w, s[op.operands[0]]
+    dtype: DType = op.attributes["dtype"]
+    name = element(dtype, s.target)
+    (size,) = op.result.tile.shape
+    if dtype.bitwidth == 4:
+        spread = w.place(x, tuple(range(len(x.shape))), (*x.shape, 2))
+        wide = w.convert("arith.extui", spread, "i32")
+        shifts = w.op("arith.muli", w.arange(2), w.constant(4, "i32", (2,)))
+        nibbles = w.op("arith.shrui", wide, w.place(shifts, (len(x.shape),), spread.shape))
+        codes = w.convert("arith.trunci", w.op("arith.andi", nibbles, w.like(15, nibbles)), "i8")
+        return w.reshape(codes, (size,))
+    count = dtype.bitwidth // 8
+    if count == 1:
+        return w.bitcast(w.reshape(x, squeezed((size,))), name)
+    shape = (*squeezed((size,)), count)
+    integer = f"i{dtype.bitwidth}"
+    wide = w.convert("arith.extui", w.reshape(x, shape), integer)
+    moved = w.op("arith.shli", wide, _byte_shifts(w, count, integer, shape))
+    return w.bitcast(reduce_or(w, moved, len(shape) - 1, shape[:-1]), name)

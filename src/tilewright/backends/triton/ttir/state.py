@@ -1,0 +1,147 @@
+"""What lowering knows while it walks a function: the TTIR of every value, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer
+from tilewright.backends.triton.ttir.types import element, tile_form
+from tilewright.ir.core import Op, Value
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
+from tilewright.passes.integers import IntegerFacts
+
+Extent = int | Val
+LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor view: static extents and strides are numbers."""
+
+    base: Val
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A kernel parameter that describes tiles of an array to the copy engine.
+
+    ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: the index of a function parameter
+    (``"p", i``) or a constant (``"c", n``). Axes are those of the array in the order ``axes``; ``block`` is the tile.
+    """
+
+    base: int
+    shape: tuple[tuple[str, int], ...]
+    strides: tuple[tuple[str, int], ...]
+    axes: tuple[int, ...]
+    block: Shape
+    element: str
+    fill_nan: bool = False
+
+
+@dataclass
+class Plan:
+    """Decisions made before lowering: see ``plan`` and ``ordering``."""
+
+    barriers_before: set[Op] = field(default_factory=set)
+    unpipelined: set[Op] = field(default_factory=set)
+    descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    stages: int = 3
+
+
+class State:
+    """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
+
+    def __init__(self, target: GpuTarget, dialect: tuple[int, int], facts: IntegerFacts, plan: Plan) -> None:
+        self.w = Writer(target)
+        self.target = target
+        self.dialect = dialect
+        self.facts = facts
+        self.plan = plan
+        self._values: dict[Value, Val] = {}
+        self._views: dict[Value, View] = {}
+        self.descriptors: dict[Descriptor, Val] = {}
+
+    def __getitem__(self, value: Value) -> Val:
+        return self._values[value]
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._values
+
+    def all(self, values: Sequence[Value]) -> list[Val]:
+        return [self._values[v] for v in values]
+
+    def bind(self, value: Value, to: Val) -> None:
+        element_, shape = self.form(value)
+        assert (to.element, to.shape) == (element_, shape), (value, to)
+        self._values[value] = to
+
+    def view(self, value: Value) -> View:
+        return self._views[value]
+
+    def bind_view(self, value: Value, to: View) -> None:
+        self._views[value] = to
+
+    def form(self, value: Value) -> tuple[str, Shape]:
+        """Element type and shape in TTIR."""
+        form = tile_form(value.tile, self.target)
+        size = value.tile.size
+        if size > LARGEST_TENSOR:
+            raise TileUnsupportedFeatureError(
+                f"a tile of {size} elements is too large for the GPU engine, which takes up to {LARGEST_TENSOR}; use "
+                "smaller tiles and more blocks, or a loop",
+                self.w.loc,
+            )
+        return form
+
+    def element(self, value: Value) -> str:
+        return element(value.tile.dtype, self.target)
+
+    # -- values that cross regions: a view travels as its base and the extents that are not static
+
+    def flat_types(self, types: Sequence[Type]) -> list[tuple[str, Shape]]:
+        flat: list[tuple[str, Shape]] = []
+        for t in types:
+            if isinstance(t, TileType):
+                flat.append(tile_form(t, self.target))
+                continue
+            view = t.view if isinstance(t, PartitionViewType) else t
+            flat += self._view_form(view)
+        return flat
+
+    def _view_form(self, view: TensorViewType) -> list[tuple[str, Shape]]:
+        from_static = [*view.shape, *view.strides]
+        index = f"i{view.index_dtype.bitwidth}"
+        base = tile_form(TileType(PointerType(view.dtype)), self.target)
+        return [base, *((index, ()) for e in from_static if e is None)]
+
+    def flat(self, values: Sequence[Value]) -> list[Val]:
+        flat: list[Val] = []
+        for v in values:
+            if isinstance(v.type, TileType):
+                flat.append(self._values[v])
+            else:
+                view = self._views[v]
+                flat += [view.base, *(e for e in (*view.shape, *view.strides) if isinstance(e, Val))]
+        return flat
+
+    def bind_flat(self, values: Sequence[Value], flat: Sequence[Val]) -> None:
+        items = iter(flat)
+        for v in values:
+            if isinstance(v.type, TileType):
+                self._values[v] = next(items)
+                continue
+            t = v.type.view if isinstance(v.type, PartitionViewType) else v.type
+            base = next(items)
+            shape = tuple(next(items) if e is None else e for e in t.shape)
+            strides = tuple(next(items) if e is None else e for e in t.strides)
+            self._views[v] = View(base, shape, strides)
+
+
+def axes_kept(shape: Shape) -> tuple[int, ...]:
+    """The axes of ``shape`` that its TTIR tensor has."""
+    return tuple(k for k, n in enumerate(shape) if n != 1)

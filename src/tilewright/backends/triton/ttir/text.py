@@ -1,0 +1,239 @@
+"""Writing TTIR: values with their types, and one line per op.
+
+A tile of Tile IR becomes a tensor without its axes of length 1, and a scalar when none is left: `(64, 1)` is
+``tensor<64xf32>``. Triton picks layouts for such tensors best, and reshapes that move only unit axes cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.location import UNKNOWN, Loc
+
+Shape = tuple[int, ...]
+
+
+def squeezed(shape: Shape) -> Shape:
+    """``shape`` without its axes of length 1."""
+    return tuple(n for n in shape if n != 1)
+
+
+def type_text(element: str, shape: Shape) -> str:
+    """The TTIR type of a tensor of ``element``; of the element itself for rank 0."""
+    if not shape:
+        return element
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+@dataclass(frozen=True)
+class Val:
+    """An SSA value of TTIR: ``element`` is its element type, ``shape`` () for a scalar."""
+
+    name: str
+    element: str
+    shape: Shape = ()
+
+    @property
+    def type(self) -> str:
+        return type_text(self.element, self.shape)
+
+    @property
+    def bits(self) -> int:
+        """The width of an element; 64 for pointers."""
+        return element_bits(self.element)
+
+
+def element_bits(element: str) -> int:
+    if element.startswith("!"):
+        return 64
+    return int(re.match(r"[a-z]+(\d+)", element)[1])  # type: ignore[index]
+
+
+_FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
+
+
+def float_literal(value: float, element: str) -> str:
+    """``value`` as the bit pattern of ``element``, which it must be able to hold."""
+    if element == "bf16":
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+        return f"0x{bits >> 16:04X}"
+    pack, unpack = _FLOAT_BITS[element]
+    if math.isnan(value):
+        pattern = {"f16": 0x7E00, "f32": 0x7FC00000, "f64": 0x7FF8000000000000}[element]
+    else:
+        (pattern,) = struct.unpack(unpack, struct.pack(pack, value))
+    return f"0x{pattern:0{element_bits(element) // 4}X}"
+
+
+class Writer:
+    """Collects the lines of one function. ``loc`` is attached to every op that is written."""
+
+    def __init__(self, target: GpuTarget) -> None:
+        self.target = target
+        self.lines: list[str] = []
+        self.loc: Loc = UNKNOWN
+        self._count = 0
+        self._indent = 2
+        self._constants: list[dict[tuple[object, str, Shape], Val]] = [{}]
+
+    # -- lines and regions
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self._indent + text)
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%{self._count}"
+
+    def located(self, text: str) -> None:
+        self.line(f"{text} {self.location()}")
+
+    def location(self) -> str:
+        file = self.loc.file.replace("\\", "\\\\").replace('"', '\\"')
+        return f'loc("{file}":{max(self.loc.line, 0)}:{self.loc.column})'
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """Indented lines; constants written inside are not visible after it."""
+        self._indent += 1
+        self._constants.append({})
+        yield
+        self._constants.pop()
+        self._indent -= 1
+
+    # -- ops
+
+    def emit(self, text: str, element: str, shape: Shape = ()) -> Val:
+        """One op with one result."""
+        value = Val(self.name(), element, shape)
+        self.located(f"{value.name} = {text}")
+        return value
+
+    def constant(self, value: float | int | bool, element: str, shape: Shape = ()) -> Val:
+        """``value`` in every element."""
+        key = (repr(value), element, shape)
+        for scope in self._constants:
+            if key in scope:
+                return scope[key]
+        if element.startswith("!tt.ptr"):
+            pointer = self.emit(f"tt.int_to_ptr {self.constant(int(value), 'i64').name} : i64 -> {element}", element)
+            return self.splat(pointer, shape)
+        if element == "i1":
+            text = "true" if value else "false"
+        elif element.startswith("i"):
+            bits = element_bits(element)
+            wrapped = int(value) & ((1 << bits) - 1)
+            text = str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+        else:
+            text = float_literal(float(value), element)
+        typed = type_text(element, shape)
+        literal = f"dense<{text}> : {typed}" if shape else f"{text}{'' if element == 'i1' else ' : ' + typed}"
+        self._constants[-1][key] = found = self.emit(f"arith.constant {literal}", element, shape)
+        return found
+
+    def like(self, value: float | int | bool, x: Val) -> Val:
+        """A constant of the type of ``x``."""
+        return self.constant(value, x.element, x.shape)
+
+    def op(self, name: str, *operands: Val, attributes: str = "") -> Val:
+        """An op whose operands and result have one type."""
+        names = ", ".join(v.name for v in operands)
+        return self.emit(f"{name} {names}{attributes} : {operands[0].type}", operands[0].element, operands[0].shape)
+
+    def convert(self, name: str, x: Val, element: str) -> Val:
+        """A conversion such as ``arith.extf``."""
+        if x.element == element:
+            return x
+        return self.emit(f"{name} {x.name} : {x.type} to {type_text(element, x.shape)}", element, x.shape)
+
+    def bitcast(self, x: Val, element: str) -> Val:
+        if x.element == element:
+            return x
+        return self.emit(f"tt.bitcast {x.name} : {x.type} -> {type_text(element, x.shape)}", element, x.shape)
+
+    def compare(self, predicate: str, x: Val, y: Val) -> Val:
+        """``arith.cmpi`` or, for floats, ``arith.cmpf``."""
+        name = "cmpi" if x.element.startswith("i") else "cmpf"
+        return self.emit(f"arith.{name} {predicate}, {x.name}, {y.name} : {x.type}", "i1", x.shape)
+
+    def select(self, condition: Val, x: Val, y: Val) -> Val:
+        types = f"{condition.type}, {x.type}" if condition.shape else x.type
+        return self.emit(f"arith.select {condition.name}, {x.name}, {y.name} : {types}", x.element, x.shape)
+
+    def splat(self, x: Val, shape: Shape) -> Val:
+        if not shape:
+            return x
+        return self.emit(f"tt.splat {x.name} : {x.element} -> {type_text(x.element, shape)}", x.element, shape)
+
+    def expand(self, x: Val, axis: int) -> Val:
+        """``x`` with an axis of length 1 inserted."""
+        if not x.shape:
+            return self.splat(x, (1,))
+        shape = (*x.shape[:axis], 1, *x.shape[axis:])
+        return self._shaped(f"tt.expand_dims {x.name} {{axis = {axis} : i32}}", x, shape)
+
+    def broadcast(self, x: Val, shape: Shape) -> Val:
+        """``x`` repeated along its axes of length 1; the ranks are equal."""
+        return x if x.shape == shape else self._shaped(f"tt.broadcast {x.name}", x, shape)
+
+    def reshape(self, x: Val, shape: Shape) -> Val:
+        if x.shape == shape:
+            return x
+        if not x.shape:
+            return self.splat(x, shape)
+        if not shape:
+            return self.emit(f"tt.unsplat {x.name} : {x.type}", x.element)
+        return self._shaped(f"tt.reshape {x.name}", x, shape)
+
+    def trans(self, x: Val, axes: Sequence[int]) -> Val:
+        if tuple(axes) == tuple(range(len(x.shape))):
+            return x
+        order = ", ".join(map(str, axes))
+        return self._shaped(f"tt.trans {x.name} {{order = array<i32: {order}>}}", x, tuple(x.shape[a] for a in axes))
+
+    def _shaped(self, text: str, x: Val, shape: Shape) -> Val:
+        return self.emit(f"{text} : {x.type} -> {type_text(x.element, shape)}", x.element, shape)
+
+    def place(self, x: Val, axes: Sequence[int], shape: Shape) -> Val:
+        """``x``, whose axes are ``axes`` of a tensor of ``shape``, repeated along the others."""
+        if not x.shape:
+            return self.splat(x, shape)
+        for axis in range(len(shape)):
+            if axis not in axes:
+                x = self.expand(x, axis)
+        return self.broadcast(x, shape)
+
+    def arange(self, n: int) -> Val:
+        return self.emit(f"tt.make_range {{end = {n} : i32, start = 0 : i32}} : tensor<{n}xi32>", "i32", (n,))
+
+    def call(self, function: str, *operands: Val) -> Val:
+        """A function of the device math library, elementwise, on float32 or float64."""
+        x = operands[0]
+        if self.target.is_cuda:
+            symbol = f"__nv_{function}{'f' if x.element == 'f32' else ''}"
+        else:
+            symbol = f"__ocml_{function}_{x.element}"
+        names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
+        fields = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
+        return self.emit(f"tt.extern_elementwise {names} {fields} : ({types}) -> {x.type}", x.element, x.shape)
+
+    def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
+        """Inline PTX for each element."""
+        if not self.target.is_cuda:
+            raise TileUnsupportedFeatureError(
+                f"this needs the instruction {code.split()[0]}, which {self.target.name} does not have; use the "
+                "default rounding mode and memory order",
+                self.loc,
+            )
+        names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
+        shape = operands[0].shape
+        fields = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = {"true" if pure else "false"}}}'
+        text = f'tt.elementwise_inline_asm "{code}" {fields} {names} : {types} -> {type_text(element, shape)}'
+        return self.emit(text, element, shape)

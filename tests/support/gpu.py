@@ -1,0 +1,119 @@
+"""Runs the tests of the CPU engine on a GPU, by hand: ``python -m pytest -p support.gpu tests/conformance``.
+
+Takes the place of the engine ``cpu``: the arrays of each launch are copied to the GPU, and back after it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.backends import base, cpu
+from tilewright.backends.base import Buffer, LaunchArguments
+from tilewright.backends.triton import BACKEND as TRITON
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.ir.core import Function
+
+_MARGIN = 256  # keeps the alignment of addresses
+
+
+def pytest_configure() -> None:
+    base._MODULES["cpu"] = __name__
+    cpu.BACKEND = BACKEND  # type: ignore[assignment]
+
+
+class HostExecutable:
+    def __init__(self, function: Function, executable: TritonExecutable) -> None:
+        self._function = function
+        self._executable = executable
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        driver.device(0).make_current()
+        tables = {p.argument for p in self._function.params if p.role == "table"}
+        copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in tables])]
+        values = list(arguments.values)
+        for i, param in enumerate(self._function.params):
+            if param.role == "base":
+                values[i] = _moved(copies, values[i])
+        for buffer in arguments.buffers:
+            if buffer.name in tables:
+                _rewrite_table(buffer, copies)
+        self._executable.launch(grid, LaunchArguments(values, arguments.buffers))
+        driver.call("cuCtxSynchronize")
+        for copy in copies:
+            copy.back()
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        return functools.partial(self.launch, grid, arguments)
+
+    def stages(self) -> Mapping[str, str]:
+        return self._executable.stages()
+
+
+def _groups(buffers: list[Buffer]) -> list[tuple[int, int]]:
+    """Ranges of memory that cover ``buffers``; those that overlap share one."""
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted((b.low, b.high) for b in buffers if b.high > b.low):
+        if ranges and low < ranges[-1][1]:
+            ranges[-1] = ranges[-1][0], max(high, ranges[-1][1])
+        else:
+            ranges.append((low, high))
+    return ranges
+
+
+class _Copy:
+    def __init__(self, memory: tuple[int, int]) -> None:
+        self.low, self.high = memory
+        address = ctypes.c_uint64()
+        driver.call("cuMemAlloc_v2", ctypes.byref(address), self.high - self.low + 2 * _MARGIN)
+        self._allocated = address
+        self.shift = address.value + _MARGIN + self.low % _MARGIN - self.low
+        driver.call("cuMemcpyHtoD_v2", *self._ends())
+
+    def _ends(self) -> tuple[Any, ...]:
+        there, here = ctypes.c_uint64(self.low + self.shift), ctypes.c_void_p(self.low)
+        return there, here, ctypes.c_size_t(self.high - self.low)
+
+    def back(self) -> None:
+        there, here, size = self._ends()
+        driver.call("cuMemcpyDtoH_v2", here, there, size)
+        driver.call("cuMemFree_v2", self._allocated)
+
+
+def _moved(copies: list[_Copy], address: int) -> int:
+    return next((address + c.shift for c in copies if c.low <= address < c.high), address)
+
+
+def _rewrite_table(table: Buffer, copies: list[_Copy]) -> None:
+    """Host addresses in the rows of a list argument become device addresses. The row length is not needed: no extent
+    or stride is as large as an address."""
+    count = (table.high - table.low) // 8
+    entries = (ctypes.c_int64 * count).from_address(table.low)
+    for i in range(count):
+        entries[i] = _moved(copies, entries[i])
+
+
+class HostTriton:
+    name = "cpu"
+    device = "cpu"
+
+    def unavailable(self) -> str | None:
+        return TRITON.unavailable()
+
+    def target(self) -> str:
+        return TRITON.target()
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> HostExecutable:
+        return HostExecutable(function, TRITON.compile(function, {}))
+
+    def serialize(self, executable: Any) -> bytes | None:
+        return None
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> HostExecutable:
+        raise AssertionError("nothing is stored")
+
+
+BACKEND = HostTriton()
