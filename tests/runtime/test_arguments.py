@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.runtime.backend_choice import usable
 
 N = 32
 
@@ -211,9 +212,23 @@ class OnGpu:
     }
 
 
-@pytest.mark.parametrize("options", [{}, {"backend": "cpu"}, {"backend": "reference"}])
-def test_gpu_arrays_need_a_gpu_engine(options: dict[str, str]) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_gpu_arrays_need_a_gpu_engine(backend: str) -> None:
     with pytest.raises(ValueError, match=r"argument 'source' of copy\(\) is in the memory of a device \(cuda\)"):
-        ct.launch(None, (1,), copy, (OnGpu(), OnGpu()), **options)
-    with pytest.raises(ValueError, match="different devices: 'source' on cuda, 'target' on cpu"):
-        ct.launch(None, (1,), copy, (OnGpu(), numbers()), **options)
+        ct.launch(None, (1,), copy, (OnGpu(), OnGpu()), backend=backend)
+    with pytest.raises(ValueError, match="different devices: 'source' on cuda:0, 'target' on cpu"):
+        ct.launch(None, (1,), copy, (OnGpu(), numbers()), backend=backend)
+
+
+def test_gpu_arrays_choose_the_gpu_engine() -> None:
+    if usable_or_none("triton") is not None:
+        pytest.skip("this machine has a GPU, on which the address of these arrays would be used")
+    with pytest.raises(RuntimeError, match="the engine 'triton' cannot be used here"):
+        ct.launch(None, (1,), copy, (OnGpu(), OnGpu()))
+
+
+def usable_or_none(name: str) -> object:
+    try:
+        return usable(name)
+    except RuntimeError:
+        return None
