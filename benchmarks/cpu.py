@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cpu_rows import Row, Run, Work
 
-_PAUSE = 0.03  # seconds: the threads of BLAS and OpenMP wait actively for more work after a call
+_PAUSE = 0.04  # seconds
+_PATIENCE = 50  # pauses, while other programs or the threads of the side before are busy
+_STATISTICS = Path("/proc/stat")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
 
 
@@ -95,12 +97,29 @@ def measure(row: Row, seconds: float) -> Outcome:
     start = time.perf_counter()
     while len(found["tilewright"]) < 5 or time.perf_counter() - start < seconds:
         for name, run in sides.items():
-            time.sleep(_PAUSE)
+            rest()
             before = time.perf_counter()
             run()
             found[name].append(time.perf_counter() - before)
     times = {name: statistics.median(side) for name, side in found.items()}
     return Outcome(row, times, correct, (work.flops, work.bytes))
+
+
+def rest() -> None:
+    """Pause until the processors are idle: threads of BLAS and OpenMP wait actively for more work after a call."""
+    for _ in range(_PATIENCE):
+        before = _busy_ticks()
+        time.sleep(_PAUSE)
+        if _busy_ticks() - before <= 1:
+            return
+
+
+def _busy_ticks() -> int:
+    """How long all processors together have been busy, in hundredths of a second; 0 where this is not told."""
+    if not _STATISTICS.exists():
+        return 0
+    user, nice, system = _STATISTICS.read_text().split(maxsplit=4)[1:4]
+    return int(user) + int(nice) + int(system)
 
 
 def is_correct(work: Work) -> bool:

@@ -82,6 +82,23 @@ def test_mma_shapes(m: int, n: int, depth: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "y"), [(int8, int8), (uint8, int8), (int8, uint8), (uint8, uint8)], ids=lambda t: t.short
+)
+@pytest.mark.parametrize("shape", [(1, 16, 4), (2, 32, 8), (16, 128, 64)])
+def test_mma_of_all_bytes(x: DType, y: DType, shape: tuple[int, int, int]) -> None:
+    m, n, depth = shape
+    k = KernelBuilder()
+    a, b, c = (k.array(name, t, 3) for name, t in (("a", x), ("b", y), ("c", int32)))
+    shapes = ((2, m, depth), (2, depth, n), (2, m, n))
+    tiles = [k.load_tile(p, s, zeros(k, 3)) for p, s in zip((a, b, c), shapes)]
+    k.store_tile(c, k.emit(Mma, *tiles), zeros(k, 3))
+    numbers = np.random.default_rng(0)
+    arrays = [numbers.integers(t.min, t.max, s, t.storage, endpoint=True) for t, s in zip((x, y, int32), shapes)]
+    arrays[0][0, 0, :], arrays[1][0, :, 0] = x.min, y.min
+    compare(k.function(), **dict(zip("abc", arrays)))
+
+
 def test_batched_and_transposed_mma() -> None:
     k = KernelBuilder()
     a, b, c = k.array("a", float16, 3), k.array("b", float16, 3), k.array("c", float32, 3)

@@ -14,6 +14,7 @@ class HostFeatures:
     fma: bool = False  # fused multiply-add of float32 and float64
     half: bool = False  # conversion between float16 and float32
     scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
+    dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
 
     @staticmethod
     def of(triple: str, features: llvm.FeatureMap) -> HostFeatures:
@@ -21,7 +22,10 @@ class HostFeatures:
         if triple.startswith(("aarch64", "arm64")):
             return HostFeatures(fma=True, half=True)
         return HostFeatures(
-            fma=bool(features.get("fma")), half=bool(features.get("f16c")), scale=bool(features.get("avx512vl"))
+            fma=bool(features.get("fma")),
+            half=bool(features.get("f16c")),
+            scale=bool(features.get("avx512vl")),
+            dot_bytes=bool(features.get("avx512vnni")),
         )
 
     @staticmethod

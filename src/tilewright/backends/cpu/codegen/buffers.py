@@ -15,7 +15,6 @@ ALIGNMENT = 64
 SPARE_BYTES = 64  # at the start of the scratch memory: a place that may be read and written for nothing
 
 
-
 def element_type(dtype: ElementType) -> ir.Type:
     """The LLVM type of an element in a buffer: its register type, so that a narrow float is converted only once."""
     return I8 if isinstance(dtype, DType) and dtype.is_bool else register_type(dtype)

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen import lanes, mma_bytes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
 from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32
+from tilewright.ir.dtypes import DType, float32, int8
 
 _UNROLL = 4  # steps of k per iteration of the inner loop
 
@@ -118,7 +119,10 @@ def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value,
     out = _accumulator(state, op, acc)
     m, n = t.shape[-2:]
     k = left.tile.shape[-1]
-    function = _kernel(state, left.tile.element, right.tile.element, t.element, (m, n, k))
+    sizes = (m, n, k)
+    function = _kernel(state, left.tile.element, right.tile.element, t.element, sizes)
+    by_bytes = mma_bytes.applies(state, left.tile.element, t.element, sizes)
+    work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(t.shape[:-2])
     batch = nest.begin(batches) if batches > 1 else 0
@@ -129,8 +133,10 @@ def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value,
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(buffer.dtype))
         pointers.append(pointer)
-    nest.builder.call(function, pointers)
+    nest.builder.call(function, pointers if work is None else [*pointers, work.pointer])
     close(nest)
+    if work is not None:
+        state.release(work)
     if t.element.short == "f16":
         _round(state, out)
     if t.size == 1:
@@ -177,13 +183,18 @@ def _kernel(state: State, x: DType, y: DType, out: DType, sizes: tuple[int, int,
     known = state.module.globals.get(name)
     if known is not None:
         return known
-    function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 3), name)
+    by_bytes = mma_bytes.applies(state, x, out, sizes)
+    parameters = [ir.PointerType()] * (4 if by_bytes else 3)
+    function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     function.attributes.add("noinline")
     for a in function.args:
         a.add_attribute("noalias")
-    _Kernel(state, function, x, y, out, sizes).emit()
+    if by_bytes:
+        ByteKernel(function, x, y, sizes).emit()
+    else:
+        _Kernel(state, function, x, y, out, sizes).emit()
     return function
 
 

@@ -117,9 +117,13 @@ class State:
 
     def allocate(self, tile: TileType) -> Buffer:
         """Scratch memory for ``tile``."""
-        offset = self.arena.allocate(tile.size * element_bytes(tile.dtype))
+        return self.allocate_array(tile.dtype, tile.size)
+
+    def allocate_array(self, dtype: ElementType, size: int) -> Buffer:
+        """Scratch memory for ``size`` elements."""
+        offset = self.arena.allocate(size * element_bytes(dtype))
         pointer = self.builder.gep(self.scratch, [ir.Constant(I64, offset)], source_etype=I8)
-        return Buffer(pointer, offset, tile.size, tile.dtype)
+        return Buffer(pointer, offset, size, dtype)
 
     def bind(self, value: Value, bound: Binding) -> None:
         self.bindings[value] = bound
