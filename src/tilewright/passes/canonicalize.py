@@ -63,6 +63,8 @@ class _Canonicalizer(Rewriter):
         if folded is None:
             rule = _RULES.get(op.name)
             folded = rule(op, builder) if rule is not None else None
+        if folded is None and op.spec.elementwise:
+            folded = _one_for_all(op, builder)
         return None if folded is None else [folded]
 
 
@@ -90,6 +92,35 @@ def fold_constants(op: Op, builder: Builder) -> Value | None:
     if dtype.is_floating:
         return builder.constant(float(number), dtype, op.result.type.shape)
     return builder.constant(bool(number) if dtype.is_bool else int(number), dtype, op.result.type.shape)
+
+
+def _one_for_all(op: Op, builder: Builder) -> Value | None:
+    """An elementwise op on tiles whose elements are all the same: done once, and broadcast."""
+    shape = op.result.tile.shape
+    if op.result.tile.size == 1:
+        return None
+    singles = [_single(v) for v in op.operands]
+    if None in singles or all(constant_of(v) is not None for v in op.operands):
+        return None
+    scalars = [v if v is not None and v.tile.rank == 0 else _scalar(v, builder) for v in singles]
+    result = builder.emit(type(op), *scalars, **op.attributes)
+    return builder.emit(Broadcast, builder.emit(Reshape, result, shape=(1,) * len(shape)), shape=shape)
+
+
+def _single(value: Value) -> Value | None:
+    """The tile of one element that ``value`` repeats, or the constant that it is."""
+    if constant_of(value) is not None or value.tile.size == 1:
+        return value
+    op = value.op
+    return op.operands[0] if op is not None and op.name == "broadcast" and op.operands[0].tile.size == 1 else None
+
+
+def _scalar(value: Value | None, builder: Builder) -> Value:
+    assert value is not None
+    number = constant_of(value)
+    if number is not None:
+        return builder.constant(number, value.tile.element, ())
+    return builder.emit(Reshape, value, shape=())
 
 
 # Constants of this format are kept as raw bits, which are not numbers.

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import materialize
+from tilewright.backends.cpu.codegen.groups import close, materialize
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import CHEAP, cost
+from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.vector import storage_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.enums import AtomicKind, MemoryOrder
+from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.types import TileType
 
 _ORDERINGS = {
     MemoryOrder.RELAXED: "monotonic",
@@ -35,6 +37,8 @@ _INTEGER_INSTRUCTIONS = {
     AtomicKind.OR: "or",
     AtomicKind.XOR: "xor",
 }
+
+_UNROLL = 4  # elements per iteration
 
 # Emits the access to one element at an address and returns its result.
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
@@ -65,16 +69,33 @@ def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value
     return state.emitter(builder).to_register(dtype, builder.bitcast(bits, storage_type(dtype)))
 
 
-def _rmw(state: State, dtype: DType, kind: AtomicKind, ordering: str) -> Access:
+def _rmw(state: State, dtype: DType, op: Op) -> Access:
+    kind, ordering = op.attributes["kind"], _ordering(op)
     instruction = _instruction(dtype, kind)
 
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+        if op.attributes["memory_scope"] is MemoryScope.BLOCK:
+            return _update(state, builder, dtype, kind, pointer, values[0])
         if instruction is not None:
             bits = _to_bits(state, builder, dtype, values[0])
             return _from_bits(state, builder, dtype, builder.atomic_rmw(instruction, pointer, bits, ordering))
         return _add_by_swap(state, builder, dtype, pointer, values[0], ordering)
 
     return access
+
+
+def _update(
+    state: State, builder: ir.IRBuilder, dtype: DType, kind: AtomicKind, pointer: ir.Value, value: ir.Value
+) -> ir.Value:
+    """A plain load and store: one thread runs a block, so within its scope nothing comes between them."""
+    item = storage_bytes(dtype)
+    old = _from_bits(state, builder, dtype, builder.load(pointer, align=item, typ=_bits_type(dtype)))
+    if kind is AtomicKind.XCHG:
+        new = value
+    else:
+        new = state.emitter(builder).emit(kind.value, dtype, [old, value], {}, dtype)
+    builder.store(_to_bits(state, builder, dtype, new), pointer, align=item)
+    return old
 
 
 def _add_by_swap(
@@ -130,6 +151,7 @@ Target = Callable[[Elements, Position], "tuple[ir.Value, ir.Value | None]"]
 
 def _each(
     state: State,
+    op: Op,
     shape: tuple[int, ...],
     target: Target,
     values: Sequence[Value],
@@ -137,30 +159,34 @@ def _each(
     result: Value | None,
     otherwise: Callable[[Elements, Position], ir.Value] | None,
 ) -> None:
-    """Run ``access`` on every element; where the mask is false its result is ``otherwise``."""
+    """Run ``access`` on every element of ``op``; where the mask is false its result is ``otherwise``."""
+    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
+    for load in [load for v in tiles for load in Plan(state, [v], op).loads() if load.result.tile.size > 1]:
+        materialize(state, load.result)  # by vectors
     for v in values:
         if v.tile.size > 1 and cost(state, v) > CHEAP:
             materialize(state, v)
-    size = 1
-    for n in shape:
-        size *= n
+    size = math.prod(shape)
     buffer = state.allocate(result.tile) if result is not None and size > 1 else None
     nest = Nest(state.builder)
     elements = Elements(state, nest, state.accesses, True)
-    position = tuple(Coord(nest.begin(n), nest.level) if n > 1 else Coord() for n in shape)
-    address, mask = target(elements, position)
-    operands = [elements.at(v, position).value for v in values]
-    other = None if otherwise is None or mask is None else otherwise(elements, position)
-    builder = nest.builder
-    found = _guarded(builder, mask, other, lambda: access(builder, builder.inttoptr(address, lanes.POINTER), operands))
-    if result is not None:
-        if buffer is None:
-            state.bind(result, found)
-        else:
+    copies = min(_UNROLL, shape[-1]) if shape else 1
+    steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
+    corner = [Coord(nest.begin(n, step), nest.level) if n > step else Coord() for n, step in zip(shape, steps)]
+    for copy in range(copies):
+        position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
+        address, mask = target(elements, position)
+        operands = [elements.at(v, position).value for v in values]
+        other = None if otherwise is None or mask is None else otherwise(elements, position)
+        builder = nest.builder
+        found = _guarded(
+            builder, mask, other, lambda a=address, o=operands: access(builder, builder.inttoptr(a, lanes.POINTER), o)
+        )
+        if buffer is not None:
             elements.write(buffer, shape, position, Element(found, None, nest.level))
-            state.bind(result, buffer)
-    while nest.level:
-        nest.end()
+    close(nest)
+    if result is not None:
+        state.bind(result, found if buffer is None else buffer)
 
 
 def _guarded(
@@ -170,7 +196,7 @@ def _guarded(
     if mask is None:
         return emit()
     before = builder.block
-    with builder.if_then(mask):
+    with builder.if_then(mask, likely=True):
         found = emit()
         end = builder.block
     if other is None:
@@ -208,9 +234,9 @@ def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, P
 
 def emit_atomic_rmw(state: State, op: Op) -> None:
     t = op.result.tile
-    access = _rmw(state, t.element, op.attributes["kind"], _ordering(op))
-    values = [op.operands[1]]
-    _each(state, t.shape, _through_pointers(op), values, access, op.result, _constant(state, t.element, 0))
+    access, values = _rmw(state, t.element, op), [op.operands[1]]
+    result = op.result if state.uses.remaining[op.result] else None
+    _each(state, op, t.shape, _through_pointers(op), values, access, result, _constant(state, t.element, 0))
 
 
 def emit_atomic_cas(state: State, op: Op) -> None:
@@ -220,13 +246,13 @@ def emit_atomic_cas(state: State, op: Op) -> None:
     def otherwise(elements: Elements, position: Position) -> ir.Value:
         return elements.at(expected, position).value
 
-    _each(state, t.shape, _through_pointers(op), op.operands[1:3], access, op.result, otherwise)
+    _each(state, op, t.shape, _through_pointers(op), op.operands[1:3], access, op.result, otherwise)
 
 
 def emit_atomic_view(state: State, op: Op) -> None:
     tile = views.access(state, op)
-    access = _rmw(state, tile.dtype, op.attributes["kind"], _ordering(op))
-    _each(state, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+    access = _rmw(state, tile.dtype, op)
+    _each(state, op, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
 
 
 def emit_strong_load(state: State, op: Op) -> None:
@@ -238,22 +264,22 @@ def emit_strong_load(state: State, op: Op) -> None:
         return elements.at(padding, position).value
 
     access = _load(state, t.element, _ordering(op))
-    _each(state, t.shape, _through_pointers(op), [], access, op.result, otherwise)
+    _each(state, op, t.shape, _through_pointers(op), [], access, op.result, otherwise)
 
 
 def emit_strong_load_view(state: State, op: Op) -> None:
     tile = views.access(state, op)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))
-    _each(state, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
+    _each(state, op, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
 
 
 def emit_strong_store(state: State, op: Op) -> None:
     dtype, shape = op.operands[1].tile.element, op.operands[1].tile.shape
     access = _store(state, dtype, _ordering(op))
-    _each(state, shape, _through_pointers(op), [op.operands[1]], access, None, None)
+    _each(state, op, shape, _through_pointers(op), [op.operands[1]], access, None, None)
 
 
 def emit_strong_store_view(state: State, op: Op, tile: ViewAccess) -> None:
     access = _store(state, tile.dtype, _ordering(op))
-    _each(state, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+    _each(state, op, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
