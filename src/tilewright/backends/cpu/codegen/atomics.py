@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -178,15 +179,18 @@ def _each(
         address, mask = target(elements, position)
         operands = [elements.at(v, position).value for v in values]
         other = None if otherwise is None or mask is None else otherwise(elements, position)
-        builder = nest.builder
         found = _guarded(
-            builder, mask, other, lambda a=address, o=operands: access(builder, builder.inttoptr(a, lanes.POINTER), o)
+            nest.builder, mask, other, functools.partial(_access_at, nest.builder, access, address, operands)
         )
         if buffer is not None:
             elements.write(buffer, shape, position, Element(found, None, nest.level))
     close(nest)
     if result is not None:
         state.bind(result, found if buffer is None else buffer)
+
+
+def _access_at(builder: ir.IRBuilder, access: Access, address: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:
+    return access(builder, builder.inttoptr(address, lanes.POINTER), operands)
 
 
 def _guarded(
