@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tilewright.cli import cache, demo, doctor, inspect, record, run
+from tilewright.cli import cache, debug, demo, doctor, inspect, record, run
 from tilewright.cli.errors import UsageError
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
-_COMMANDS = (demo, run, inspect, record, doctor, cache)
+_COMMANDS = (demo, run, debug, inspect, record, doctor, cache)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

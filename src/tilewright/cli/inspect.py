@@ -15,13 +15,15 @@ from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable
 
-_EPILOG = """\
+SPECIFICATIONS = """\
 argument specifications:
   f32[1024,1024]     a row-major array; f32[] has rank 0
   i32, f64, ...      a number known at run time
   128, 0.5, true     this number; a constant where the kernel says ct.Constant
   (f32[8],128)       a tuple
-
+"""
+_EPILOG = f"""\
+{SPECIFICATIONS}
 example:
   tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
 """
@@ -47,7 +49,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    kernel = _load(options.kernel)
+    kernel = load_kernel(options.kernel)
     try:
         found = specialization(kernel, tuple(map(parse_argument, options.arg)), options.backend)
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
@@ -63,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _load(target: str) -> Launchable:
+def load_kernel(target: str) -> Launchable:
+    """The kernel that ``FILE::KERNEL`` names. UsageError when there is none."""
     path, separator, name = target.rpartition("::")
     if not separator:
         raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {target}")

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import platform
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
@@ -24,21 +24,30 @@ from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileTypeError, TileUnsupportedFeatureError
 
-# Calls a kernel: a debugger may want to do it.
-Call = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
-_call: ContextVar[Call] = ContextVar("call of a kernel", default=lambda function, arguments: function(*arguments))
-_only: ContextVar[Index | None] = ContextVar("the only block", default=None)
+
+class Stepper:
+    """Decides which blocks of a launch run, and calls the kernel in each. Debuggers derive from it."""
+
+    def blocks(self, function: types.FunctionType, grid: Index) -> Iterable[Index]:
+        """The blocks of ``grid`` to run, in order: the first axis fastest."""
+        return ((x, y, z) for z, y, x in itertools.product(*map(range, reversed(grid))))
+
+    def call(self, function: types.FunctionType, code: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Run ``code``, which is ``function`` made to run as Python."""
+        return code(*arguments)
+
+
+_stepper: ContextVar[Stepper] = ContextVar("stepper", default=Stepper())  # noqa: B039 - it has no state
 
 
 @contextmanager
-def stepping(call: Call, only: Index | None) -> Iterator[None]:
-    """Within this context the engine runs kernels by ``call``, and no block but ``only`` unless that is None."""
-    tokens = _call.set(call), _only.set(only)
+def stepping(stepper: Stepper) -> Iterator[None]:
+    """Within this context, in this thread, the engine runs kernels as ``stepper`` says."""
+    token = _stepper.set(stepper)
     try:
         yield
     finally:
-        _call.reset(tokens[0])
-        _only.reset(tokens[1])
+        _stepper.reset(token)
 
 
 class PythonExecutable:
@@ -51,26 +60,22 @@ class PythonExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run the blocks of ``grid``, the first axis fastest. TileError as on the reference engine."""
-        memory = Memory(arguments.buffers)
-        call, only = _call.get(), _only.get()
-        if only is not None and not all(i < n for i, n in zip(only, grid)):
-            raise ValueError(f"there is no block {only} in a grid of {grid}")
-        everything = ((x, y, z) for z, y, x in itertools.product(*map(range, reversed(grid))))
-        chosen = everything if only is None else iter([only])
-        run(((index, self._block(index, grid, memory, arguments, call)) for index in chosen), memory)
+        memory, stepper = Memory(arguments.buffers), _stepper.get()
+        blocks = stepper.blocks(self._function, grid)
+        run(((index, self._block(index, grid, memory, arguments, stepper)) for index in blocks), memory)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch``, to be called later and more than once."""
         return lambda: self.launch(grid, arguments)
 
-    def _block(self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, call: Call) -> Body:
+    def _block(self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, stepper: Stepper) -> Body:
         def body(pause: Any) -> None:
             tracer = EagerTracer(index, grid, memory, pause)
             with running(tracer):
                 values = self._arguments(tracer, arguments)
                 the_kernel_is_called_here = tile_code(self._function)  # see places.KERNEL_CALL
                 try:
-                    result = call(the_kernel_is_called_here, values)
+                    result = stepper.call(self._function, the_kernel_is_called_here, values)
                     if result is not None:
                         raise TileTypeError("a kernel cannot return a value; store results with ct.store")
                 except TileError as e:

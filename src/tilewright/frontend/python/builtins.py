@@ -200,6 +200,7 @@ REJECTED: dict[Any, str] = {
     builtins.ord: "do it on the host",
     builtins.open: "tile code has no files",
     builtins.input: "tile code has no input",
+    builtins.breakpoint: "run the kernel as Python: ct.launch(..., backend='python')",
     builtins.eval: "use ct.static_eval(...)",
     builtins.exec: "do it on the host",
     builtins.object: "use a frozen dataclass",

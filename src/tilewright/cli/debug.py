@@ -1,0 +1,131 @@
+"""``tilewright debug``: a kernel in the Python debugger, block by block."""
+
+from __future__ import annotations
+
+import argparse
+import bdb
+import os
+import pdb
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.errors import UsageError
+from tilewright.cli.inspect import SPECIFICATIONS, load_kernel, parse_argument
+from tilewright.compat import run_program
+from tilewright.eager.engine import Stepper, stepping
+from tilewright.ir.semantics import constant_array
+from tilewright.language.dtypes import to_dtype
+from tilewright.runtime.backend_choice import use_backend
+from tilewright.runtime.grid import checked_grid
+from tilewright.runtime.launch import launch
+
+Index = tuple[int, int, int]
+
+_EPILOG = f"""\
+Without --arg the file runs as a program, and the debugger stops at the first line of the kernel whenever the program
+launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 2, ...
+
+{SPECIFICATIONS}
+examples:
+  tilewright debug examples/softmax.py::softmax
+  tilewright debug examples/vector_add.py::vector_add --grid 4 --block 3 \\
+      --arg f32[64] --arg f32[64] --arg f32[64] --arg 16
+"""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "debug",
+        help="step through a kernel in the Python debugger",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel at the top level of a Python file")
+    parser.add_argument("arguments", nargs="*", help="arguments of the program; after -- if they are options")
+    parser.add_argument("--block", metavar="X,Y,Z", help="run this block only (default: all, one after the other)")
+    parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
+    parser.add_argument("--grid", metavar="X,Y,Z", help="the grid of the launch with --arg (default: 1)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    path, separator, name = options.kernel.rpartition("::")
+    if not separator:
+        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
+    block = None if options.block is None else _index(options.block, "block", 0)
+    debugger = _Debugger(os.path.abspath(path), name, block)
+    try:
+        with use_backend("python"), stepping(debugger):
+            if options.arg:
+                _launch(options)
+            else:
+                run_program(path, options.arguments)
+    except FileNotFoundError as e:
+        raise UsageError(str(e)) from None
+    except bdb.BdbQuit:
+        return 0
+    except SystemExit:
+        if debugger.entered:
+            raise
+    if not debugger.entered:
+        raise UsageError(f"{path} ended without launching {name}; with --arg it can be launched alone")
+    return 0
+
+
+def _launch(options: argparse.Namespace) -> None:
+    kernel = load_kernel(options.kernel)
+    grid = (1,) if options.grid is None else _index(options.grid, "grid", 1)
+    arguments = tuple(map(_filled, map(parse_argument, options.arg)))
+    try:
+        launch(None, checked_grid(grid), kernel, arguments)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise UsageError(str(e)) from e
+
+
+def _filled(argument: Any) -> Any:
+    """Arrays with numbers that tell elements apart."""
+    if isinstance(argument, tuple):
+        return tuple(map(_filled, argument))
+    dtype = to_dtype(argument.dtype) if isinstance(argument, np.ndarray) else None
+    if dtype is not None:
+        argument.reshape(-1)[:] = [constant_array(i, dtype, ())[()] for i in range(argument.size)]
+    return argument
+
+
+def _index(text: str, option: str, default: int) -> Index:
+    """Up to three numbers."""
+    parts: Sequence[str] = text.split(",")
+    if len(parts) > 3 or not all(p.strip().isdecimal() for p in parts):
+        raise UsageError(f"--{option} {text}: write up to three numbers, such as 3,0,0")
+    x, y, z = (*map(int, parts), default, default)[:3]
+    return x, y, z
+
+
+class _Debugger(Stepper):
+    """Stops at the first line of one kernel."""
+
+    def __init__(self, path: str, name: str, block: Index | None) -> None:
+        self._path = path
+        self._name = name
+        self._block = block
+        self._pdb = pdb.Pdb(skip=["tilewright.*"])
+        self.entered = False
+
+    def _concerns(self, function: types.FunctionType) -> bool:
+        return function.__name__ == self._name and os.path.abspath(function.__code__.co_filename) == self._path
+
+    def blocks(self, function: types.FunctionType, grid: Index) -> Iterable[Index]:
+        if self._block is None or not self._concerns(function):
+            return super().blocks(function, grid)
+        if not all(i < n for i, n in zip(self._block, grid)):
+            raise UsageError(f"there is no block {self._block} in the grid {grid} of {self._name}()")
+        return [self._block]
+
+    def call(self, function: types.FunctionType, code: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if not self._concerns(function):
+            return super().call(function, code, arguments)
+        self.entered = True
+        return self._pdb.runcall(code, *arguments)
