@@ -59,6 +59,12 @@ def function(func: Callable[..., Any] | None = None, /, *, host: bool = False, t
     With ``host=True`` the function may also be called on the host, as ordinary Python; with ``tile=False`` only
     there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles. Source: guide
     2.4.1.
+
+    >>> @ct.function(host=True)
+    ... def blocks(n, tile):
+    ...     return ct.cdiv(n, tile)
+    >>> blocks(1000, 128)
+    8
     """
     if func is None:
         return lambda f: TileFunction(f, host, tile)

@@ -24,17 +24,29 @@ class Slice:
 
 @tile_operation
 def bid(axis: int) -> Tile:
-    """The index of this block along grid axis 0, 1 or 2, as int32."""
+    """The index of this block along grid axis 0, 1 or 2, as int32.
+
+    >>> ct.bid(0)  # the block that the REPL plays
+    Tile(0, dtype=int32)
+    """
 
 
 @tile_operation
 def num_blocks(axis: int) -> Tile:
-    """The number of blocks along grid axis 0, 1 or 2, as int32."""
+    """The number of blocks along grid axis 0, 1 or 2, as int32.
+
+    >>> ct.num_blocks(0)
+    Tile(1, dtype=int32)
+    """
 
 
 @tile_operation
 def num_tiles(array: Array, /, axis: int, shape: Shape, order: Any = "C") -> Tile:
-    """How many tiles of ``shape`` cover ``array`` along ``axis``, as int32."""
+    """How many tiles of ``shape`` cover ``array`` along ``axis``, as int32.
+
+    >>> ct.num_tiles(np.zeros((10, 3)), 0, (4, 4))
+    Tile(3, dtype=int32)
+    """
 
 
 @tile_operation
@@ -57,6 +69,12 @@ def load(
     ``order`` "F" or a permutation lets tile axis k walk array axis order[k]. Elements outside the array take the
     padding; ``check_bounds=False`` promises that there are none. Index, shape and array have one rank. Source: guide
     2.4.6.1.
+
+    >>> a = np.arange(6.0)
+    >>> ct.load(a, (1,), (2,))
+    Tile([2., 3.], dtype=float64)
+    >>> ct.load(a, (1,), (4,), padding_mode=ct.PaddingMode.ZERO)
+    Tile([4., 5., 0., 0.], dtype=float64)
     """
 
 
@@ -74,7 +92,13 @@ def store(
     memory_order: Order = WEAK,
     memory_scope: Scope = NONE,
 ) -> None:
-    """Stores ``tile``, cast implicitly, at tile index ``index``; elements outside the array are dropped."""
+    """Stores ``tile``, cast implicitly, at tile index ``index``; elements outside the array are dropped.
+
+    >>> a = np.arange(6.0)
+    >>> ct.store(a, (1,), ct.zeros((2,), ct.float64))
+    >>> a
+    array([0., 1., 0., 0., 4., 5.])
+    """
 
 
 @tile_operation
@@ -91,6 +115,10 @@ def gather(
     """The elements at ``indices``: one integer tile per dimension, broadcast to the shape of the result.
 
     Where ``mask`` is false, or an index is outside the array, the result is ``padding_value``.
+
+    >>> a = np.arange(6.0)
+    >>> ct.gather(a, ct.arange(4, dtype=ct.int32, step=2))
+    Tile([0., 2., 4., 0.], dtype=float64)
     """
 
 
@@ -105,7 +133,13 @@ def scatter(
     check_bounds: bool = True,
     latency: Any = None,
 ) -> None:
-    """Stores ``value`` at ``indices``; masked elements and those outside the array are dropped."""
+    """Stores ``value`` at ``indices``; masked elements and those outside the array are dropped.
+
+    >>> a = np.arange(6.0)
+    >>> ct.scatter(a, ct.arange(2, dtype=ct.int32, step=5), 9.0)
+    >>> a
+    array([9., 1., 2., 3., 4., 9.])
+    """
 
 
 @tile_operation
@@ -118,14 +152,27 @@ def load_advanced_indexing(
     latency: Any = None,
     allow_tma: Any = None,
 ) -> Tile:
-    """Rows picked by one 1-D integer tile among ``indices``, whose other entries are ``Slice``s; in element units."""
+    """Rows picked by one 1-D integer tile among ``indices``, whose other entries are ``Slice``s; in element units.
+
+    >>> a = np.arange(8.0).reshape(4, 2)
+    >>> ct.load_advanced_indexing(a, (ct.arange(2, dtype=ct.int32, step=3), ct.Slice(0, 2)))
+    Tile([[0., 1.],
+          [6., 7.]], dtype=float64)
+    """
 
 
 @tile_operation
 def store_advanced_indexing(
     array: Array, indices: tuple[Any, ...], tile: TileLike, /, *, latency: Any = None, allow_tma: Any = None
 ) -> None:
-    """Stores to the positions that ``load_advanced_indexing`` would read; the shape must match exactly."""
+    """Stores to the positions that ``load_advanced_indexing`` would read; the shape must match exactly.
+
+    >>> a = np.zeros((4, 2))
+    >>> rows = ct.arange(2, dtype=ct.int32, step=3)
+    >>> ct.store_advanced_indexing(a, (rows, ct.Slice(0, 2)), ct.ones((2, 2), ct.float64))
+    >>> a.sum(axis=1)
+    array([2., 0., 0., 2.])
+    """
 
 
 @tile_operation
@@ -140,11 +187,18 @@ def atomic_cas(
     memory_order: Order = ACQ_REL,
     memory_scope: Scope = DEVICE,
 ) -> Tile:
-    """Where an element at ``indices`` equals ``expected``, replaces it by ``desired``; returns the old elements."""
+    """Where an element at ``indices`` equals ``expected``, replaces it by ``desired``; returns the old elements.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_cas(a, (1,), 6, 8)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 8], dtype=int32)
+    """
 
 
-def _atomic(name: str, meaning: str) -> Any:
-    """The atomics that combine an update into memory, which differ in how only."""
+def _atomic(name: str, meaning: str, six_with_three: int) -> Any:
+    """The atomics that combine an update into memory, which differ in how only; 6 and the update 3 give the example."""
 
     def atomic(
         array: Array,
@@ -159,29 +213,46 @@ def _atomic(name: str, meaning: str) -> Any:
         pass
 
     atomic.__name__ = atomic.__qualname__ = name
-    atomic.__doc__ = f"{meaning} the elements at ``indices``, each atomically; returns the old elements."
+    atomic.__doc__ = f"""{meaning} the elements at ``indices``, each atomically; returns the old elements.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.{name}(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, {six_with_three}], dtype=int32)
+    """
     return tile_operation(atomic)
 
 
-atomic_xchg = _atomic("atomic_xchg", "Stores ``update`` in place of")
-atomic_add = _atomic("atomic_add", "Adds ``update`` to")
-atomic_max = _atomic("atomic_max", "Stores the larger of ``update`` and the old value in")
-atomic_min = _atomic("atomic_min", "Stores the smaller of ``update`` and the old value in")
-atomic_and = _atomic("atomic_and", "Combines ``update`` by bitwise and into")
-atomic_or = _atomic("atomic_or", "Combines ``update`` by bitwise or into")
-atomic_xor = _atomic("atomic_xor", "Combines ``update`` by bitwise exclusive or into")
+atomic_xchg = _atomic("atomic_xchg", "Stores ``update`` in place of", 3)
+atomic_add = _atomic("atomic_add", "Adds ``update`` to", 9)
+atomic_max = _atomic("atomic_max", "Stores the larger of ``update`` and the old value in", 6)
+atomic_min = _atomic("atomic_min", "Stores the smaller of ``update`` and the old value in", 3)
+atomic_and = _atomic("atomic_and", "Combines ``update`` by bitwise and into", 2)
+atomic_or = _atomic("atomic_or", "Combines ``update`` by bitwise or into", 7)
+atomic_xor = _atomic("atomic_xor", "Combines ``update`` by bitwise exclusive or into", 5)
 
 
 @tile_operation
 def assume_divisible_by(x: TileLike, divisor: int) -> Tile:
-    """``x``, promised to be a multiple of the constant ``divisor``. A false promise is undefined behaviour."""
+    """``x``, promised to be a multiple of the constant ``divisor``. A false promise is undefined behaviour.
+
+    >>> ct.assume_divisible_by(ct.int32(32), 16)
+    Tile(32, dtype=int32)
+    """
 
 
 @tile_operation
 def grid_dependency_control_wait() -> None:
-    """Waits for the kernels that this one depends on; without programmatic launches it does nothing."""
+    """Waits for the kernels that this one depends on; without programmatic launches it does nothing.
+
+    >>> ct.grid_dependency_control_wait()
+    """
 
 
 @tile_operation
 def grid_dependency_control_launch_dependents() -> None:
-    """Lets dependent kernels start; without programmatic launches it does nothing."""
+    """Lets dependent kernels start; without programmatic launches it does nothing.
+
+    >>> ct.grid_dependency_control_launch_dependents()
+    """

@@ -16,6 +16,9 @@ def static_eval(expr: Any, /) -> Any:
 
     Tiles and arrays appear with their ``dtype``, ``shape`` and ``ndim`` and can be combined with operators.
     Exceptions become ``StaticException``.
+
+    >>> ct.static_eval(2 ** 3)
+    8
     """
 
 
@@ -24,6 +27,8 @@ def static_assert(condition: bool, message: Any = None, /) -> None:
     """Stops the compilation with ``TileStaticAssertionError`` unless the constant ``condition`` is true.
 
     ``message`` is evaluated only when it fails. TileTypeError when the condition is not a constant bool.
+
+    >>> ct.static_assert(1 < 2)
     """
 
 
@@ -31,6 +36,9 @@ def static_iter(iterable: Iterable[_T]) -> Iterable[_T]:
     """Marks the iterable of a ``for`` loop, or of ``tuple(... for ...)``, that is unrolled at compile time.
 
     At most 1000 items; no ``break``, ``continue`` or ``return`` inside. On the host it returns its argument.
+
+    >>> [n for n in ct.static_iter((1, 2))]
+    [1, 2]
     """
     return iterable
 
@@ -43,5 +51,9 @@ def static_exception(exc: BaseException, /) -> BaseException:
 
 @tile_operation
 def ensure_constant(value: _T, /) -> _T:
-    """``value``, or ``TileStaticAssertionError`` when it is not known at compile time."""
+    """``value``, or ``TileStaticAssertionError`` when it is not known at compile time.
+
+    >>> ct.ensure_constant(3)
+    3
+    """
     return value

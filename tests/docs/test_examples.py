@@ -1,0 +1,83 @@
+"""The examples of the documentation do what they show: docstrings, and the code of the pages."""
+
+from __future__ import annotations
+
+import doctest
+import linecache
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright import compilation, language, tune
+
+PAGES = sorted((Path(__file__).parents[2] / "docs").glob("**/*.md"))
+_FENCE = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# What has no value outside of a kernel, or nothing to show.
+_WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception"}
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    for module in (ct, tune, compilation):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if getattr(value, "__doc__", None) and not isinstance(value, (ct.DType, type(doctest))):
+                yield f"{module.__name__}.{name}", value
+
+
+def check(text: str, name: str, globs: dict[str, Any]) -> int:
+    """Run the examples in ``text``; returns how many there are."""
+    test = doctest.DocTestParser().get_doctest(text, globs, name, name, 0)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=_OPTIONS).run(test, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+    return len(test.examples)
+
+
+@pytest.mark.parametrize("name, value", list(public()), ids=lambda v: v if isinstance(v, str) else "")
+def test_docstrings(name: str, value: Any) -> None:
+    check(value.__doc__, name, {"ct": ct, "np": np})
+
+
+def test_every_operation_has_an_example() -> None:
+    missing = {
+        name
+        for name in language.__all__
+        if callable(value := getattr(language, name))
+        and not isinstance(value, (type, ct.DType))
+        and getattr(value, "__module__", "").startswith("tilewright.language")
+        and not doctest.DocTestParser().get_examples(value.__doc__ or "")
+    }
+    assert missing == _WITHOUT_EXAMPLE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])
+def test_pages(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The code of a page runs in order, in one namespace."""
+    globs: dict[str, Any] = {"__name__": page.stem, "ct": ct, "np": np}
+    for number, (kind, code) in enumerate(_FENCE.findall(page.read_text(encoding="utf-8"))):
+        name = str(tmp_path / f"{page.stem}_{number}.py")
+        if kind == "pycon":
+            check(code, name, globs)
+        else:
+            Path(name).write_text(code, encoding="utf-8")
+            linecache.checkcache(name)
+            exec(compile(code, name, "exec"), globs)
+    capsys.readouterr()
+
+
+def test_a_wrong_example_is_found() -> None:
+    with pytest.raises(AssertionError, match="Expected"):
+        check(">>> 1 + 1\n3\n", "wrong", {})
