@@ -91,9 +91,9 @@ def row_cumsum(x, out, R: ct.Constant[int], C: ct.Constant[int]):
 def part_argmax(x, best, place, T: ct.Constant[int]):
     """The largest element of each part and where it is."""
     i = ct.bid(0)
-    tile = ct.load(x, (i,), (T,), padding_mode=LOWEST)
-    ct.store(best, (i,), ct.max(tile))
-    ct.store(place, (i,), i * T + ct.argmax(tile))
+    found = i * T + ct.argmax(ct.load(x, (i,), (T,), padding_mode=LOWEST))
+    ct.store(best, (i,), ct.gather(x, found))
+    ct.store(place, (i,), found)
 
 
 @ct.kernel

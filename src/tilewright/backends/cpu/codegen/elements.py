@@ -148,9 +148,20 @@ class Elements:
     def store(self, tile: ViewAccess, position: Position, element: Element) -> None:
         """Store to a view, in the innermost loop."""
         spot = views.locate(self.nest, tile, position)
-        mask = self.bounds(tile, position)
-        value = self.vector(element, spot.lanes)
-        views.store_elements(self.state, self.nest.builder, tile.dtype, spot, mask, value)
+        value, builder = self.vector(element, spot.lanes), self.nest.builder
+
+        def store(mask: ir.Value | None) -> None:
+            views.store_elements(self.state, builder, tile.dtype, spot, mask, value)
+
+        whole = views.all_inside(self.nest, tile, position)[0] if self.masked and spot.lanes is not None else None
+        if whole is None:
+            store(self.bounds(tile, position))
+            return
+        with builder.if_else(whole, likely=True) as (then, orelse):
+            with then:
+                store(None)
+            with orelse:
+                store(self.bounds(tile, position))
 
     def bounds(self, tile: ViewAccess, position: Position) -> ir.Value | None:
         """The mask of the lanes inside the array, None where all surely are."""
@@ -223,13 +234,26 @@ def _moved(self: Elements, op: Op, position: Position) -> Element:
 def _load_view(self: Elements, op: Op, position: Position) -> Element:
     tile = self.accesses[op]
     spot = views.locate(self.nest, tile, position)
-    mask, level = None, spot.level
-    found = views.bounds_mask(self.nest, tile, position) if self.masked else None
-    if found is not None:
-        mask, level = found[0], max(level, found[2])
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)
+    level = max(level, spot.level)
     builder = self.nest.builders[level]
-    return Element(views.load_elements(self.state, builder, tile.dtype, spot, mask, padding), spot.lanes, level)
+
+    def load(mask: ir.Value | None) -> ir.Value:
+        return views.load_elements(self.state, builder, tile.dtype, spot, mask, padding)
+
+    if whole is None or spot.lanes is None:
+        return Element(load(self.bounds(tile, position)), spot.lanes, level)
+    # Most vectors lie inside as a whole: the mask is computed for the others only.
+    with builder.if_else(whole, likely=True) as (then, orelse):
+        with then:
+            plain, plain_end = load(None), builder.block
+        with orelse:
+            masked, masked_end = load(self.bounds(tile, position)), builder.block
+    value = builder.phi(plain.type)
+    value.add_incoming(plain, plain_end)
+    value.add_incoming(masked, masked_end)
+    return Element(value, spot.lanes, level)
 
 
 def _load(self: Elements, op: Op, position: Position) -> Element:

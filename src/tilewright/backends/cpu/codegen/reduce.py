@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, lanes, scalars
+from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.neutral import neutral_element
 from tilewright.backends.cpu.codegen.plan import CHEAP, cost
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -35,6 +36,7 @@ class _Fold:
         self.axis: int = op.attributes["axis"]
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
+        self.neutral = neutral_element(op.regions[0])
 
     def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
         """The elements of all values, as vectors of ``count`` lanes in the innermost loop."""
@@ -51,8 +53,12 @@ class _Fold:
         cheap = sum(cost(self.state, v) for v in self.values) <= CHEAP
         return wide if shape and shape[-1] >= wide and cheap else width
 
-    def blank(self, count: int | None) -> Registers:
-        return [scalars.blank(v.tile.dtype, count) for v in self.values]
+    def start(self, count: int | None) -> Registers:
+        """What ``fold`` combines the first elements with, or ignores when there is no neutral element."""
+        if self.neutral is None:
+            return [scalars.blank(v.tile.dtype, count) for v in self.values]
+        emitter = self.state.emitter(lanes=count)
+        return [emitter.constant(v.tile.dtype, self.neutral) for v in self.values]
 
     def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
         """``old`` combined with ``new``, or just ``new`` where index ``k`` of the innermost loop is the first."""
@@ -60,6 +66,8 @@ class _Fold:
         combined = self.combine(builder, count, old, new)
         if isinstance(k, int):
             return new
+        if self.neutral is not None:
+            return combined
         first = builder.icmp_unsigned("==", k, ir.Constant(I64, 0))
         return [builder.select(first, n, c) for n, c in zip(new, combined)]
 
@@ -114,7 +122,7 @@ def _along_lanes(
     outer = open_chunks(nest, fold.shape[:axis], 1)
     vectors = partials // width
     k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
-    kept = [[nest.carry(b) for b in fold.blank(width)] if not isinstance(k, int) else [] for _ in range(vectors)]
+    kept = [[nest.carry(b) for b in fold.start(width)] if not isinstance(k, int) else [] for _ in range(vectors)]
     nexts = []
     for i in range(vectors):
         pattern = tuple(range(i * width, (i + 1) * width))
@@ -142,7 +150,7 @@ def _across_lanes(
     lanes_or_none = count if count > 1 else None
     k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
     kept = [
-        [nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)
+        [nest.carry(b) for b in fold.start(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)
     ]
     nexts = []
     for i in range(partials):
@@ -166,27 +174,84 @@ def emit_scan(state: State, op: Op) -> None:
             state.bind(r, state.scalar(v))
         return
     buffers = [state.allocate(r.tile) for r in op.results]
-    shape, axis = fold.shape, fold.axis
-    others = shape[:axis] + shape[axis + 1 :]
+    rows = _rows_to_scan(fold)
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
-        nest = elements.nest
-        innermost = all(n == 1 for n in shape[axis + 1 :])
-        count = 1 if innermost else min(fold.row_width(others, width), op.results[0].tile.size // fold.length)
-        rest = open_chunks(nest, others, count)
-        lanes_or_none = count if count > 1 else None
-        k = nest.begin(fold.length) if fold.length > 1 else 0
-        kept = [nest.carry(b) for b in fold.blank(lanes_or_none)] if not isinstance(k, int) else []
-        at = index.sub(nest.builder, fold.length - 1, k) if op.attributes["reverse"] else k
-        position = (*rest[:axis], Coord(at, nest.level if not isinstance(at, int) else 0), *rest[axis:])
-        new = fold.at(elements, position, lanes_or_none, visit)
-        running = new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept, new)
-        _save(elements, op, buffers, position, lanes_or_none, running)
-        if not isinstance(k, int):
-            nest.end(running)
-        close(nest)
+        if rows is None or width < rows[1]:
+            _scan_across(fold, elements, visit, width, buffers)
+        else:
+            _scan_squares(fold, elements, visit, rows[0], min(rows[1], fold.length), buffers)
         return []
 
     fuse(state, fold.values, op, body)
     for r, buffer in zip(op.results, buffers):
         state.bind(r, buffer)
+
+
+def _scan_across(fold: _Fold, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
+    """Step by step along the axis; a vector holds neighbours along another axis where that is the innermost one."""
+    nest, shape, axis, op = elements.nest, fold.shape, fold.axis, fold.op
+    others = shape[:axis] + shape[axis + 1 :]
+    innermost = all(n == 1 for n in shape[axis + 1 :])
+    count = 1 if innermost else min(fold.row_width(others, width), op.results[0].tile.size // fold.length)
+    rest = open_chunks(nest, others, count)
+    lanes_or_none = count if count > 1 else None
+    k = nest.begin(fold.length) if fold.length > 1 else 0
+    kept = [nest.carry(b) for b in fold.start(lanes_or_none)] if not isinstance(k, int) else []
+    at = index.sub(nest.builder, fold.length - 1, k) if op.attributes["reverse"] else k
+    position = (*rest[:axis], Coord(at, nest.level if not isinstance(at, int) else 0), *rest[axis:])
+    new = fold.at(elements, position, lanes_or_none, visit)
+    running = new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept, new)
+    _save(elements, op, buffers, position, lanes_or_none, running)
+    if not isinstance(k, int):
+        nest.end(running)
+    close(nest)
+
+
+def _rows_to_scan(fold: _Fold) -> tuple[int, int] | None:
+    """For a scan along the innermost axis: another axis, and how many rows along it to scan side by side."""
+    shape, axis = fold.shape, fold.axis
+    if any(n > 1 for n in shape[axis + 1 :]) or any(v.tile.is_pointer or v.tile.element.is_bool for v in fold.values):
+        return None
+    other = max((k for k in range(axis) if shape[k] > 1), default=None)
+    if other is None:
+        return None
+    side = min(transpose.SIDE, shape[other], fold.length)
+    return (other, side) if side >= transpose.WORTHWHILE else None
+
+
+def _scan_squares(fold: _Fold, elements: Elements, visit: Visit, other: int, side: int, buffers: list[Buffer]) -> None:
+    """Some rows at once: squares of them are transposed, so that the running values of all rows are one vector."""
+    nest, op = elements.nest, fold.op
+    corner = []
+    for axis, n in enumerate(fold.shape):
+        step = side if axis == other else 1
+        base = nest.begin(n, step) if n > step and axis != fold.axis else 0
+        corner.append(Coord(base, nest.level if not isinstance(base, int) else 0))
+    looping = fold.length > side
+    k: index.Index = nest.begin(fold.length, side) if looping else 0
+    running: Registers | None = [nest.carry(b) for b in fold.start(side)] if looping else None
+    reverse = op.attributes["reverse"]
+    at = index.sub(nest.builder, fold.length - side, k) if reverse else k
+    corner[fold.axis] = Coord(at, nest.level if not isinstance(at, int) else 0)
+    places = [transpose.along(elements, corner, fold.axis, other, i, side) for i in range(side)]
+    rows = [fold.at(elements, place, side, visit) for place in places]
+    columns = [transpose.transpose(nest.builder, list(tile)) for tile in zip(*rows)]
+    scanned: list[Registers] = [[]] * side
+    for step in range(side):
+        j = side - 1 - step if reverse else step
+        new = [column[j] for column in columns]
+        if running is None:
+            running = new
+        else:
+            running = (
+                fold.fold(nest, side, k, running, new) if step == 0 else fold.combine(nest.builder, side, running, new)
+            )
+        scanned[j] = running
+    for result, buffer, column in zip(op.results, buffers, zip(*scanned)):
+        for place, row in zip(places, transpose.transpose(nest.builder, list(column))):
+            elements.write(buffer, result.tile.shape, place, Element(row, side, nest.level))
+    if looping:
+        assert running is not None
+        nest.end(running)
+    close(nest)

@@ -13,8 +13,8 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.ir.core import Value
 from tilewright.ir.types import TileType
 
-_SIDE = 16  # of the largest square
-_WORTHWHILE = 4  # of the smallest
+SIDE = 16  # of the largest square
+WORTHWHILE = 4  # of the smallest
 
 
 def memory_axis(state: State, value: Value) -> int | None:
@@ -42,7 +42,7 @@ def transposed_axis(state: State, value: Value) -> int | None:
     if op is None or value in state.bindings or op.name not in ("permute", "load_view"):
         return None
     axis, last = memory_axis(state, value), _innermost(t)
-    if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < _WORTHWHILE:
+    if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < WORTHWHILE:
         return None
     return None if t.is_pointer or t.element.is_bool else axis
 
@@ -58,21 +58,21 @@ def write_squares(elements: Elements, value: Value, buffer: Buffer, axis: int, w
     """
     nest, shape = elements.nest, value.tile.shape
     last = _innermost(value.tile)
-    side = min(width, _SIDE, shape[axis], shape[last])
+    side = min(width, SIDE, shape[axis], shape[last])
     corner = []
     for k, n in enumerate(shape):
         step = side if k in (axis, last) else 1
         base = nest.begin(n, step) if n > step else 0
         corner.append(Coord(base, nest.level if n > step else 0))
-    read = [_along(elements, corner, axis, last, i, side) for i in range(side)]
+    read = [along(elements, corner, axis, last, i, side) for i in range(side)]
     rows = [elements.vector(elements.at(value, p), side) for p in read]
     for i, column in enumerate(transpose(nest.builder, rows)):
-        target = _along(elements, corner, last, axis, i, side)
+        target = along(elements, corner, last, axis, i, side)
         elements.write(buffer, shape, target, Element(column, side, nest.level))
     return read
 
 
-def _along(elements: Elements, corner: list[Coord], vector: int, fixed: int, offset: int, side: int) -> Position:
+def along(elements: Elements, corner: list[Coord], vector: int, fixed: int, offset: int, side: int) -> Position:
     """Row ``offset`` along axis ``fixed`` of a square, its lanes along axis ``vector``."""
     position = list(corner)
     position[vector] = Coord(corner[vector].base, corner[vector].level, tuple(range(side)))

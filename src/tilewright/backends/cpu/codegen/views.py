@@ -12,7 +12,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, is_contiguous
 from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
 from tilewright.backends.cpu.vector import storage_type
-from tilewright.backends.cpu.vector.types import I64
+from tilewright.backends.cpu.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import PartitionViewType
@@ -91,6 +91,8 @@ def access(state: State, op: Op) -> ViewAccess:
 
 def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Value:
     """0 <= origin and origin + n <= extent."""
+    if isinstance(origin, int) and isinstance(extent, int):
+        return ir.Constant(I1, int(0 <= origin and origin + n <= extent))
     low = builder.icmp_signed(">=", as_value(origin), as_value(0))
     end = index.add(builder, origin, n)
     return builder.and_(low, builder.icmp_signed("<=", as_value(end), as_value(extent)))
@@ -179,6 +181,22 @@ def locate(nest: Nest, tile: ViewAccess, position: Position) -> Spot:
         step = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
         vector = builder.add(vector, nest.builders[0].mul(step, lanes.integers(I64, pattern)))
     return Spot(vector, count, False, level)
+
+
+def all_inside(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Value | None, int]:
+    """i1: do all lanes lie inside the array? And its level. None when they surely do."""
+    found, level = None, 0
+    for k, c in sorted(enumerate(position), key=lambda pair: pair[1].level):
+        if not tile.checked[k]:
+            continue
+        builder, level = nest.builders[c.level], c.level
+        at = index.add(builder, tile.origins[k], c.base)
+        if c.pattern is None:
+            fits = builder.icmp_unsigned("<", as_value(at), as_value(tile.extents[k]))
+        else:
+            fits = _fits(builder, at, tile.extents[k], max(c.pattern) + 1)
+        found = fits if found is None else builder.and_(found, fits)
+    return found, level
 
 
 def bounds_mask(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Value, int | None, int] | None:
