@@ -92,7 +92,7 @@ def access(state: State, op: Op) -> ViewAccess:
 def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Value:
     """0 <= origin and origin + n <= extent."""
     if isinstance(origin, int) and isinstance(extent, int):
-        return ir.Constant(I1, int(0 <= origin and origin + n <= extent))
+        return ir.Constant(I1, int(origin >= 0 and origin + n <= extent))
     low = builder.icmp_signed(">=", as_value(origin), as_value(0))
     end = index.add(builder, origin, n)
     return builder.and_(low, builder.icmp_signed("<=", as_value(end), as_value(extent)))
