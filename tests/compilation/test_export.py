@@ -181,6 +181,21 @@ def test_every_promise_is_checked(tmp_path: Path) -> None:
     assert call() == (0, "")
 
 
+@ct.kernel
+def flipped(x, out, flip):
+    ct.store(out, (0,), ct.load(x, (0,), (4,)) ^ flip)
+
+
+@needs_compiler
+def test_bools(tmp_path: Path) -> None:
+    run, _ = export(tmp_path, flipped, [array(1, ct.bool_), array(1, ct.bool_), ScalarConstraint(ct.bool_)])
+    assert "bool *out" in (tmp_path / "lib.h").read_text() and "bool flip" in (tmp_path / "lib.h").read_text()
+    x, out = np.array([True, False, True, True]), np.zeros(4, bool)
+    for flip in (True, False):
+        assert run(1, 1, 1, *flat(x), *flat(out), ctypes.c_bool(flip)) == 0
+        np.testing.assert_array_equal(out, x ^ flip)
+
+
 PROGRAM = """\
 #include <math.h>
 #include <stdio.h>

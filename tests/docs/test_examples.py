@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import linecache
 import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,9 +66,12 @@ def test_every_operation_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])
-def test_pages(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The code of a page runs in order, in one namespace."""
-    globs: dict[str, Any] = {"__name__": page.stem, "ct": ct, "np": np}
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    globs = vars(module)
+    globs.update(ct=ct, np=np)
     for number, (kind, code) in enumerate(_FENCE.findall(page.read_text(encoding="utf-8"))):
         name = str(tmp_path / f"{page.stem}_{number}.py")
         if kind == "pycon":
@@ -74,7 +79,7 @@ def test_pages(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         else:
             Path(name).write_text(code, encoding="utf-8")
             linecache.checkcache(name)
-            exec(compile(code, name, "exec"), globs)
+            exec(compile(code, name, "exec", dont_inherit=True), globs)
     capsys.readouterr()
 
 

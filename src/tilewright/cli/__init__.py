@@ -11,7 +11,7 @@ from tilewright.cli.errors import UsageError
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
-_COMMANDS = (demo, run, debug, inspect, record, doctor, cache)
+COMMANDS = (demo, run, debug, inspect, record, doctor, cache)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tilewright", description="Tile kernels in Python.")
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
+    for command in COMMANDS:
         command.add_parser(commands)
     options = parser.parse_args(argv)
     try:

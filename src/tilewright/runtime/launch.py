@@ -27,7 +27,7 @@ def launch(
 
     On a CPU this returns when all blocks have ended, and ``stream`` is not used. On a GPU the launch is queued on
     ``stream``: one of torch, CuPy or ``cuda.core``, its handle as an integer, or None for the default. ``grid`` holds
-    up to three numbers of blocks.``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
+    up to three numbers of blocks. ``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
     anything with ``__array_interface__`` or DLPack; they are not copied), numbers, tuples, lists of arrays.
 
     ``backend`` names the engine; otherwise ``use_backend``, the environment variable TILEWRIGHT_BACKEND and the device

@@ -47,7 +47,7 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     compiler = _compiler()
     library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     declarations = header(library, kernels, processor)
-    texts = [declarations, _RUNTIME.read_text(encoding="utf-8").replace("TILEWRIGHT_LIBRARY", library)]
+    texts = [declarations, _RUNTIME.read_text(encoding="utf-8").replace("LIBRARY_NAME", library)]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         inputs = [folder / "library.c"]

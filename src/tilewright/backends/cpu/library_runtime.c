@@ -30,7 +30,7 @@ typedef struct {
 
 static _Thread_local char tw_message[1024];
 
-const char *TILEWRIGHT_LIBRARY_last_error(void) { return tw_message; }
+const char *LIBRARY_NAME_last_error(void) { return tw_message; }
 
 static int32_t tw_fail(int32_t status, const char *format, ...) {
   va_list arguments;

@@ -17,7 +17,7 @@ _ELEMENTS = {
     "f32": "float",
     "tf32": "float",
     "f64": "double",
-    "bool": "bool",
+    "i1": "bool",
 }
 _STATUS = """\
 #ifndef TILEWRIGHT_STATUS

@@ -1,0 +1,39 @@
+"""What MkDocs calls while it builds the site: makes the reference pages, and fills in tables and listings."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+import listings
+import reference
+import tables
+
+_MARK = re.compile(r"^<!-- (\w+)(?:: (.*?))? -->$", re.MULTILINE)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are generated whole."""
+    for path, text in reference.pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Replace ``<!-- table: NAME -->`` and ``<!-- listing: NAME -->`` by what they name."""
+    walk = listings.Walk(markdown) if "<!-- listing: " in markdown else None
+
+    def made(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "table":
+            return tables.TABLES[name]()
+        if kind == "listing" and walk is not None:
+            return walk.listing(name)
+        return match[0]
+
+    return _MARK.sub(made, markdown)

@@ -1,0 +1,82 @@
+"""The site: generated parts, and a build without a warning."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as ct
+from tilewright import compilation, language, tune
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a module of the generator."""
+    monkeypatch.syspath_prepend(str(DOCS / "generator"))
+    return importlib.import_module
+
+
+def test_every_environment_variable_is_described() -> None:
+    described = set(re.findall(r"`(TILEWRIGHT_\w+)`", (DOCS / "api" / "environment.md").read_text(encoding="utf-8")))
+    read = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r'"(TILEWRIGHT_[A-Z_]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert described == read
+
+
+def test_the_promotion_table_is_that_of_the_compiler(generator: Callable[[str], Any]) -> None:
+    lines = generator("tables").promotion().splitlines()
+    names = [c.strip(" *") for c in lines[0].split("|")[2:-1]]
+    rows = {r.split("|")[1].strip(" *"): [c.strip() for c in r.split("|")[2:-1]] for r in lines[2:]}
+    assert list(rows) == names and rows["i8"][names.index("f32")] == "f32"
+    assert rows["f16"][names.index("bf16")] == "-" and rows["bool"][names.index("u8")] == "u8"
+    for x in names:
+        assert rows[x][names.index(x)] == x
+        assert all(rows[x][names.index(y)] == rows[y][names.index(x)] for y in names)
+
+
+def test_the_reference_names_everything(generator: Callable[[str], Any]) -> None:
+    text = "\n".join([*generator("reference").pages().values(), generator("tables").dtypes()])
+    values = {"compilation": compilation, "language": language, "tune": tune}
+    for module in values.values():
+        for name in module.__all__:
+            assert re.search(rf"`(ct\.)?{name}`", text), name
+    for name in set(ct.__all__) - set(values) - {"__version__", "language"}:
+        assert f"`{name}`" in text, name
+
+
+def test_listings_are_those_of_the_kernel(generator: Callable[[str], Any]) -> None:
+    walk = generator("listings").Walk((DOCS / "machine-code.md").read_text(encoding="utf-8"))
+    assert walk.listing("Tile IR").startswith("```mlir\nfunc @axpy(")
+    assert "define " in walk.listing("optimized LLVM IR")
+    passes = walk.listing("passes")
+    assert passes.startswith("The front end delivers ") and "```diff\n" in passes
+
+
+def test_the_build_has_no_warning(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip("MkDocs Material is not installed: pip install '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    pages = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.html")}
+    assert {"index.html", "tutorial/index.html", "api/arithmetic/index.html", "machine-code/index.html"} <= pages
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(
+            r'<(?:script|img)[^>]* src="(?:https?:)?//|<link[^>]* rel="stylesheet"[^>]* href="https?:', text
+        )
+        assert not loaded and "<!-- listing" not in text and "<!-- table" not in text, page
