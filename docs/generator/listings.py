@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as ct
+from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.passes.pipelines import OPTIMIZE
 
@@ -43,7 +44,9 @@ class Walk:
         return _block(self._specialization.stage(name), language)
 
     def _passes(self) -> str:
-        function = self._specialization.function
+        # Values get names, so that a pass that removes one does not renumber the rest.
+        named = re.sub(r"%(\d+)", r"%v\1", print_function(self._specialization.function))
+        function = parse_function(named)
         before = print_function(function).splitlines()
         parts = [f"The front end delivers {_ops(before)}."]
         for p in OPTIMIZE:
