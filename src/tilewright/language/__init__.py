@@ -92,6 +92,7 @@ from tilewright.language.arithmetic import (
     where,
 )
 from tilewright.language.array import Array, RawArrayMemory, Tile, TiledView
+from tilewright.language.dtypes import foreign_pointer_dtype
 from tilewright.language.functions import function
 from tilewright.language.memory import (
     Slice,
@@ -131,7 +132,6 @@ from tilewright.language.tiles import (
     cumsum,
     expand_dims,
     extract,
-    foreign_pointer_dtype,
     full,
     insert,
     matmul,

@@ -1,4 +1,4 @@
-"""Dtypes of other libraries as ours (fact sheet 3.3)."""
+"""Dtypes of other libraries as ours (fact sheet 3.3), and those of pointers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.ir.types import PointerType
 from tilewright.language.functions import evaluate
 
 _TORCH_NAMES = {
@@ -37,3 +38,14 @@ def to_dtype(value: Any) -> DType | None:
     if isinstance(value, type) and value.__module__.startswith("ml_dtypes"):
         return _BY_STORAGE.get(np.dtype(value))
     return None
+
+
+def foreign_pointer_dtype(pointee_dtype: Any) -> PointerType:
+    """The dtype of opaque pointers to elements of ``pointee_dtype``, which is what ``Array.foreign_pointer`` has.
+
+    TypeError when ``pointee_dtype`` is no dtype, or itself one of pointers. Source: fact sheet 1.3.
+    """
+    pointee = to_dtype(pointee_dtype)
+    if pointee is None:
+        raise TypeError(f"foreign_pointer_dtype() needs the dtype of what is pointed to, not {pointee_dtype!r}")
+    return PointerType(pointee)

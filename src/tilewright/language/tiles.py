@@ -378,8 +378,3 @@ def assert_(cond: TileLike, /, message: str | None = None) -> None:
 
     >>> ct.assert_(ct.arange(4, dtype=ct.int32) < 4, 'small')
     """
-
-
-@tile_operation
-def foreign_pointer_dtype(pointee_dtype: Any) -> Any:
-    """The dtype of opaque pointers to ``pointee_dtype``."""

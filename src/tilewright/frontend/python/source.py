@@ -106,8 +106,7 @@ def _kind(node: ast.stmt) -> str:
 def _lambda_source(code: types.CodeType) -> Source:
     """The lambda at the line of ``code``; where several start there, the one that encloses its instructions."""
     text = "".join(linecache.getlines(code.co_filename))
-    tree = ast.parse(text)
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    found = [n for n in _lambdas(text) if n.lineno == code.co_firstlineno]
     if len(found) > 1:
         positions = getattr(code, "co_positions", None)  # from Python 3.11 on
         found = _alike(found, code) if positions is None else _enclosing(found, positions())
@@ -142,6 +141,12 @@ def _alike(lambdas: list[ast.Lambda], code: types.CodeType) -> list[ast.Lambda]:
 
 def _instructions(code: types.CodeType) -> tuple[object, ...]:
     return code.co_code, code.co_names, tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
+
+
+@functools.lru_cache(maxsize=16)
+def _lambdas(text: str) -> tuple[ast.Lambda, ...]:
+    """Every lambda of a file."""
+    return tuple(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda))
 
 
 def _compiled(node: ast.Lambda) -> types.CodeType:

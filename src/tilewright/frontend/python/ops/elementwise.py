@@ -35,6 +35,7 @@ from tilewright.ir.errors import TileTypeError, TileValueError
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Cmp, Select
 from tilewright.language import arithmetic as lang
+from tilewright.language.array import Tile as TileStub
 from tilewright.language.tiles import astype, bitcast
 
 IEEE = (RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
@@ -454,6 +455,7 @@ BUILDERS: dict[Any, OpBuilder] = {
     **{getattr(lang, n): _float_only(n) for n in ("floor", "ceil", "isnan")},
     lang.where: _where,
     astype: _astype,
+    TileStub.astype: _astype,  # whose ``dtype`` may be given by keyword
     bitcast: _bitcast,
 }
 

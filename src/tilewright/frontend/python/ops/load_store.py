@@ -30,6 +30,7 @@ from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, 
 from tilewright.language import memory as lang
 from tilewright.language.array import Array as ArrayStub
 from tilewright.language.array import TiledView as ViewStub
+from tilewright.language.dtypes import foreign_pointer_dtype
 
 LOAD_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE)
 STORE_ORDERS = (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE)
@@ -393,8 +394,13 @@ def _from_foreign(ctx: Context, pointer: Any, shape: Any, strides: Any) -> Array
     return Array(base.value.tile.pointee, base.value, rows[0], rows[1], (None,) * rank, (None,) * rank, dtype, "array")
 
 
+def _foreign_pointer_dtype(ctx: Context, pointee_dtype: Any) -> PointerType:
+    return PointerType(check.dtype(ctx, pointee_dtype, "pointee_dtype"))
+
+
 BUILDERS: dict[Any, OpBuilder] = {
     lang.load: _load,
+    foreign_pointer_dtype: _foreign_pointer_dtype,
     lang.store: _store,
     lang.num_tiles: _num_tiles,
     ArrayStub.tiled_view: _tiled_view,

@@ -111,14 +111,16 @@ def _mma_scaled(ctx: Context, x: Any, x_scale: Any, y: Any, y_scale: Any, acc: A
     k, groups = a.shape[-1], s.shape[-1]
     good = k % groups == 0 and k // groups in blocks
     good = good and s.shape == (*a.shape[:-1], groups) and u.shape == (*b.shape[:-2], groups, b.shape[-1])
-    good = good and b.shape[-2] == k and a.shape[:-2] == b.shape[:-2] and c.shape == (*a.shape[:-1], b.shape[-1])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    good = good and b.shape[-2] == k and batch is not None and c.shape == (*batch, a.shape[-2], b.shape[-1])
     if not good:
         ctx.fail(
             TileTypeError,
             f"the shapes {a.shape}, {s.shape}, {b.shape}, {u.shape} and {c.shape} do not fit: for x (M, K) and "
             f"y (K, N), scales are (M, K / B) and (K / B, N) with B = {' or '.join(map(str, blocks))}, acc is (M, N)",
         )
-    return Tile(ctx.builder.emit(MmaScaled, a.value, s.value, b.value, u.value, c.value))
+    operands = (broadcast(ctx, t.value, (*(batch or ()), *t.shape[-2:])) for t in (a, s, b, u))
+    return Tile(ctx.builder.emit(MmaScaled, *operands, c.value))
 
 
 BUILDERS: dict[Any, OpBuilder] = {lang.mma: _mma, lang.matmul: _matmul, lang.mma_scaled: _mma_scaled}

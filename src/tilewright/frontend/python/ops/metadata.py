@@ -18,7 +18,7 @@ from tilewright.language.array import Array as ArrayStub
 from tilewright.language.array import RawArrayMemory as RawStub
 from tilewright.language.array import Tile as TileStub
 from tilewright.language.array import TiledView as ViewStub
-from tilewright.language.tiles import astype, extract, insert, permute, reshape, transpose
+from tilewright.language.tiles import extract, insert, permute, reshape, transpose
 
 
 def _grid(cls: type[Op]) -> OpBuilder:
@@ -91,7 +91,7 @@ METHODS: dict[type, dict[str, Any]] = {
         "reshape": reshape,
         "permute": permute,
         "transpose": transpose,
-        "astype": astype,
+        "astype": TileStub.astype,
     },
     Array: {
         "slice": ArrayStub.slice,
