@@ -97,21 +97,24 @@ def test_no_update_is_lost(engine: str, kind: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize(("order", "scope"), ORDERS, ids=lambda v: getattr(v, "name", v))
 def test_every_order_and_scope(engine: str, order: str, scope: ct.MemoryScope) -> None:
-    """Each is at least atomic: tickets are handed out once."""
+    """Each is at least atomic among its threads: tickets of a counter are handed out once. BLOCK is for one block."""
+    shared = scope is not ct.MemoryScope.BLOCK
 
     @ct.kernel
     def kernel(counter, old, rounds, gate):
         b = ct.bid(0)
         meet(gate)
         for r in range(rounds):
-            ticket = ct.atomic_add(counter, 0, 1, memory_order=order, memory_scope=scope)
-            ct.store(old, (b, r), ticket)
+            place = ct.where(shared, 0, b) + ct.zeros((LANES,), ct.int32)
+            tickets = ct.atomic_add(counter, place, 1, memory_order=order, memory_scope=scope)
+            ct.store(old, (b, r, 0), tickets.reshape((1, 1, LANES)))
 
     blocks, rounds = SIZES[engine]
-    counter, old = np.zeros(1, np.int32), np.zeros((blocks, rounds), np.int32)
+    counter, old = np.zeros(blocks, np.int32), np.zeros((blocks, rounds, LANES), np.int32)
     ct.launch(None, (blocks,), kernel, (counter, old, rounds, new_gate()))
-    assert counter[0] == old.size
-    np.testing.assert_array_equal(np.sort(old.reshape(-1)), np.arange(old.size))
+    tickets = np.sort(old.reshape((1, -1) if shared else (blocks, -1)))
+    np.testing.assert_array_equal(tickets, np.broadcast_to(np.arange(tickets.shape[1]), tickets.shape))
+    assert counter.sum() == old.size
 
 
 @pytest.mark.parametrize("dtype", SINGLES, ids=str)

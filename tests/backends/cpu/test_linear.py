@@ -124,9 +124,11 @@ def test_mma_scaled(operand: str, scale: str) -> None:
         out = k.array("c", float32, 2)
         k.store_tile(out, k.emit(MmaScaled, *tiles, k.constant(1.0, float32, (16, 32))), zeros(k, 2))
         numbers = np.random.default_rng(block)
-        codes = [numbers.integers(0, 8, s).astype(np.uint8) for s in shapes]
-        for i in (1, 3):
-            codes[i] = (codes[i] % 4 + (126 if scale == "f8e8m0fnu" else 56)).astype(np.uint8)
+        every = np.arange(1 << element.bitwidth, dtype=np.uint8)
+        finite = every[np.isfinite(every.view(element.storage).astype(np.float32))]
+        codes = [numbers.choice(finite, s) for s in shapes]
+        for i in (1, 3):  # also far outside the range of float32, in opposite directions
+            codes[i] = numbers.integers(100 * (i - 1) // 2 + 1, 100 * (i - 1) // 2 + 120, shapes[i]).astype(np.uint8)
         values = [c.view(t.storage) for c, t in zip(codes, (element, factor, element, factor))]
         compare(
             k.function(),
@@ -135,7 +137,6 @@ def test_mma_scaled(operand: str, scale: str) -> None:
             b=values[2],
             t=values[3],
             c=np.zeros((16, 32), np.float32),
-            rtol=1e-5,
         )
 
 

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 
 from tilewright.backends.cpu.features import HostFeatures
 
-CODE_VERSION = 2  # raise it when the generated code or its calling convention changes
+CODE_VERSION = 3
 
 
 @dataclass(frozen=True)

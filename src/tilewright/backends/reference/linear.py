@@ -58,17 +58,26 @@ def _dtype(type: Type) -> DType:
     return dtype
 
 
+def _add_products(acc: Array, x: Array, y: Array, wide: Any) -> Array:
+    """acc + x @ y in order along k: each sum is formed in ``wide``, and rounded to the type of ``acc``.
+
+    A matrix product of NumPy would sum in an order that depends on the processor.
+    """
+    x, y = x.astype(wide), y.astype(wide)
+    for k in range(x.shape[-1]):
+        acc = (acc + x[..., :, k, None] * y[..., None, k, :]).astype(acc.dtype)
+    return acc
+
+
 def _mma(attributes: Mapping[str, Any], operands: Sequence[Array], types: Sequence[Type]) -> Array:
     x, y, acc = operands
     dtype, target = _dtype(types[0]), _dtype(types[2])
     if target.is_integer:
-        # The products of 8-bit integers add up exactly in float64.
-        product = np.matmul(x.astype(np.float64), y.astype(np.float64))
-        return (product.astype(np.int64) + acc).astype(target.storage)
-    compute = float64 if target is float64 else float32
+        return _add_products(acc, x, y, np.int32)
+    compute, wide = (float64, np.longdouble) if target is float64 else (float32, np.float64)
     with np.errstate(all="ignore"):
-        product = np.matmul(_convert(x, dtype, compute), _convert(y, _dtype(types[1]), compute))
-        return _convert(product + _convert(acc, target, compute), compute, target)
+        factors = _convert(x, dtype, compute), _convert(y, _dtype(types[1]), compute)
+        return _convert(_add_products(_convert(acc, target, compute), *factors, wide), compute, target)
 
 
 def _mma_scaled(attributes: Mapping[str, Any], operands: Sequence[Array], types: Sequence[Type]) -> Array:
@@ -76,8 +85,8 @@ def _mma_scaled(attributes: Mapping[str, Any], operands: Sequence[Array], types:
     x, x_scale, y, y_scale, acc = (_convert(t, _dtype(type), float64) for t, type in zip(operands, types))
     run = x.shape[-1] // x_scale.shape[-1]
     with np.errstate(all="ignore"):
-        product = np.matmul(x * np.repeat(x_scale, run, axis=-1), y * np.repeat(y_scale, run, axis=-2))
-        return _convert(product + acc, float64, float32)
+        factors = x * np.repeat(x_scale, run, axis=-1), y * np.repeat(y_scale, run, axis=-2)
+        return _convert(_add_products(acc, *factors, np.float64), float64, float32)
 
 
 PRODUCTS: dict[str, Evaluator] = {"mma": _mma, "mma_scaled": _mma_scaled}

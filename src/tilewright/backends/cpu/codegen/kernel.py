@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, control, memory, mma, output, reduce, shape, views
+from tilewright.backends.cpu.codegen import atomics, control, memory, mma, mma_scaled, output, reduce, shape, views
 from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
+from tilewright.backends.cpu.codegen.environment import enter_default
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -114,6 +115,7 @@ def _driver(module: ir.Module, block: ir.Function, symbol: str) -> None:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), symbol)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     context = function.args[1]
+    leave = enter_default(builder, module.triple)
 
     def field(which: Field) -> ir.Value:
         return builder.load(output.context_field(builder, context, which), typ=I64)
@@ -134,12 +136,14 @@ def _driver(module: ir.Module, block: ir.Function, symbol: str) -> None:
     number.add_incoming(following, run)
     builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
     builder.position_at_end(done)
+    leave()
     builder.ret_void()
 
 
 def _serial_driver(module: ir.Module, block: ir.Function) -> None:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), SERIAL_SYMBOL)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    leave = enter_default(builder, module.triple)
     total = builder.load(output.context_field(builder, function.args[1], Field.TOTAL), typ=I64)
     run, done = (builder.append_basic_block(n) for n in ("run", "done"))
     before = builder.block
@@ -152,6 +156,7 @@ def _serial_driver(module: ir.Module, block: ir.Function) -> None:
     number.add_incoming(following, run)
     builder.cbranch(builder.icmp_unsigned("<", following, total), run, done)
     builder.position_at_end(done)
+    leave()
     builder.ret_void()
 
 
@@ -247,7 +252,7 @@ _STATEMENTS: dict[str, Callable[[State, Op], None]] = {
     "reduce": reduce.emit_reduce,
     "scan": reduce.emit_scan,
     "mma": mma.emit_mma,
-    "mma_scaled": mma.emit_mma_scaled,
+    "mma_scaled": mma_scaled.emit_mma_scaled,
     "cat": shape.emit_cat,
     "insert": shape.emit_insert,
     "pack": shape.emit_pack,

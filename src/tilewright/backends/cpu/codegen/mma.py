@@ -9,12 +9,10 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, mma_bytes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
-from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize, write
+from tilewright.backends.cpu.codegen.groups import close, materialize, write
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
@@ -57,52 +55,6 @@ def emit_mma(state: State, op: Op) -> None:
     state.release(packed_y)
 
 
-def emit_mma_scaled(state: State, op: Op) -> None:
-    """The scales are applied while the operands are packed."""
-    x, x_scale, y, y_scale, acc = op.operands
-    rank = x.tile.rank
-    packed_x = _scaled(state, op, x, x_scale, rank - 1)
-    packed_y = _scaled(state, op, y, y_scale, rank - 2)
-    _finish(state, op, packed_x, packed_y, acc, x, y)
-    state.release(packed_x)
-    state.release(packed_y)
-
-
-def _scaled(state: State, op: Op, x: Value, scale: Value, axis: int) -> Buffer:
-    """x times the scale that each run of elements along ``axis`` shares, as float32."""
-    t = x.tile
-    buffer = state.allocate(t)
-    run = t.shape[axis] // scale.tile.shape[axis]
-    for v in (x, scale):
-        if v.tile.size > 1:
-            materialize(state, v)
-
-    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
-        nest = elements.nest
-        count = min(width, t.size)
-        position = open_chunks(nest, t.shape, count)
-        scales = list(position)
-        pattern = position[axis].pattern
-        base = position[axis].base
-        high = base // run if isinstance(base, int) else nest.builder.udiv(base, ir.Constant(I64, run))
-        high_pattern = None if pattern is None else tuple(p // run for p in pattern)
-        if high_pattern is not None and len(set(high_pattern)) == 1:
-            high_pattern = None
-        scales[axis] = Coord(high, nest.level if not isinstance(high, int) else 0, high_pattern)
-        wide = count if count > 1 else None
-        a = elements.vector(elements.at(x, position), wide)
-        b = elements.vector(elements.at(scale, tuple(scales)), wide)
-        builder = nest.builder
-        product = builder.fmul(a, b)
-        spot = elements.spot(buffer, t.shape, position)
-        builder.store(product, builder.inttoptr(spot.address, lanes.POINTER), align=4)
-        close(nest)
-        return []
-
-    fuse(state, [x], op, body)
-    return buffer
-
-
 def _operand(state: State, x: Value) -> Buffer:
     """``x`` as a whole in memory, even when it has one element; to be released."""
     if x.tile.size > 1:
@@ -117,17 +69,31 @@ def _operand(state: State, x: Value) -> Buffer:
 def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value, right: Value) -> None:
     t = op.result.tile
     out = _accumulator(state, op, acc)
-    m, n = t.shape[-2:]
-    k = left.tile.shape[-1]
+    multiply(state, (x, y, out), (left.tile.element, right.tile.element, t.element), left.tile.shape, t.shape)
+    if t.element.short == "f16":
+        _round(state, out)
+    bind(state, op, out)
+
+
+def multiply(
+    state: State,
+    buffers: tuple[Buffer, Buffer, Buffer],
+    types: tuple[DType, DType, DType],
+    left: tuple[int, ...],
+    result: tuple[int, ...],
+) -> None:
+    """Add the product of the first two ``buffers`` to the third; ``left`` and ``result`` are shapes of tiles."""
+    m, n = result[-2:]
+    k = left[-1]
     sizes = (m, n, k)
-    function = _kernel(state, left.tile.element, right.tile.element, t.element, sizes)
-    by_bytes = mma_bytes.applies(state, left.tile.element, t.element, sizes)
+    function = _kernel(state, *types, sizes)
+    by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
-    batches = math.prod(t.shape[:-2])
+    batches = math.prod(result[:-2])
     batch = nest.begin(batches) if batches > 1 else 0
     pointers = []
-    for buffer, size in ((x, m * k), (y, k * n), (out, m * n)):
+    for buffer, size in zip(buffers, (m * k, k * n, m * n)):
         pointer = buffer.pointer
         if not isinstance(batch, int):
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
@@ -137,8 +103,11 @@ def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value,
     close(nest)
     if work is not None:
         state.release(work)
-    if t.element.short == "f16":
-        _round(state, out)
+
+
+def bind(state: State, op: Op, out: Buffer) -> None:
+    """Make ``out`` the result of ``op``."""
+    t = op.result.tile
     if t.size == 1:
         value = state.builder.load(out.pointer, align=element_bytes(t.dtype), typ=element_type(t.dtype))
         state.release(out)
