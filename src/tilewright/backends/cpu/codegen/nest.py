@@ -21,6 +21,7 @@ class _Loop:
     induction: ir.PhiInstr
     count: int
     step: int
+    start: int
     carried: list[tuple[ir.PhiInstr, ir.Value]] = field(default_factory=list)
 
 
@@ -40,12 +41,12 @@ class Nest:
         """Of the innermost loop."""
         return self.builders[-1]
 
-    def begin(self, count: int, step: int = 1) -> Index:
-        """Open a loop of an index that runs over 0, step, ... below ``count``; returns the index."""
+    def begin(self, count: int, step: int = 1, start: int = 0) -> Index:
+        """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index."""
         header = self.builder.append_basic_block("loop")
         builder = ir.IRBuilder(header)
         induction = builder.phi(I64)
-        self._loops.append(_Loop(header, induction, count, step))
+        self._loops.append(_Loop(header, induction, count, step, start))
         self.builders.append(builder)
         return induction
 
@@ -61,7 +62,7 @@ class Nest:
         outer = self.builder
         after = builder.append_basic_block("after")
         following = builder.add(loop.induction, ir.Constant(I64, loop.step))
-        loop.induction.add_incoming(ir.Constant(I64, 0), outer.block)
+        loop.induction.add_incoming(ir.Constant(I64, loop.start), outer.block)
         loop.induction.add_incoming(following, builder.block)
         for (phi, init), value in zip(loop.carried, nexts):
             phi.add_incoming(init, outer.block)

@@ -6,6 +6,8 @@ scan, has one result per lane and walks along the axis.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
@@ -18,12 +20,30 @@ from tilewright.backends.cpu.codegen.plan import CHEAP, cost
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import I64
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.linear import reduction_partials
 
 _ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
 
 Registers = list[ir.Value]  # one per reduced tile
+
+
+# Predicates of a pair whose left side is the lesser one.
+_HOLD_IN_ORDER = (CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.NE)
+_NO_FACTS: Mapping[Op, bool] = {}
+
+
+def _counts_along(value: Value, axis: int) -> bool:
+    """Whether the elements of ``value`` along ``axis`` are 0, 1, 2 and so on."""
+    length = value.tile.shape[axis]
+    while value.op is not None and value.op.name == "broadcast":
+        value = value.op.operands[0]
+        if value.tile.shape[axis] != length:
+            return False
+    while value.op is not None and value.op.name == "reshape" and value.tile.size == length:
+        value = value.op.operands[0]
+    return value.op is not None and value.op.name == "iota" and value.tile.size == length
 
 
 class _Fold:
@@ -37,6 +57,7 @@ class _Fold:
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
         self.neutral = neutral_element(op.regions[0])
+        self.ordered = self._ordered(op.regions[0])
 
     def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
         """The elements of all values, as vectors of ``count`` lanes in the innermost loop."""
@@ -44,8 +65,18 @@ class _Fold:
         visit(elements, position)
         return found
 
-    def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
-        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b])
+    def _ordered(self, body: Block) -> dict[Op, bool]:
+        """What the combiner's comparisons of positions along the axis give when the left one comes first."""
+        n = len(self.values)
+        positions = {i for i, v in enumerate(self.values) if _counts_along(v, self.axis)}
+        pairs = {(body.args[i], body.args[n + i]) for i in positions}
+        compared = [op for op in body.ops if op.name == "cmp" and tuple(op.operands) in pairs]
+        return {op: op.attributes["predicate"] in _HOLD_IN_ORDER for op in compared}
+
+    def combine(
+        self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers, facts: Mapping[Op, bool] = _NO_FACTS
+    ) -> Registers:
+        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b], facts)
 
     def row_width(self, shape: tuple[int, ...], width: int) -> int:
         """How many results of ``shape`` to compute side by side: several vectors if little is to be done for each."""
@@ -60,12 +91,17 @@ class _Fold:
         emitter = self.state.emitter(lanes=count)
         return [emitter.constant(v.tile.dtype, self.neutral) for v in self.values]
 
+    def follow(self, builder: ir.IRBuilder, count: int | None, old: Registers, new: Registers) -> Registers:
+        """``old`` combined with ``new`` elements from further along the axis."""
+        facts = _NO_FACTS if self.op.attributes.get("reverse") else self.ordered
+        return self.combine(builder, count, old, new, facts)
+
     def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
-        """``old`` combined with ``new``, or just ``new`` where index ``k`` of the innermost loop is the first."""
-        builder = nest.builder
-        combined = self.combine(builder, count, old, new)
+        """``follow``, or just ``new`` where index ``k`` of the innermost loop is the first."""
         if isinstance(k, int):
             return new
+        builder = nest.builder
+        combined = self.follow(builder, count, old, new)
         if self.neutral is not None:
             return combined
         first = builder.icmp_unsigned("==", k, ir.Constant(I64, 0))
@@ -114,27 +150,45 @@ def _save(
         elements.write(buffer, r.tile.shape, position, Element(value, count, elements.nest.level))
 
 
+# The positions of all partial results at a step of the loop along the axis.
+Places = Callable[[Coord], "list[Position]"]
+
+
+def _partial_results(
+    fold: _Fold, elements: Elements, visit: Visit, count: int | None, step: int, places: Places
+) -> list[Registers]:
+    """Fold along the axis in steps of ``step`` elements, one to each partial result."""
+    nest = elements.nest
+    if fold.neutral is not None and step < fold.length:
+        start, first = 0, [fold.start(count) for _ in places(ZERO)]
+    else:
+        start, first = step, [fold.at(elements, place, count, visit) for place in places(ZERO)]
+    if start == fold.length:
+        return first
+    k = nest.begin(fold.length, step, start)
+    kept = [[nest.carry(r) for r in registers] for registers in first]
+    nexts = []
+    for old, place in zip(kept, places(Coord(k, nest.level))):
+        nexts.append(fold.follow(nest.builder, count, old, fold.at(elements, place, count, visit)))
+    nest.end([r for registers in nexts for r in registers])
+    return nexts
+
+
 def _along_lanes(
     fold: _Fold, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
 ) -> Registers:
     """Partial results in lanes: ``partials`` of them in vectors of ``width``."""
     nest, axis = elements.nest, fold.axis
     outer = open_chunks(nest, fold.shape[:axis], 1)
-    vectors = partials // width
-    k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
-    kept = [[nest.carry(b) for b in fold.start(width)] if not isinstance(k, int) else [] for _ in range(vectors)]
-    nexts = []
-    for i in range(vectors):
-        pattern = tuple(range(i * width, (i + 1) * width))
-        coord = Coord(k, 0 if isinstance(k, int) else nest.level, pattern)
-        position = (*outer, coord, *[ZERO] * (len(fold.shape) - axis - 1))
-        new = fold.at(elements, position, width, visit)
-        nexts.append(new if isinstance(k, int) else fold.fold(nest, width, k, kept[i], new))
-    if not isinstance(k, int):
-        nest.end([r for registers in nexts for r in registers])
-    builder = nest.builder
-    result = fold.halve_lanes(builder, width, fold.halve(builder, width, nexts))
-    _save(elements, fold.op, buffers, (*outer, *[ZERO] * (len(fold.shape) - axis - 1)), None, result)
+    inner = [ZERO] * (len(fold.shape) - axis - 1)
+
+    def places(k: Coord) -> list[Position]:
+        patterns = [tuple(range(i, i + width)) for i in range(0, partials, width)]
+        return [(*outer, Coord(k.base, k.level, pattern), *inner) for pattern in patterns]
+
+    found = _partial_results(fold, elements, visit, width, partials, places)
+    result = fold.halve_lanes(nest.builder, width, fold.halve(nest.builder, width, found))
+    _save(elements, fold.op, buffers, (*outer, *inner), None, result)
     close(nest)
     return result
 
@@ -148,19 +202,12 @@ def _across_lanes(
     count = min(fold.row_width(shape, width), fold.op.results[0].tile.size)
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
-    k: index.Index = nest.begin(fold.length, partials) if partials < fold.length else 0
-    kept = [
-        [nest.carry(b) for b in fold.start(lanes_or_none)] if not isinstance(k, int) else [] for _ in range(partials)
-    ]
-    nexts = []
-    for i in range(partials):
-        coord = Coord(index.add(nest.builder, k, i), 0 if isinstance(k, int) else nest.level)
-        position = (*rest[:axis], coord, *rest[axis:])
-        new = fold.at(elements, position, lanes_or_none, visit)
-        nexts.append(new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept[i], new))
-    if not isinstance(k, int):
-        nest.end([r for registers in nexts for r in registers])
-    result = fold.halve(nest.builder, lanes_or_none, nexts)
+
+    def places(k: Coord) -> list[Position]:
+        return [(*rest[:axis], elements.map.shift(k, i), *rest[axis:]) for i in range(partials)]
+
+    found = _partial_results(fold, elements, visit, lanes_or_none, partials, places)
+    result = fold.halve(nest.builder, lanes_or_none, found)
     _save(elements, fold.op, buffers, rest, lanes_or_none, result)
     close(nest)
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
@@ -61,9 +61,17 @@ def _resize(
 
 
 def combine(
-    state: State, builder: ir.IRBuilder, count: int | None, body: Block, operands: Sequence[ir.Value]
+    state: State,
+    builder: ir.IRBuilder,
+    count: int | None,
+    body: Block,
+    operands: Sequence[ir.Value],
+    facts: Mapping[Op, bool],
 ) -> list[ir.Value]:
-    """What the combiner ``body`` yields for ``operands``, vectors of ``count`` lanes or scalars."""
+    """What the combiner ``body`` yields for ``operands``, vectors of ``count`` lanes or scalars.
+
+    ``facts`` are comparisons in it whose outcome is known.
+    """
     emitter = state.emitter(builder, count)
     known: dict[Value, ir.Value] = dict(zip(body.args, operands))
 
@@ -73,7 +81,9 @@ def combine(
         return known[v]
 
     for op in body.ops[:-1]:
-        if op.name in ("constant", "undefined"):
+        if op in facts:
+            known[op.result] = emitter.constant(op.result.tile.dtype, facts[op])
+        elif op.name in ("constant", "undefined"):
             known[op.result] = emitter.constant(op.result.tile.dtype, op.attributes.get("value", 0))
         elif op.name in ELEMENTWISE:
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands])
