@@ -194,15 +194,13 @@ def _left_wins(ctx: Context, args: list[Value], predicate: CmpPredicate, propaga
     x, i, y, j = args
     first = b.emit(Cmp, i, j, predicate=CmpPredicate.LT)
     better = b.emit(Cmp, x, y, predicate=predicate)
-    equal = b.emit(Cmp, x, y, predicate=CmpPredicate.EQ)
-    if not x.tile.element.is_float:
-        return b.emit(Or, better, b.emit(And, equal, first))
-    x_nan, y_nan = b.emit(IsNan, x), b.emit(IsNan, y)
-    both_nan = b.emit(And, x_nan, y_nan)
-    tie = b.emit(And, b.emit(Or, equal, both_nan), first)
-    winner, loser = (x_nan, y_nan) if propagate else (y_nan, x_nan)
-    by_nan = b.emit(And, winner, b.emit(Not, loser))
-    return b.emit(Or, b.emit(Or, better, by_nan), tie)
+    as_good = b.emit(Cmp, x, y, predicate=CmpPredicate.GE if predicate is CmpPredicate.GT else CmpPredicate.LE)
+    if x.tile.element.is_float:
+        x_nan, y_nan = b.emit(IsNan, x), b.emit(IsNan, y)
+        winner, loser = (x_nan, y_nan) if propagate else (y_nan, x_nan)
+        better = b.emit(Or, better, b.emit(And, winner, b.emit(Not, loser)))
+        as_good = b.emit(Or, as_good, winner)
+    return b.emit(Select, first, as_good, better)
 
 
 def _cumulative(name: str, shown: str) -> OpBuilder:
