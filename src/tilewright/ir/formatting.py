@@ -113,3 +113,12 @@ def _pad(body: str, flags: str, width: int, digits: int | None, kind: str) -> st
     prefix = re.match(r"[-+ ]?(?:0[xX])?", body)
     start = prefix.end() if prefix else 0
     return body[:start] + "0" * (width - len(body)) + body[start:]
+
+
+def failure(message: str, shape: tuple[int, ...], element: int, values: Sequence[int]) -> str:
+    """What a failed ``assert`` op says: ``element`` is the first false one of a condition of ``shape``, row-major."""
+    if not values:
+        return f"assertion failed: {message}"
+    text = message.format(*values)
+    index = tuple(map(int, np.unravel_index(element, shape)))
+    return f"{text}, at element {index if len(index) > 1 else index[0]} of the tile" if shape else text

@@ -38,6 +38,8 @@ class _Canonicalizer(Rewriter):
             builder.loc = op.loc
             self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.operands[3:]))
             return
+        if op.name in ("assert", "assume") and constant_of(self.values.get(op.operands[0], op.operands[0])):
+            return
         super().insert(op, builder)
 
     def inline(self, op: Op, branch: int, builder: Builder) -> None:

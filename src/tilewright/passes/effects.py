@@ -23,7 +23,7 @@ def argument_effects(function: Function) -> ArgumentEffects:
     Addresses are followed through every op that passes them on; one loaded from the table of a list argument
     belongs to that argument. An address of unknown origin counts as every argument's.
     """
-    roots = _roots(function)
+    roots = argument_roots(function)
     read: set[str] = set()
     written: set[str] = set()
     every = {p.argument for p, a in zip(function.params, function.body.args) if _addresses(a)}
@@ -49,7 +49,7 @@ def _carries(value: Value) -> bool:
     return not isinstance(t, TileType) or t.is_pointer or t.element.bitwidth == 64
 
 
-def _roots(function: Function) -> dict[Value, set[str]]:
+def argument_roots(function: Function) -> dict[Value, set[str]]:
     """For each value that may hold an address, the arguments it may come from."""
     roots: dict[Value, set[str]] = {}
     for p, a in zip(function.params, function.body.args):

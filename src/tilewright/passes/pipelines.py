@@ -10,6 +10,7 @@ from tilewright.ir.verifier import verify
 from tilewright.passes.base import Pass
 from tilewright.passes.bounds import InBounds
 from tilewright.passes.canonicalize import Canonicalize
+from tilewright.passes.checks import Checks
 from tilewright.passes.cse import CommonSubexpressions
 from tilewright.passes.dce import DeadCodeElimination
 from tilewright.passes.licm import LoopInvariantCodeMotion
@@ -22,6 +23,12 @@ OPTIMIZE: tuple[Pass, ...] = (
     CommonSubexpressions(),  # what came out of two loops may be equal
     InBounds(),  # needs the folded indices and the merged views
     DeadCodeElimination(),  # last: the others leave unused ops behind
+)
+
+# Before these, for the checked mode.
+ADD_CHECKS: tuple[Pass, ...] = (
+    Canonicalize(),  # what is known to hold needs no check
+    Checks(),
 )
 
 

@@ -20,12 +20,14 @@ from tilewright.ir.errors import TileError
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
 from tilewright.passes.effects import argument_effects
+from tilewright.passes.pipelines import ADD_CHECKS, run_passes
 from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describe, explain
 from tilewright.runtime.arrays import Flat, Part
 from tilewright.runtime.backend_choice import requested, select
 from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.runtime.environment import variable
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
@@ -108,7 +110,7 @@ class Launchable:
 
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared] = {}
-        self._specializations: dict[tuple[str, Signature], Specialization] = {}
+        self._specializations: dict[tuple[str, bool, Signature], Specialization] = {}
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
     @property
@@ -144,7 +146,7 @@ class Launchable:
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
         engine, parts = requested(backend), self._parts(args, flat)
-        key = engine, *parts
+        key = engine, variable("TILEWRIGHT_CHECK"), *parts
         prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(engine, parts)
@@ -194,7 +196,7 @@ class Launchable:
 
     def specialize(self, signature: Signature, backend: Backend) -> Specialization:
         """The kernel compiled for ``signature``, at most once. TileError when the kernel is wrong."""
-        key = backend.name, signature
+        key = backend.name, checked(backend), signature
         found = self._specializations.get(key)
         if found is None:
             with _LOCK:
@@ -207,7 +209,8 @@ class Launchable:
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
         start = time.perf_counter()
         function = self.trace(signature)
-        executable, origin = compiled(function, backend, self.options.get(backend.name, {}))
+        wanted = run_passes(function, ADD_CHECKS) if checked(backend) else function
+        executable, origin = compiled(wanted, backend, self.options.get(backend.name, {}))
         seconds = time.perf_counter() - start
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
         earlier = [s.compilation for s in self._specializations.values()]
@@ -238,6 +241,11 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
 def _argument_of(region: Region, tables: Sequence[Table]) -> str:
     """The name that the IR knows an array by: that of the list for the entries of one."""
     return next((t.name for t in tables if t.number == region.number), region.name)
+
+
+def checked(backend: Backend) -> bool:
+    """Whether kernels that ``backend`` compiles are to check what they do: TILEWRIGHT_CHECK=1, on a CPU."""
+    return backend.device == "cpu" and variable("TILEWRIGHT_CHECK") == "1"
 
 
 def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[Executable, str]:

@@ -116,7 +116,7 @@ def test_long_chain_of_operations() -> None:
 
 def test_empty_grid() -> None:
     k = KernelBuilder()
-    k.b.emit_op(Assert, k.constant(False, bool_), message="never")
+    k.b.emit_op(Assert, k.constant(False, bool_), [], message="never")
     run(BACKEND, k.function(), (0, 4))
 
 
@@ -189,9 +189,9 @@ def test_assert_names_the_block(rank: int) -> None:
     k.b.loc = Loc("kernel.py", 12, 4)
     bad = k.emit(Cmp, k.bid(1), k.constant(3), predicate=CmpPredicate.NE)
     last = k.emit(Cmp, k.iota(16), k.constant(15, int32, (16,)), predicate=CmpPredicate.NE)
-    k.b.emit_op(Assert, k.constant(True, bool_), message="holds")
+    k.b.emit_op(Assert, k.constant(True, bool_), [], message="holds")
     condition = bad if rank == 0 else k.emit(Or, k.fill(bad, (16,)), last)
-    k.b.emit_op(Assert, condition, message="row 3 is bad")
+    k.b.emit_op(Assert, condition, [], message="row 3 is bad")
     with pytest.raises(TileError, match=r"assertion failed: row 3 is bad, in block \(0, 3, 0\)") as caught:
         run(BACKEND, k.function(), (1, 5))
     assert caught.value.loc == Loc("kernel.py", 12, 4)

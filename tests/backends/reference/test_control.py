@@ -186,7 +186,7 @@ def test_assert() -> None:
     n = k.scalar("n", int32)
     k.b.loc = Loc("kernel.py", 5)
     below = k.emit(arith.Cmp, k.iota(4), k.fill(n, (4,)), predicate=CmpPredicate.LT)
-    k.b.emit_op(memory.Assert, below, message="too many")
+    k.b.emit_op(memory.Assert, below, [], message="too many")
     run(BACKEND, k.function(), n=4)
     with pytest.raises(TileError, match=r"assertion failed: too many, in block \(0, 0, 0\)") as caught:
         run(BACKEND, k.function(), n=3)

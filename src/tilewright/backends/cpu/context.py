@@ -1,4 +1,4 @@
-"""The record that a launch shares with the machine code: nine 64-bit integers."""
+"""The record that a launch shares with the machine code: 64-bit integers."""
 
 from __future__ import annotations
 
@@ -17,3 +17,7 @@ class Field(enum.IntEnum):
     FAILED = 6  # 1 + the number of the assert that failed first
     FAILED_BLOCK = 7
     PRINT = 8  # address of the function that prints
+    FAILED_ELEMENT = 9  # the first false element of its condition
+    FAILED_VALUE = 10  # the values of the assert there
+    FAILED_VALUE_2 = 11
+    FAILED_VALUE_3 = 12

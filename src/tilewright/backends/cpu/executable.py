@@ -17,6 +17,7 @@ from tilewright.backends.cpu.printing import printer
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
+from tilewright.ir.formatting import failure
 from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
 
@@ -25,7 +26,8 @@ _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waki
 _CHUNKS_PER_THREAD = 16  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Context = ctypes.c_int64 * len(Field)
-_pack_context = struct.Struct(f"={len(Field)}q").pack
+# Without what describes a failure, which stays zero.
+_pack_context = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q{8 * (len(Field) - Field.FAILED_ELEMENT)}x").pack
 
 
 class CpuExecutable:
@@ -85,7 +87,7 @@ class CpuExecutable:
         else:
             threads.POOL.run(lambda: entry(packed, context, threads.scratch(scratch_bytes)), count)
         if context[Field.FAILED]:
-            self._raise(context[Field.FAILED] - 1, context[Field.FAILED_BLOCK], grid)
+            self._raise(context, grid)
 
     def _thread_count(self, blocks: int) -> int:
         work = self.compiled.block_work
@@ -94,10 +96,14 @@ class CpuExecutable:
         wanted = max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1)
         return min(blocks, wanted, self._options.threads or wanted)
 
-    def _raise(self, number: int, block: int, grid: tuple[int, int, int]) -> None:
-        site, (x, y, _) = self.compiled.sites[number], grid
+    def _raise(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:
+        site, block, (x, y, _) = self.compiled.sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
         index = (block % x, block // x % y, block // (x * y))
-        raise TileError(f"assertion failed: {site.message}, in block {index}", site.loc)
+        condition, *types = site.types
+        words = context[Field.FAILED_VALUE : Field.FAILED_VALUE + len(types)]
+        values = [w if t.element.is_signed or w >= 0 else w + (1 << 64) for w, t in zip(words, types)]
+        text = failure(site.message, condition.shape, context[Field.FAILED_ELEMENT], values)
+        raise TileError(f"{text}, in block {index}", site.loc)
 
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.backends.reference.elementwise import element_type
 from tilewright.backends.reference.values import Pointers
 from tilewright.ir.errors import TileError
-from tilewright.ir.formatting import format_print
+from tilewright.ir.formatting import failure, format_print
 from tilewright.ir.types import Type
 
 
@@ -21,11 +23,20 @@ def print_values(attributes: Mapping[str, Any], operands: Sequence[Any], types: 
 
 def check_assertion(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> None:
     """TileError unless every element of the condition is true."""
-    if not operands[0].all():
-        raise TileError(f"assertion failed: {attributes['message']}")
+    condition, *values = operands
+    if condition.all():
+        return
+    element = int(np.argmin(condition.reshape(-1)))
+    found = [int(np.broadcast_to(v, condition.shape).reshape(-1)[element]) for v in values]
+    raise TileError(failure(attributes["message"], condition.shape, element, found))
+
+
+def _nothing(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> None:
+    """Promises have no effect here."""
 
 
 OUTPUT: dict[str, Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], None]] = {
     "print": print_values,
     "assert": check_assertion,
+    "assume": _nothing,
 }

@@ -80,7 +80,7 @@ def _call(state: Translation, i: Instruction) -> None:
     elif callee == "printf":
         _print(state, i)
     elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
-        state.builder.emit_op(Assert, state.builder.constant(False, bool_), message="the kernel was stopped")
+        state.builder.emit_op(Assert, state.builder.constant(False, bool_), [], message="the kernel was stopped")
     elif callee.startswith("llvm.mem"):
         state.fail("a local array or struct that lives in memory is not available in tile code yet")
     elif callee.startswith("llvm.") and translate_function(state, i):

@@ -306,6 +306,28 @@ class AssumeBlocked(Op):
         return (t,)
 
 
+@define("assume")
+class Assume(Op):
+    """A promise that every element of ``condition`` is true. Engines may drop it.
+
+    When it is broken the program is undefined in the way that ``kind`` names; ``message`` says how, with one ``{}``
+    for each of ``values``, which have the shape of the condition or are scalars.
+    """
+
+    condition: Value = operand()
+    values: list[Value] = operands()
+    kind: str = attribute(str)
+    message: str = attribute(str)
+
+    def infer(self) -> tuple[Type, ...]:
+        shape = tile(self, self.condition).shape
+        bool_like(self, self.condition, shape)
+        for v in self.values:
+            require(tile(self, v).shape in (shape, ()), self, f"value {v.type} for a condition of shape {shape}")
+        require(self.message.count("{}") == len(self.values), self, f"{self.message!r} for {len(self.values)} values")
+        return ()
+
+
 @define("print", effect=Effect.OUTPUT)
 class Print(Op):
     """Prints ``parts``, literal strings and one ``None`` per operand, formatted by ``formats`` (printf conversions).
@@ -326,13 +348,27 @@ class Print(Op):
         return ()
 
 
+MAX_ASSERT_VALUES = 3
+
+
 @define("assert", effect=Effect.OUTPUT)
 class Assert(Op):
-    """Stops the kernel with ``message`` unless every element of the condition is true."""
+    """Stops the kernel with ``message`` unless every element of the condition is true.
+
+    ``message`` has one ``{}`` for each of ``values``, integers of the shape of the condition or scalars: it shows
+    those of the first element that is false, and which one that is. Without values it is shown as it is.
+    """
 
     condition: Value = operand()
+    values: list[Value] = operands()
     message: str = attribute(str)
 
     def infer(self) -> tuple[Type, ...]:
-        bool_like(self, self.condition, tile(self, self.condition).shape)
+        shape = tile(self, self.condition).shape
+        bool_like(self, self.condition, shape)
+        for v in self.values:
+            t = tile(self, v)
+            require(t.shape in (shape, ()), self, f"value {t} for a condition of shape {shape}")
+            require(not t.is_pointer and t.element.is_integer, self, f"value {t} is no integer")
+        require(len(self.values) <= MAX_ASSERT_VALUES, self, f"{len(self.values)} values")
         return ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
-from tilewright.backends.cpu.codegen.position import open_chunks
+from tilewright.backends.cpu.codegen.position import open_chunks, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.vector.types import I1, I8, I64
@@ -27,42 +27,80 @@ def _site(state: State, op: Op) -> int:
 
 
 def emit_assert(state: State, op: Op) -> None:
-    builder, condition = state.builder, op.operands[0]
-    holds = state.scalar(condition) if condition.tile.size == 1 else _all(state, op, condition)
+    builder, (condition, *values) = state.builder, op.operands
+    if condition.tile.size == 1:
+        holds = state.scalar(condition)
+        found = [_as_word(builder, state.scalar(v), v) for v in values]
+        element: ir.Value = ir.Constant(I64, 0)
+    else:
+        holds, element, found = _first_false(state, op, condition, values)
     with builder.if_then(builder.not_(holds), likely=False):
-        failed = context_field(builder, state.context, Field.FAILED)
-        site = ir.Constant(I64, _site(state, op) + 1)
-        found = builder.cmpxchg(failed, ir.Constant(I64, 0), site, "monotonic", "monotonic")
-        with builder.if_then(builder.extract_value(found, 1)):
-            builder.store(state.grid["block"], context_field(builder, state.context, Field.FAILED_BLOCK))
-        total = builder.load(context_field(builder, state.context, Field.TOTAL), typ=I64)
-        following = context_field(builder, state.context, Field.NEXT)
-        lanes.store_atomic(builder, total, following, "monotonic", 8)  # so that no thread takes another block
-        builder.branch(state.exit)
-        builder.position_at_end(builder.append_basic_block("unreached"))
+        _fail(state, op, element, found)
 
 
-def _all(state: State, op: Op, condition: Value) -> ir.Value:
-    """Whether every element of ``condition`` is true."""
-    flag = state.slot(I1)
+def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> None:
+    """Ends the block. The first failure of the launch is recorded, and no thread takes another block."""
+    builder = state.builder
+    failed = context_field(builder, state.context, Field.FAILED)
+    site = ir.Constant(I64, _site(state, op) + 1)
+    found = builder.cmpxchg(failed, ir.Constant(I64, 0), site, "monotonic", "monotonic")
+    with builder.if_then(builder.extract_value(found, 1)):
+        builder.store(state.grid["block"], context_field(builder, state.context, Field.FAILED_BLOCK))
+        for k, value in enumerate([element, *values]):
+            place = context_field(builder, state.context, Field(Field.FAILED_ELEMENT + k))
+            builder.store(value, place)
+    total = builder.load(context_field(builder, state.context, Field.TOTAL), typ=I64)
+    following = context_field(builder, state.context, Field.NEXT)
+    lanes.store_atomic(builder, total, following, "monotonic", 8)
+    builder.branch(state.exit)
+    builder.position_at_end(builder.append_basic_block("unreached"))
+
+
+def _as_word(builder: ir.IRBuilder, register: ir.Value, value: Value) -> ir.Value:
+    """An integer of the element type of ``value`` in 64 bits."""
+    dtype = value.tile.element
+    if dtype.bitwidth == 64:
+        return register
+    return builder.sext(register, I64) if dtype.is_signed else builder.zext(register, I64)
+
+
+def _first_false(
+    state: State, op: Op, condition: Value, values: list[Value]
+) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
+    """Whether every element of ``condition`` is true; the first false one, and ``values`` there."""
+    flag, size, shape = state.slot(I1), condition.tile.size, condition.tile.shape
+    slots = [state.slot(I64) for _ in range(1 + len(values))]
     state.builder.store(ir.Constant(I1, 1), flag)
-    size = condition.tile.size
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
         count = min(width, size)
-        position = open_chunks(elements.nest, condition.tile.shape, count)
-        vector = elements.vector(elements.at(condition, position), count if count > 1 else None)
+        position = open_chunks(elements.nest, shape, count)
+        lanes_of = count if count > 1 else None
+        vector = elements.vector(elements.at(condition, position), lanes_of)
+        registers = [
+            elements.vector(elements.at(v, position), lanes_of) if v.tile.rank else state.scalar(v) for v in values
+        ]
+        flat = elements.map.flatten(position, strides_of(shape))
         visit(elements, position)
         builder = elements.nest.builder
         bits = ir.IntType(count)
         packed = builder.bitcast(vector, bits)
-        every = builder.icmp_unsigned("==", packed, ir.Constant(bits, -1))
-        builder.store(builder.and_(builder.load(flag, typ=I1), every), flag)
+        wrong = builder.icmp_unsigned("!=", packed, ir.Constant(bits, -1))
+        with builder.if_then(builder.and_(wrong, builder.load(flag, typ=I1)), likely=False):
+            builder.store(ir.Constant(I1, 0), flag)
+            lane = builder.cttz(builder.not_(packed), ir.Constant(I1, 1))
+            lane = lane if count == 64 else builder.zext(lane, I64) if count < 64 else builder.trunc(lane, I64)
+            first = index.as_value(index.add(builder, flat.base, flat.pattern[0] if flat.pattern else 0))
+            builder.store(builder.add(first, lane), slots[0])
+            for slot, v, x in zip(slots[1:], values, registers):
+                picked = builder.extract_element(x, lane) if isinstance(x.type, ir.VectorType) else x
+                builder.store(_as_word(builder, picked, v), slot)
         close(elements.nest)
         return []
 
-    fuse(state, [condition], op, body)
-    return state.builder.load(flag, typ=I1)
+    fuse(state, [condition, *(v for v in values if v.tile.rank)], op, body)
+    element, *found = (state.builder.load(slot, typ=I64) for slot in slots)
+    return state.builder.load(flag, typ=I1), element, found
 
 
 def emit_print(state: State, op: Op) -> None:

@@ -98,7 +98,7 @@ def _assert(ctx: Context, cond: Any, message: Any = None) -> None:
         ctx.fail(
             TileTypeError, f"'cond' must be a bool tile, not {describe(tile)}; write a comparison", argument="cond"
         )
-    ctx.builder.emit_op(Assert, tile.value, message=message or "")
+    ctx.builder.emit_op(Assert, tile.value, [], message=message or "")
 
 
 BUILDERS: dict[Any, OpBuilder] = {lang.print: _print, lang.printf: _printf, lang.assert_: _assert}

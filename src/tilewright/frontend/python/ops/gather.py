@@ -25,10 +25,11 @@ from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.errors import TileTypeError
-from tilewright.ir.ops.arith import Add, And, Cmp, Mul
+from tilewright.ir.ops.arith import Add, And, Cmp, Max, Min, Mul, Not, Or, Sub
 from tilewright.ir.ops.memory import (
     ATOMIC_DTYPES,
     CAS_DTYPES,
+    Assume,
     AtomicCas,
     AtomicRmw,
     AtomicView,
@@ -93,6 +94,26 @@ def _pointers(ctx: Context, array: Array, indices: list[Tile], check_bounds: boo
     return (base if offset is None else b.emit(PtrOffset, base, offset)), inside
 
 
+def _promise_inside(ctx: Context, array: Array, indices: list[Tile], where: Value | None) -> None:
+    """State what ``check_bounds=False`` promises: every index is inside of the array where the mask is true."""
+    b = ctx.builder
+    for axis, index in enumerate(indices):
+        wide, shape = cast(ctx, index.value, int64), index.shape
+        extent = cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64)
+        last = b.emit(Sub, extent, constant(ctx, 1, int64))
+        below = b.emit(Cmp, wide, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
+        above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
+        _promise(ctx, b.emit(And, above, below), where, [wide, last], f"index {{}} along axis {axis}", array)
+
+
+def _promise(ctx: Context, inside: Value, where: Value | None, values: list[Value], what: str, array: Array) -> None:
+    b = ctx.builder
+    holds = inside if where is None else b.emit(Or, inside, b.emit(Not, where))
+    valid = "0 to {}" if len(values) == 2 else "{} to {}"
+    message = f"{what} of '{array.name}', whose bounds are not checked; valid are {valid}"
+    b.emit_op(Assume, holds, values, kind="unchecked-bounds", message=message)
+
+
 def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None) -> Value | None:
     """The mask argument combined with the bounds check."""
     if mask is None:
@@ -130,9 +151,12 @@ def _gather(
 ) -> Tile:
     source = check.array(ctx, array)
     found = _indices(ctx, source, indices)
-    ptrs, inside = _pointers(ctx, source, found, check.const_bool(ctx, check_bounds, "check_bounds"))
+    bounds = check.const_bool(ctx, check_bounds, "check_bounds")
+    ptrs, inside = _pointers(ctx, source, found, bounds)
     shape = ptrs.tile.shape
     where = _mask(ctx, mask, shape, inside)
+    if not bounds:
+        _promise_inside(ctx, source, found, where)
     padding = None if where is None else _spread(ctx, padding_value, source.dtype, shape, "'padding_value'")
     return Tile(ctx.builder.emit(Load, ptrs, where, padding, latency=check.latency(ctx, latency)))
 
@@ -149,10 +173,14 @@ def _scatter(
 ) -> None:
     target = check.array(ctx, array)
     found = _indices(ctx, target, indices)
-    ptrs, inside = _pointers(ctx, target, found, check.const_bool(ctx, check_bounds, "check_bounds"))
+    bounds = check.const_bool(ctx, check_bounds, "check_bounds")
+    ptrs, inside = _pointers(ctx, target, found, bounds)
     shape = ptrs.tile.shape
     stored = _spread(ctx, value, target.dtype, shape, "the stored value")
-    ctx.builder.emit_op(Store, ptrs, stored, _mask(ctx, mask, shape, inside), latency=check.latency(ctx, latency))
+    where = _mask(ctx, mask, shape, inside)
+    if not bounds:
+        _promise_inside(ctx, target, found, where)
+    ctx.builder.emit_op(Store, ptrs, stored, where, latency=check.latency(ctx, latency))
 
 
 # -- advanced indexing
@@ -260,7 +288,10 @@ def _rmw(kind: AtomicKind) -> OpBuilder:
         target = check.array(ctx, array)
         _atomic_dtype(ctx, kind, target.dtype)
         found = _indices(ctx, target, indices)
-        ptrs, inside = _pointers(ctx, target, found, check.const_bool(ctx, check_bounds, "check_bounds"))
+        bounds = check.const_bool(ctx, check_bounds, "check_bounds")
+        ptrs, inside = _pointers(ctx, target, found, bounds)
+        if not bounds:
+            _promise_inside(ctx, target, found, None)
         order, scope = order_and_scope(ctx, memory_order, memory_scope, STRONG)
         value = _update(ctx, kind, update, target.dtype, ptrs.tile.shape)
         return Tile(ctx.builder.emit(AtomicRmw, ptrs, value, inside, kind=kind, memory_order=order, memory_scope=scope))
@@ -282,7 +313,10 @@ def _cas(
     target = check.array(ctx, array)
     _atomic_dtype(ctx, None, target.dtype)
     found = _indices(ctx, target, indices)
-    ptrs, inside = _pointers(ctx, target, found, check.const_bool(ctx, check_bounds, "check_bounds"))
+    bounds = check.const_bool(ctx, check_bounds, "check_bounds")
+    ptrs, inside = _pointers(ctx, target, found, bounds)
+    if not bounds:
+        _promise_inside(ctx, target, found, None)
     order, scope = order_and_scope(ctx, memory_order, memory_scope, STRONG)
     shape = ptrs.tile.shape
     old = _spread(ctx, expected, target.dtype, shape, "'expected'")
@@ -306,22 +340,39 @@ def _view_atomic(kind: AtomicKind) -> OpBuilder:
 # -- raw memory
 
 
-def _raw_pointers(ctx: Context, memory: Any, offset: Any) -> tuple[Array, Value]:
+def _raw_pointers(ctx: Context, memory: Any, offset: Any, mask: Any) -> tuple[Array, Value, Value | None]:
+    """The array, the addresses of the elements at ``offset``, and where ``mask`` lets them be accessed."""
     if not isinstance(memory, RawMemory):
         ctx.fail(TileTypeError, f"expected raw memory, got {describe(memory)}")
     tile = check.tile(ctx, offset, "offset")
     if not tile.dtype.is_integer:
         ctx.fail(TileTypeError, f"'offset' must be integers, not {describe(tile)}", argument="offset")
-    base = broadcast(ctx, memory.array.base, tile.shape)
-    return memory.array, ctx.builder.emit(PtrOffset, base, cast(ctx, tile.value, int64))
+    base, wide = broadcast(ctx, memory.array.base, tile.shape), cast(ctx, tile.value, int64)
+    where = _mask(ctx, mask, tile.shape, None)
+    _promise_offset(ctx, memory.array, wide, where)
+    return memory.array, ctx.builder.emit(PtrOffset, base, wide), where
+
+
+def _promise_offset(ctx: Context, array: Array, offset: Value, where: Value | None) -> None:
+    """State that the offsets stay between the lowest and the highest element of the array."""
+    b, shape = ctx.builder, offset.tile.shape
+    zero, one = constant(ctx, 0, int64), constant(ctx, 1, int64)
+    low = high = zero
+    for extent, stride in zip(array.shape, array.strides):
+        steps = b.emit(Sub, cast(ctx, to_tile(ctx, extent, array.index_dtype).value, int64), one)
+        reach = b.emit(Mul, steps, cast(ctx, to_tile(ctx, stride, array.index_dtype).value, int64))
+        low = b.emit(Add, low, b.emit(Min, reach, zero))
+        high = b.emit(Add, high, b.emit(Max, reach, zero))
+    above = b.emit(Cmp, offset, broadcast(ctx, low, shape), predicate=CmpPredicate.GE)
+    below = b.emit(Cmp, offset, broadcast(ctx, high, shape), predicate=CmpPredicate.LE)
+    _promise(ctx, b.emit(And, above, below), where, [offset, low, high], "offset {} in the memory", array)
 
 
 def _raw_load(
     ctx: Context, memory: Any, offset: Any, *, mask: Any = None, padding_value: Any = 0, latency: Any = None
 ) -> Tile:
-    array, ptrs = _raw_pointers(ctx, memory, offset)
+    array, ptrs, where = _raw_pointers(ctx, memory, offset, mask)
     shape = ptrs.tile.shape
-    where = _mask(ctx, mask, shape, None)
     padding = None
     if where is not None and padding_value is not None:
         padding = _spread(ctx, padding_value, array.dtype, shape, "'padding_value'")
@@ -329,10 +380,10 @@ def _raw_load(
 
 
 def _raw_store(ctx: Context, memory: Any, offset: Any, value: Any, *, mask: Any = None, latency: Any = None) -> None:
-    array, ptrs = _raw_pointers(ctx, memory, offset)
+    array, ptrs, where = _raw_pointers(ctx, memory, offset, mask)
     shape = ptrs.tile.shape
     stored = _spread(ctx, value, array.dtype, shape, "the stored value")
-    ctx.builder.emit_op(Store, ptrs, stored, _mask(ctx, mask, shape, None), latency=check.latency(ctx, latency))
+    ctx.builder.emit_op(Store, ptrs, stored, where, latency=check.latency(ctx, latency))
 
 
 def _raw_rmw(kind: AtomicKind) -> OpBuilder:
@@ -346,10 +397,9 @@ def _raw_rmw(kind: AtomicKind) -> OpBuilder:
         memory_order: Any = MemoryOrder.ACQ_REL,
         memory_scope: Any = MemoryScope.DEVICE,
     ) -> Tile:
-        array, ptrs = _raw_pointers(ctx, memory, offset)
+        array, ptrs, where = _raw_pointers(ctx, memory, offset, mask)
         _atomic_dtype(ctx, kind, array.dtype)
         order, scope = order_and_scope(ctx, memory_order, memory_scope, STRONG)
-        where = _mask(ctx, mask, ptrs.tile.shape, None)
         value = _update(ctx, kind, update, array.dtype, ptrs.tile.shape)
         return Tile(ctx.builder.emit(AtomicRmw, ptrs, value, where, kind=kind, memory_order=order, memory_scope=scope))
 
@@ -367,13 +417,12 @@ def _raw_cas(
     memory_order: Any = MemoryOrder.ACQ_REL,
     memory_scope: Any = MemoryScope.DEVICE,
 ) -> Tile:
-    array, ptrs = _raw_pointers(ctx, memory, offset)
+    array, ptrs, where = _raw_pointers(ctx, memory, offset, mask)
     _atomic_dtype(ctx, None, array.dtype)
     order, scope = order_and_scope(ctx, memory_order, memory_scope, STRONG)
     shape = ptrs.tile.shape
     old = _spread(ctx, expected, array.dtype, shape, "'expected'")
     new = _spread(ctx, desired, array.dtype, shape, "'desired'")
-    where = _mask(ctx, mask, shape, None)
     return Tile(ctx.builder.emit(AtomicCas, ptrs, old, new, where, memory_order=order, memory_scope=scope))
 
 

@@ -20,10 +20,18 @@ from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile,
 from tilewright.frontend.signature import ArraySpec
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
-from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.ir.errors import TileTypeError
-from tilewright.ir.ops.arith import Add, Div, Mul, Sub
-from tilewright.ir.ops.memory import AssumeDivisible, Load, LoadView, MakePartitionView, MakeTensorView, StoreView
+from tilewright.ir.ops.arith import Add, And, Cmp, Div, Mul, Sub
+from tilewright.ir.ops.memory import (
+    Assume,
+    AssumeDivisible,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    StoreView,
+)
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset
 from tilewright.ir.promotion import broadcast_shapes
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
@@ -342,6 +350,12 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
     ctx: Context = t
     spec: ArraySpec = arrays.element
     position = cast(ctx, check.scalar_index(ctx, index, "index", signed=False), int64)
+    length = cast(ctx, arrays.length.value, int64)
+    last = ctx.builder.emit(Sub, length, constant(ctx, 1, int64))
+    above = ctx.builder.emit(Cmp, position, constant(ctx, 0, int64), predicate=CmpPredicate.GE)
+    inside = ctx.builder.emit(And, above, ctx.builder.emit(Cmp, position, length, predicate=CmpPredicate.LT))
+    message = f"index {{}} into the list '{arrays.name}'; valid are 0 to {{}}"
+    ctx.builder.emit_op(Assume, inside, [position, last], kind="out-of-bounds", message=message)
     width = 1 + 2 * spec.ndim
     row = ctx.builder.emit(Mul, position, constant(ctx, width, int64))
 
