@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.base import backend_names
+from tilewright.backends.base import backend_names, get_backend
 from tilewright.cli import demo, doctor, main
 from tilewright.cli.errors import UsageError
 from tilewright.cli.inspect import parse_argument
@@ -114,7 +114,8 @@ def test_doctor_runs_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith(f"tilewright {ct.__version__}, Python 3.")
     for name in backend_names():
-        assert f"engine {name:<12} works\n" in out
+        missing = get_backend(name).unavailable()
+        assert f"engine {name:<12} {'works' if missing is None else f'not here: {missing}'}\n" in out
 
 
 def test_doctor_says_why_an_engine_does_not_work(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as ct
-from tilewright.backends.base import backend_names
+from tilewright.backends.base import backend_names, get_backend
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
@@ -35,11 +35,21 @@ def run(options: argparse.Namespace) -> int:
     print("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     cache = disk_cache()
     print(f"disk cache: {cache.folder if cache else 'switched off'}")
-    names = backend_names()
-    findings = {name: _finding(name) for name in names}
-    for name, finding in findings.items():
-        print(f"engine {name:<12} {finding or 'works'}")
-    return 0 if not any(findings.values()) else 1
+    broken = False
+    for name in backend_names():
+        missing = _missing(name)
+        finding = _finding(name) if missing is None else None
+        broken = broken or finding is not None
+        print(f"engine {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
+    return int(broken)
+
+
+def _missing(name: str) -> str | None:
+    """What the engine ``name`` needs and this machine has not got; None when it has everything."""
+    try:
+        return get_backend(name).unavailable()
+    except (ImportError, ValueError):
+        return None  # it does not work, which ``_finding`` explains
 
 
 def _finding(name: str) -> str | None:

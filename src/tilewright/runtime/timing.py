@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.base import Backend, Stopwatch
+from tilewright.runtime.streams import stream_handle
 
 
 def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_cache: bool) -> float:
@@ -16,7 +17,9 @@ def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_
     ``flush_cache`` asks for cold caches, which only engines with a stopwatch of their own can provide.
     """
     if isinstance(backend, Stopwatch):
-        return backend.elapsed(launch, stream, flush_cache=flush_cache)
+        return backend.elapsed(launch, stream_handle(stream), flush_cache=flush_cache)
+    if backend.device != "cpu":
+        raise RuntimeError(f"the engine {backend.name!r} cannot time its launches, which end after they return")
     start = time.perf_counter()
     launch()
     return time.perf_counter() - start

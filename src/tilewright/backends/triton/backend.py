@@ -7,12 +7,12 @@ import importlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tilewright.backends.base import Executable
-from tilewright.backends.triton import driver
+from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.options import Options, choose
@@ -59,6 +59,10 @@ class TritonBackend:
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
         return self._executable(function, Artifact.from_bytes(data), options)
+
+    def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
+        """The seconds between events before and after ``launch`` on the stream with this handle."""
+        return stopwatch.elapsed(launch, stream, flush_cache=flush_cache)
 
 
 @functools.cache
