@@ -132,7 +132,7 @@ class Stopwatch(Protocol):
     """A back end whose launches return before they have ended, and which therefore times them itself."""
 
     def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
-        """The seconds between begin and end of what ``launch`` queues on the stream with this handle, when it has ended.
+        """The seconds that what ``launch`` queues on the stream with this handle takes, when it has ended.
 
         With ``flush_cache`` the data of earlier launches leave the caches of the device first.
         """
