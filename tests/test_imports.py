@@ -31,10 +31,10 @@ ALLOWED: dict[str, set[str]] = {
     "backends.tileir": {"ir", "passes", "backends"},
     "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
-    "sanitizer": {"ir", "passes", "backends", "backends.reference"},
+    "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
     "tune": {"runtime", "ir", "passes"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},
-    "": {"version", "language", "runtime", "compilation", "tune"},  # the package itself
+    "": {"version", "language", "runtime", "compilation", "tune", "sanitizer"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time

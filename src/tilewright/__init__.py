@@ -16,7 +16,8 @@ from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
 from tilewright.runtime.timeout import compiler_timeout
+from tilewright.sanitizer import sanitize
 from tilewright.version import __version__
 
-__all__ = ["__version__", "compilation", "compiler_timeout", "kernel", "launch", "tune", "use_backend"]
+__all__ = ["__version__", "compilation", "compiler_timeout", "kernel", "launch", "sanitize", "tune", "use_backend"]
 __all__ += language.__all__

@@ -19,6 +19,7 @@ class Buffer:
 
     ``address`` is what the parameter holds: the address of element 0, which is not the lowest one when a stride
     is negative. ``low`` and ``high`` delimit the bytes that the array covers. ``name`` is the kernel argument.
+    ``shape`` and ``strides`` count elements; None where the memory is no array.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Buffer:
     high: int
     dtype: DType
     writable: bool
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
 
 class LaunchArguments(NamedTuple):
@@ -144,6 +147,7 @@ _MODULES = {
     "cpu": "tilewright.backends.cpu",
     "python": "tilewright.eager",
     "triton": "tilewright.backends.triton",
+    "sanitizer": "tilewright.sanitizer.backend",
 }
 
 

@@ -126,7 +126,8 @@ class Param:
 class Function:
     """A kernel: a body block whose arguments are the flattened kernel arguments.
 
-    ``params[i]`` describes ``body.args[i]``; ``hints`` holds kernel hints such as ``num_ctas``.
+    ``params[i]`` describes ``body.args[i]``; ``hints`` holds kernel hints such as ``num_ctas``. With ``may_alias``
+    the arguments may share memory, as pointers of C++ may.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Function:
     params: list[Param]
     loc: Loc
     hints: dict[str, Any] = field(default_factory=dict)
+    may_alias: bool = False
 
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in program order."""

@@ -50,4 +50,4 @@ def clone_function(function: Function) -> Function:
 
 
 def with_body(function: Function, body: Block) -> Function:
-    return Function(function.name, body, list(function.params), function.loc, dict(function.hints))
+    return Function(function.name, body, list(function.params), function.loc, dict(function.hints), function.may_alias)

@@ -14,6 +14,7 @@ from tilewright.runtime.layout import Place
 # The engine for arrays of each type of device.
 _ENGINES = {"cpu": "cpu", "cuda": "triton"}
 _current: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
+_forced: list[str] = []  # engines that run every launch of the process, whatever it asks for; the last one counts
 
 
 @contextmanager
@@ -28,8 +29,20 @@ def use_backend(name: str) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def force_backend(name: str) -> Iterator[None]:
+    """Within this context every launch of the process runs on the engine ``name``, whatever it asks for."""
+    _forced.append(name)
+    try:
+        yield
+    finally:
+        _forced.remove(name)
+
+
 def requested(explicit: str | None = None) -> str | None:
     """The name of the engine that was asked for; None leaves the choice to the arrays."""
+    if _forced:
+        return _forced[-1]
     return explicit or _current.get() or variable("TILEWRIGHT_BACKEND") or None
 
 

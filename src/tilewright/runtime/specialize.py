@@ -376,4 +376,13 @@ class _Buffers(Sequence[Buffer]):
         address = region.address(self._numbers)
         low, high = region.layout.extent()
         layout = region.layout
-        return Buffer(region.name, address, address + low, address + high, layout.dtype, layout.writable)
+        return Buffer(
+            region.name,
+            address,
+            address + low,
+            address + high,
+            layout.dtype,
+            layout.writable,
+            layout.shape,
+            layout.strides,
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,10 +12,23 @@ from tilewright.backends.base import Backend, Executable, LaunchArguments
 from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
+from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function, Value
 from tilewright.ir.printer import print_function
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import TileType
+
+
+def bound_arguments(function: Function, memory: Memory, arguments: LaunchArguments) -> dict[Value, Any]:
+    """The run-time values of the arguments of ``function``."""
+    values: dict[Value, Any] = {}
+    for param, arg, number in zip(function.params, function.body.args, arguments.values):
+        assert isinstance(arg.type, TileType)
+        if arg.type.is_pointer:
+            values[arg] = memory.pointer(param.argument, int(number))
+        else:
+            values[arg] = constant_array(number, arg.type.dtype, ())
+    return values
 
 
 class ReferenceExecutable:
@@ -29,28 +41,18 @@ class ReferenceExecutable:
         """Run every block of ``grid``, the first axis fastest. TileError for failed assertions, accesses outside the
         buffers or to read-only ones, broken in-bounds promises, and deadlock."""
         memory = Memory(arguments.buffers)
-        values = self._bind(memory, arguments)
+        values = bound_arguments(self.function, memory, arguments)
 
         def blocks() -> Iterator[tuple[Index, Running]]:
-            for z, y, x in itertools.product(*map(range, reversed(grid))):
-                interpreter = BlockInterpreter((x, y, z), grid, memory, values, observer)
-                yield (x, y, z), interpreter.run(self.function.body)
+            for index in Schedule().indices(grid):
+                interpreter = BlockInterpreter(index, grid, memory, values, observer)
+                yield index, interpreter.run(self.function.body)
 
         run_blocks(blocks(), memory)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """The launch, to be run later."""
         return functools.partial(self.launch, grid, arguments)
-
-    def _bind(self, memory: Memory, arguments: LaunchArguments) -> dict[Value, Any]:
-        values: dict[Value, Any] = {}
-        for param, arg, number in zip(self.function.params, self.function.body.args, arguments.values):
-            assert isinstance(arg.type, TileType)
-            if arg.type.is_pointer:
-                values[arg] = memory.pointer(param.argument, int(number))
-            else:
-                values[arg] = constant_array(number, arg.type.dtype, ())
-        return values
 
     def stages(self) -> Mapping[str, str]:
         return {"Tile IR": print_function(self.function)}

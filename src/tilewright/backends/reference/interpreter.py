@@ -38,17 +38,24 @@ class Observer(Protocol):
 
 
 class Exit(NamedTuple):
-    """How a region ended: the name of its terminator, and the operands of that."""
+    """How a region ended: the name of its terminator, the values of its operands, and the operands."""
 
     kind: str
     values: list[Any]
+    sources: Sequence[Value]
 
 
 Running = Generator[Op, None, Exit]
 
 
 class BlockInterpreter:
-    """One block of a launch: its index, and the values that its ops have computed."""
+    """One block of a launch: its index, and the values that its ops have computed.
+
+    Subclasses may watch it: every op but control flow passes through ``execute``, every value that control flow
+    hands on through ``bind``. With ``pause_at_weak`` it pauses before weak memory operations, too.
+    """
+
+    pause_at_weak = False
 
     def __init__(
         self, index: Index, grid: Index, memory: Memory, arguments: dict[Value, Any], observer: Observer | None
@@ -63,22 +70,27 @@ class BlockInterpreter:
         """Execute a region; yields each strong memory operation before it takes effect."""
         for op in body.ops:
             operands = [self.values[v] for v in op.operands]
-            if op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+            order = op.attributes.get("memory_order")
+            if order is not None and (order is not MemoryOrder.WEAK or self.pause_at_weak):
                 yield op
             if self.observer is not None:
                 self.observer.before(op, self.index, operands)
             if op.spec.terminator:
-                return Exit(op.name, operands)
-            structured = STRUCTURED.get(op.name)
-            if structured is not None:
-                left = yield from structured(self, op, operands)
+                return Exit(op.name, operands, op.operands)
+            if op.name in STRUCTURED:
+                left = yield from getattr(self, STRUCTURED[op.name])(op, operands)
                 if left is not None:
                     return left
                 continue
-            self._execute(op, operands)
+            self.execute(op, operands)
         raise TileInternalError("a region without a terminator")
 
-    def _execute(self, op: Op, operands: list[Any]) -> None:
+    def bind(self, targets: Sequence[Value], values: Sequence[Any], sources: Sequence[Value]) -> None:
+        """Give ``targets`` the ``values`` that ``sources`` have."""
+        self.values.update(zip(targets, values))
+
+    def execute(self, op: Op, operands: list[Any]) -> None:
+        """Compute the results of an op that is no control flow."""
         try:
             results = self.evaluate(op, operands)
         except TileError as error:
@@ -133,35 +145,37 @@ class BlockInterpreter:
         left = yield from self.run(op.regions[0 if operands[0] else 1])
         if left.kind != "yield":
             return left
-        self.values.update(zip(op.results, left.values))
+        self.bind(op.results, left.values, left.sources)
         return None
 
     def run_for(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
         lower, upper, step, *carried = operands
+        sources: Sequence[Value] = op.operands[3:]
         if step <= 0:
             raise TileError(f"the step of this loop is {int(step)}; it must be positive, in block {self.index}", op.loc)
         (body,) = op.regions
         for i in range(int(lower), int(upper), int(step)):
-            self.values.update(zip(body.args, [np.array(i, lower.dtype), *carried]))
+            self.values[body.args[0]] = np.array(i, lower.dtype)
+            self.bind(body.args[1:], carried, sources)
             left = yield from self.run(body)
             if left.kind != "continue":
                 return left
-            carried = left.values
-        self.values.update(zip(op.results, carried))
+            carried, sources = left.values, left.sources
+        self.bind(op.results, carried, sources)
         return None
 
     def run_loop(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
-        carried = operands
+        carried, sources = operands, op.operands
         (body,) = op.regions
         while True:
-            self.values.update(zip(body.args, carried))
+            self.bind(body.args, carried, sources)
             left = yield from self.run(body)
             if left.kind == "break":
-                self.values.update(zip(op.results, left.values))
+                self.bind(op.results, left.values, left.sources)
                 return None
             if left.kind != "continue":
                 return left
-            carried = left.values
+            carried, sources = left.values, list(left.sources)
 
 
 def _grouped(op: Op, operands: list[Any]) -> list[Any]:
@@ -175,11 +189,7 @@ def _grouped(op: Op, operands: list[Any]) -> list[Any]:
     return groups
 
 
-STRUCTURED: dict[str, Callable[[BlockInterpreter, Op, list[Any]], Generator[Op, None, Exit | None]]] = {
-    "if": BlockInterpreter.run_if,
-    "for": BlockInterpreter.run_for,
-    "loop": BlockInterpreter.run_loop,
-}
+STRUCTURED = {"if": "run_if", "for": "run_for", "loop": "run_loop"}  # methods of the interpreter
 FOLDS: dict[str, Callable[..., Tiles]] = {"reduce": reduce, "scan": scan}
 BLOCK_VALUES: dict[str, Callable[[BlockInterpreter], Index]] = {
     "bid": lambda block: block.index,

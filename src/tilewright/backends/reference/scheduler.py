@@ -1,75 +1,129 @@
-"""Runs the blocks of a launch: one after the other, unless they wait for each other."""
+"""Runs the blocks of a launch: one after the other, unless they wait for each other or a schedule mixes them."""
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
+from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Op
+from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError
 
-# A block that has made this many strong memory operations lets the next one run.
+# A block that has made this many strong memory operations lets the next one run. Blocks that pause at weak ones, too,
+# make as many of these as count for one strong operation.
 TURN = 64
+WEAK_PER_STRONG = 64
 # When so many turns, and this many by each waiting block, pass in which no block ends and no byte changes, the
 # launch is stuck.
 STUCK_TURNS = 1600
 STUCK_TURNS_EACH = 4
+# How many blocks are under way at a time when a schedule mixes them.
+MIXED = 48
 
 
 @dataclass
-class _Waiting:
+class Waiting:
+    """A block that has started: its index, and the memory operation ``op`` that it stands before."""
+
     index: Index
     running: Running
-    op: Op | None = None  # the strong memory operation that it stands before
+    op: Op | None = None
 
 
-def run_blocks(blocks: Iterator[tuple[Index, Running]], memory: Memory) -> None:
-    """Run every block to its end, in order; blocks that spin take turns with the following ones.
+class Deadlock(TileError):
+    """Every block that is left in ``waiting`` waits for memory that none of them changes."""
 
-    TileError when all of them wait for a change of memory that none makes.
+    def __init__(self, waiting: Sequence[Waiting]) -> None:
+        shown = sorted(waiting, key=lambda w: w.index[::-1])
+        places = "; ".join(f"block {w.index} at {w.op.loc} ({w.op.name})" for w in shown[:8] if w.op is not None)
+        more = f"; and {len(shown) - 8} more" if len(shown) > 8 else ""
+        loc = shown[0].op.loc if shown[0].op is not None else None
+        super().__init__(
+            f"deadlock: every block that is left waits for memory that none of them changes: {places}{more}", loc
+        )
+        self.waiting = shown
+
+
+def run_blocks(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule | None = None) -> None:
+    """Run every block to its end; blocks that spin take turns with the following ones.
+
+    Deadlock when all of them wait for a change of memory that none makes.
     """
-    queue: deque[_Waiting] = deque()
+    if schedule is not None and schedule.mixes:
+        _run_mixed(blocks, memory, schedule)
+        return
+    queue: deque[Waiting] = deque()
     idle_turns, changes = 0, memory.changes
     retry = False
     while True:
         fresh = None if retry else next(blocks, None)
         if fresh is not None:
-            block = _Waiting(*fresh)
+            block = Waiting(*fresh)
         elif queue:
             block = queue.popleft()
         else:
             return
-        ended = _take_turn(block)
+        ended, spins = _take_turn(block, TURN * WEAK_PER_STRONG)
         if not ended:
             queue.append(block)
         # What a new block waits for may be in the hands of one that lost its turn before.
         retry = fresh is not None and not ended
-        if ended or fresh is not None or memory.changes != changes:
+        if ended or fresh is not None or not spins or memory.changes != changes:
             idle_turns, changes = 0, memory.changes
             continue
         idle_turns += 1
         if idle_turns >= max(STUCK_TURNS, STUCK_TURNS_EACH * len(queue)):
-            raise _deadlock(queue)
+            raise Deadlock(queue)
 
 
-def _take_turn(block: _Waiting) -> bool:
-    """Advance ``block`` by one turn; True when it ended."""
-    for _ in range(TURN):
+def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule) -> None:
+    """Run up to MIXED blocks at a time; more of them when those wait for one that has not started."""
+    choose = random.Random(schedule.seed)
+    live: list[Waiting] = []
+    room, position, idle, changes = MIXED, -1, 0, memory.changes
+    while True:
+        live.extend(Waiting(*fresh) for fresh in itertools.islice(blocks, max(room - len(live), 0)))
+        if not live:
+            return
+        interleave = schedule.order == "interleave"
+        position = (position + 1) % len(live) if interleave else choose.randrange(len(live))
+        pauses = 1 if interleave else choose.randint(1, 8)
+        ended, spins = _take_turn(live[position], pauses * WEAK_PER_STRONG, weak=WEAK_PER_STRONG)
+        if ended:
+            del live[position]
+            position -= 1
+        if ended or not spins or memory.changes != changes:
+            idle, changes = 0, memory.changes
+            continue
+        idle += 1
+        if idle >= max(STUCK_TURNS, STUCK_TURNS_EACH * TURN * len(live)):
+            fresh = next(blocks, None)
+            if fresh is None:
+                raise Deadlock(live)
+            live.append(Waiting(*fresh))
+            room, idle = room + 1, 0
+
+
+def _take_turn(block: Waiting, budget: int, weak: int = 1) -> tuple[bool, bool]:
+    """Advance ``block`` until its memory operations cost ``budget``, ``weak`` being the cost of a weak one.
+
+    Returns whether it ended, and whether it may be spinning: it made strong operations only.
+    """
+    spins = True
+    while budget > 0:
         try:
             block.op = next(block.running)
         except StopIteration:
-            return True
-    return False
-
-
-def _deadlock(queue: deque[_Waiting]) -> TileError:
-    shown = sorted(queue, key=lambda w: w.index[::-1])
-    places = "; ".join(f"block {w.index} at {w.op.loc} ({w.op.name})" for w in shown[:8] if w.op is not None)
-    more = f"; and {len(shown) - 8} more" if len(shown) > 8 else ""
-    loc = shown[0].op.loc if shown[0].op is not None else None
-    return TileError(
-        f"deadlock: every block that is left waits for memory that none of them changes: {places}{more}", loc
-    )
+            return True, False
+        if block.op.attributes["memory_order"] is MemoryOrder.WEAK:
+            spins = False
+            budget -= weak
+        else:
+            budget -= WEAK_PER_STRONG
+    return False, spins

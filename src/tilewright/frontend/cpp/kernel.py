@@ -60,7 +60,7 @@ def translate_kernel(
         Structurer(graph, state, instruction).run()
     except RecursionError:
         raise TileUnsupportedFeatureError("the control flow of this kernel is nested too deeply", loc) from None
-    result = Function(name, body, params, loc, hints)
+    result = Function(name, body, params, loc, hints, may_alias=True)
     verify(result)
     return result
 

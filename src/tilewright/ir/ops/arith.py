@@ -43,32 +43,44 @@ def check_ftz(op: Op, dtype: DType) -> None:
 
 @define("add", elementwise=True)
 class Add(_Rounded):
-    """lhs + rhs. Integers wrap; floats round by ``rounding``."""
+    """lhs + rhs. Integers wrap; floats round by ``rounding``.
+
+    ``no_signed_wrap`` promises that signed results fit.
+    """
 
     lhs: Value = operand()
     rhs: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     flush_to_zero: bool = attribute(bool, default=False)
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("sub", elementwise=True)
 class Sub(_Rounded):
-    """lhs - rhs. Integers wrap; floats round by ``rounding``."""
+    """lhs - rhs. Integers wrap; floats round by ``rounding``.
+
+    ``no_signed_wrap`` promises that signed results fit.
+    """
 
     lhs: Value = operand()
     rhs: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     flush_to_zero: bool = attribute(bool, default=False)
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("mul", elementwise=True)
 class Mul(_Rounded):
-    """lhs * rhs. Integers wrap; floats round by ``rounding``."""
+    """lhs * rhs. Integers wrap; floats round by ``rounding``.
+
+    ``no_signed_wrap`` promises that signed results fit.
+    """
 
     lhs: Value = operand()
     rhs: Value = operand()
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
     flush_to_zero: bool = attribute(bool, default=False)
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("div", elementwise=True)
@@ -145,16 +157,18 @@ class _Arithmetic(Op):
 
 @define("neg", elementwise=True)
 class Neg(_Arithmetic):
-    """-x. Integers wrap; floats flip the sign bit."""
+    """-x. Integers wrap; floats flip the sign bit. ``no_signed_wrap`` as in ``add``."""
 
     x: Value = operand()
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("abs", elementwise=True)
 class Abs(_Arithmetic):
-    """|x|. The most negative integer stays itself; floats clear the sign bit."""
+    """|x|. The most negative integer stays itself; floats clear the sign bit. ``no_signed_wrap`` as in ``add``."""
 
     x: Value = operand()
+    no_signed_wrap: bool = attribute(bool, default=False)
 
 
 @define("mulhi", elementwise=True)

@@ -107,7 +107,10 @@ class StoreView(Op):
 
 @define("load", effect=Effect.READ)
 class Load(Op):
-    """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding`` (zero when absent)."""
+    """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding``.
+
+    Without ``padding`` masked-off elements are undefined; engines give zero.
+    """
 
     ptrs: Value = operand()
     mask: Value | None = optional_operand()
@@ -162,7 +165,8 @@ CAS_DTYPES = ATOMIC_DTYPES[AtomicKind.XCHG]
 class AtomicRmw(Op):
     """For each element, in unspecified order: old = *ptr; *ptr = kind(old, value). Returns the old values.
 
-    Masked-off elements are left alone and return 0.
+    Masked-off elements are left alone and return 0. ``no_signed_wrap`` promises that signed sums fit; ``subtracts``
+    says that ``value`` is the negation of what the program subtracts.
     """
 
     ptrs: Value = operand()
@@ -171,6 +175,8 @@ class AtomicRmw(Op):
     kind: AtomicKind = attribute(AtomicKind)
     memory_order: MemoryOrder = attribute(MemoryOrder)
     memory_scope: MemoryScope = attribute(MemoryScope)
+    no_signed_wrap: bool = attribute(bool, default=False)
+    subtracts: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         p = pointers(self, self.ptrs)

@@ -178,10 +178,14 @@ class Unpack(Op):
 
 @define("ptr_offset", elementwise=True)
 class PtrOffset(Op):
-    """The pointer ``offset`` elements (bytes for untyped pointers) after ``ptr``."""
+    """The pointer ``offset`` elements (bytes for untyped pointers) after ``ptr``.
+
+    ``in_array`` promises that it stays in the array of ``ptr``, or just behind its last element.
+    """
 
     ptr: Value = operand()
     offset: Value = operand()
+    in_array: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         p, o = tile(self, self.ptr), tile(self, self.offset)

@@ -1,0 +1,23 @@
+"""Finds undefined behaviour: runs kernels on the reference back end and watches every operation.
+
+Importing this package is cheap; the engine itself, in ``backend``, loads with the first sanitized launch.
+"""
+
+from tilewright.sanitizer.categories import CATEGORIES, Category
+from tilewright.sanitizer.events import Access, EventSink, Launch
+from tilewright.sanitizer.report import Place, Related, Report, UndefinedBehaviorError, Violation
+from tilewright.sanitizer.session import sanitize
+
+__all__ = [
+    "CATEGORIES",
+    "Access",
+    "Category",
+    "EventSink",
+    "Launch",
+    "Place",
+    "Related",
+    "Report",
+    "UndefinedBehaviorError",
+    "Violation",
+    "sanitize",
+]

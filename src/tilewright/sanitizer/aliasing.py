@@ -1,0 +1,60 @@
+"""Array arguments that share memory, which the Python language does not allow (data model, "Global Arrays")."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+from tilewright.sanitizer.categories import CATEGORIES
+from tilewright.sanitizer.launch import LaunchState
+from tilewright.sanitizer.report import Place, Violation
+
+# After so many steps of the exact search, arrays whose ranges of bytes overlap count as disjoint.
+_EFFORT: Any = 100_000
+
+
+def check_arguments(launch: LaunchState) -> None:
+    """Report each pair of arguments, one of them written, that have an element in common."""
+    if launch.function.may_alias:
+        return
+    for first, second in itertools.combinations(launch.arrays, 2):
+        a, b = first.buffer, second.buffer
+        if not (first.tracked or second.tracked) or a.low >= b.high or b.low >= a.high or not _share(a, b):
+            continue
+        message = f"arguments '{a.name}' and '{b.name}' overlap in memory, and the kernel writes one of them"
+        low = max(a.low, b.low)
+        place: Place = (first if first.tracked else second).place(low, a.dtype.bytes)
+        function = launch.function
+        launch.session.add(
+            Violation(CATEGORIES["overlapping-arguments"], message, function.name, function.loc, place=place)
+        )
+
+
+def _share(a: Buffer, b: Buffer) -> bool:
+    try:
+        return np.shares_memory(_array(a), _array(b), max_work=_EFFORT)
+    except np.exceptions.TooHardError:
+        return False
+
+
+def _array(buffer: Buffer) -> np.ndarray[Any, Any]:
+    size = buffer.dtype.bytes
+    shape = buffer.shape if buffer.shape is not None else ((buffer.high - buffer.low) // size,)
+    strides = tuple(s * size for s in buffer.strides) if buffer.strides is not None else (size,)
+    return np.asarray(_Exposed(buffer.address, shape, strides, size))
+
+
+class _Exposed:
+    """Memory at an address, for ``np.asarray``."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, True),
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{size}",
+        }

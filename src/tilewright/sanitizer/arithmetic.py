@@ -1,0 +1,272 @@
+"""Checks of elementwise operations, assumptions and subtiles, before they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType
+from tilewright.ir.semantics.conversion import to_float64
+from tilewright.ir.types import PointerType, TileType
+from tilewright.sanitizer.undefined import Marks
+
+if TYPE_CHECKING:
+    from tilewright.sanitizer.block import CheckedBlock
+
+Check = Callable[["CheckedBlock", Op, list[Any], Marks], None]
+
+
+def _element(op: Op) -> DType | None:
+    """The signed or unsigned integer dtype of the first operand; None for others."""
+    type = op.operands[0].type
+    dtype = type.dtype if isinstance(type, TileType) else None
+    return dtype if isinstance(dtype, DType) and dtype.is_integer else None
+
+
+# -- overflow
+
+
+def _add_overflows(a: Array, b: Array) -> Array:
+    with np.errstate(all="ignore"):
+        r = a + b
+    return np.asarray(((a ^ r) & (b ^ r)) < 0)
+
+
+def _sub_overflows(a: Array, b: Array) -> Array:
+    with np.errstate(all="ignore"):
+        r = a - b
+    return np.asarray(((a ^ b) & (a ^ r)) < 0)
+
+
+def _mul_overflows(a: Array, b: Array) -> Array:
+    info = np.iinfo(a.dtype)
+    if a.dtype.itemsize < 8:
+        r = a.astype(np.int64) * b.astype(np.int64)
+        return np.asarray((r < info.min) | (r > info.max))
+    near = np.asarray(np.abs(a.astype(np.float64) * b.astype(np.float64)) > 2.0**62)
+    if near.any():
+        exact = a.astype(object) * b.astype(object)
+        near = near & np.asarray((exact < info.min) | (exact > info.max), bool)
+    return near
+
+
+_BINARY = {"add": (_add_overflows, "+"), "sub": (_sub_overflows, "-"), "mul": (_mul_overflows, "*")}
+
+
+def _binary(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    dtype = _element(op)
+    if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed or block.folding:
+        return
+    overflows, sign = _BINARY[op.name]
+    a, b = operands
+    block.flag(
+        op,
+        f"{op.name}-overflow",
+        overflows(a, b),
+        f"{{lhs}} {sign} {{rhs}} does not fit {dtype}",
+        {"lhs": a, "rhs": b},
+        marks,
+    )
+
+
+def _least(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    dtype = _element(op)
+    if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed:
+        return
+    (x,) = operands
+    text = "-({x})" if op.name == "neg" else "|{x}|"
+    block.flag(op, f"{op.name}-overflow", x == dtype.min, f"{text} does not fit {dtype}", {"x": x}, marks)
+
+
+# -- division, shifts, conversion
+
+
+def _divide(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    dtype = _element(op)
+    if dtype is None:
+        return
+    a, b = operands
+    values = {"lhs": a, "rhs": b}
+    what = "division" if op.name == "div" else "remainder"
+    block.flag(op, "division-by-zero", b == 0, f"{what} of {{lhs}} by zero", values, marks)
+    if dtype.is_signed:
+        wrong = (a == dtype.min) & (b == -1)
+        block.flag(op, "div-overflow", wrong, f"{{lhs}} / {{rhs}} does not fit {dtype}", values, marks)
+
+
+def _shift(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    dtype = _element(op)
+    if dtype is None:
+        return
+    a, b = operands
+    values = {"lhs": a, "rhs": b}
+    if dtype.is_signed:
+        block.flag(op, "shift-negative", b < 0, "shift by {rhs}, which is negative", values, marks)
+    width = f"shift by {{rhs}}, but {dtype} has {dtype.bitwidth} bits"
+    block.flag(op, "shift-too-wide", b >= dtype.bitwidth, width, values, marks)
+
+
+def _cast(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    target, source = op.attributes["dtype"], op.operands[0].tile.element
+    if not (source.is_floating and target.is_integer):
+        return
+    (x,) = operands
+    with np.errstate(all="ignore"):
+        whole = np.trunc(to_float64(x, source))
+    # The bounds are powers of two, hence exact in float64, except for the largest value itself.
+    wrong = ~((whole >= float(target.min)) & (whole < float(target.max + 1)))
+    block.flag(op, "float-to-integer", np.asarray(wrong), f"{{x}} does not fit {target}", {"x": x}, marks)
+
+
+# -- pointers
+
+
+def _offset(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    if not op.attributes["in_array"]:
+        return
+    pointers, offset = operands
+    dtype = op.operands[0].tile.dtype
+    assert isinstance(dtype, PointerType)
+    size = dtype.pointee.bytes if dtype.pointee is not None else 1
+    address = pointers.address + offset.astype(np.int64) * size
+    low, high = block.launch.limits(pointers)
+    wrong = (address < low) | (address > high)
+    if not wrong.any():
+        return
+    i = int(np.flatnonzero(wrong)[0])
+    owner = int(np.broadcast_to(pointers.allocation, wrong.shape).reshape(-1)[i])
+    place = block.launch.place(owner, int(np.asarray(address).reshape(-1)[i]), size)
+    values = {"offset": offset}
+    block.flag(op, "pointer-arithmetic", wrong, "the pointer leaves its array", values, marks, place=place)
+
+
+def _difference(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    left, right = operands
+    wrong = np.asarray(left.allocation != right.allocation)
+    if not wrong.any():
+        return
+    i = int(np.flatnonzero(wrong)[0])
+    names = [block.launch.name(int(np.broadcast_to(p.allocation, wrong.shape).reshape(-1)[i])) for p in (left, right)]
+    message = f"the pointers are to different arrays, {names[0]} and {names[1]}"
+    values = {"lhs": left.address, "rhs": right.address}
+    block.flag(op, "pointer-difference", wrong, message, values, marks)
+
+
+# -- subtiles and promises
+
+
+def _subtile(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    whole = op.operands[0].tile.shape
+    part = op.attributes["shape"] if op.name == "extract" else op.operands[1].tile.shape
+    indices = operands[1:] if op.name == "extract" else operands[2:]
+    for axis, (n, m, index) in enumerate(zip(whole, part, indices)):
+        count = n // m
+        if not 0 <= int(index) < count:
+            message = f"index {{index}} along axis {axis}, where the tile has {count} subtile{'s' * (count != 1)}"
+            block.flag(op, "extract-out-of-range", np.asarray(True), message, {"index": index}, ())
+            return
+
+
+def _numbers(x: Any) -> Array:
+    return np.asarray(x.address if isinstance(x, Pointers) else x)
+
+
+def _divisible(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    (value,) = operands
+    if isinstance(value, Pointers) and (value.allocation == UNKNOWN_ALLOCATION).all() and (value.address == 0).all():
+        return
+    x = _numbers(value)
+    divisor, every, along = (op.attributes[k] for k in ("divisor", "every", "along"))
+    wrong = np.asarray(x % divisor != 0)
+    message = f"{{x}} is no multiple of {divisor}"
+    if every is not None:
+        first = np.zeros(x.shape, bool)
+        first[(slice(None),) * along + (slice(None, None, every),)] = True
+        if isinstance(value, Pointers):
+            pointee = op.operands[0].tile.pointee.bytes
+        else:
+            pointee = 1
+        start = np.repeat(np.take(x, range(0, x.shape[along], every), along), every, along)
+        start = start[(slice(None),) * along + (slice(0, x.shape[along]),)]
+        step = np.arange(x.shape[along]) % every * pointee
+        runs = x != start + step.reshape((-1,) + (1,) * (x.ndim - along - 1))
+        wrong = (wrong & first) | runs
+        message = f"{{x}} breaks the promise of runs of {every} consecutive values that start at multiples of {divisor}"
+    block.flag(op, "assumption", wrong, message, {"x": x}, marks)
+
+
+def _bounded(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    (x,) = operands
+    lower, upper = op.attributes["lower"], op.attributes["upper"]
+    if lower is not None:
+        block.flag(op, "assumption", x < lower, f"{{x}} is below the promised {lower}", {"x": x}, marks)
+    if upper is not None:
+        block.flag(op, "assumption", x > upper, f"{{x}} is above the promised {upper}", {"x": x}, marks)
+
+
+def _blocked(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    x = _numbers(operands[0])
+    first = x
+    for axis, n in enumerate(op.attributes["shape"]):
+        positions = np.arange(x.shape[axis]) // n * n
+        first = np.take(first, positions, axis)
+    shape = "x".join(map(str, op.attributes["shape"]))
+    message = f"{{x}} differs from {{first}}, the first element of its promised {shape} block"
+    block.flag(op, "assumption", x != first, message, {"x": x, "first": first}, marks)
+
+
+def _assume(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    condition, *values = operands
+    if condition.all():
+        return
+    names = [f"value{i}" for i in range(len(values))]
+    message = op.attributes["message"]
+    for name in names:
+        message = message.replace("{}", "{" + name + "}", 1)
+    numbers = {name: _numbers(v) for name, v in zip(names, values)}
+    block.flag(op, op.attributes["kind"], ~condition, message, numbers, marks)
+
+
+def _assert(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+    block.require_defined(op, 0, "an assertion depends on it")
+    if operands[0].all():
+        return
+    block.flag(op, "failed-assertion", ~operands[0], f"assertion failed: {op.attributes['message']}", {}, marks)
+    operands[0] = np.ones_like(operands[0])
+
+
+CHECKS: dict[str, Check] = {
+    **dict.fromkeys(_BINARY, _binary),
+    "neg": _least,
+    "abs": _least,
+    "div": _divide,
+    "rem": _divide,
+    "shl": _shift,
+    "shr": _shift,
+    "cast": _cast,
+    "ptr_offset": _offset,
+    "ptr_diff": _difference,
+    "extract": _subtile,
+    "insert": _subtile,
+    "assume_divisible": _divisible,
+    "assume_bounded": _bounded,
+    "assume_blocked": _blocked,
+    "assume": _assume,
+    "assert": _assert,
+}
+
+
+def born(op: Op, operands: Sequence[Any], result: Array, test: Callable[[Array], Array]) -> Array | None:
+    """Where ``test`` holds for a float result but for no operand; None when that is nowhere."""
+    found = test(result)
+    if not found.any():
+        return None
+    for x, value in zip(operands, op.operands):
+        if isinstance(value.type, TileType) and not value.type.is_pointer and value.type.element.is_floating:
+            had = test(x)
+            found = found & ~(had if had.shape == found.shape or had.ndim == 0 else np.asarray(had.any()))
+    return found if found.any() else None

@@ -1,0 +1,188 @@
+"""The memory of a launch as the sanitizer sees it: elements of arguments, and what is remembered of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
+from tilewright.sanitizer.report import Place
+
+# What is remembered of every element: the last access of each of these kinds (see ``races``), and the last release.
+FIELDS = ("write", "strong", "strong_other", "read", "read_other", "released")
+BYTES_PER_ELEMENT = 4 * len(FIELDS) + 1  # and one flag: whether it was never written
+
+
+@dataclass(frozen=True)
+class Window:
+    """A strided part of an array's elements."""
+
+    first: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def of(self, field: Array) -> Array:
+        """The part of ``field``, in place."""
+        size = field.itemsize
+        return np.ndarray(self.shape, field.dtype, field, self.first * size, tuple(s * size for s in self.strides))
+
+    def fill(self, field: Array, value: Any) -> None:
+        """Overwrite the part of ``field``."""
+        self.of(field)[...] = value
+
+    def elements(self) -> Array:
+        """The positions of the elements, in the order of ``of``."""
+        return elements_of(self.first, self.shape, self.strides).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Elements by position."""
+
+    positions: Array
+
+    def of(self, field: Array) -> Array:
+        result: Array = field[self.positions]
+        return result
+
+    def fill(self, field: Array, value: Any) -> None:
+        field[self.positions] = value
+
+    def elements(self) -> Array:
+        return self.positions
+
+
+Touched = Union[Window, Lanes]
+
+
+def elements_of(first: int, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """The positions of a strided range, flat and in row-major order."""
+    positions = np.array([first], np.int64)
+    for n, stride in zip(shape, strides):
+        positions = (positions[:, None] + np.arange(n, dtype=np.int64) * stride).reshape(-1)
+    return positions
+
+
+class ArrayState:
+    """One buffer of the launch. Elements are counted in units of its dtype from its lowest address.
+
+    The fields appear with the first access that needs them, so that untouched arrays cost nothing.
+    """
+
+    def __init__(self, number: int, buffer: Buffer, *, tracked: bool) -> None:
+        self.number = number
+        self.buffer = buffer
+        self.unit = buffer.dtype.bytes
+        self.tracked = tracked  # whether this launch may write it, so that accesses can conflict
+        self.unwritten: Array | None = None  # one flag per element
+        self.used: set[str] = set()
+        self._fields: dict[str, Array] = {}
+
+    @property
+    def count(self) -> int:
+        """The number of units."""
+        return (self.buffer.high - self.buffer.low) // self.unit
+
+    def field(self, name: str) -> Array:
+        """The numbers kept under ``name``, one per element, zero at first."""
+        found = self._fields.get(name)
+        if found is None:
+            found = self._fields[name] = np.zeros(self.count, np.int32)
+            self.used.add(name)
+        return found
+
+    def refine(self, size: int) -> None:
+        """Count in units of ``size`` bytes from now on: the program accesses parts of elements."""
+        factor = self.unit // size
+        self.unit = size
+        self._fields = {name: np.repeat(f, factor) for name, f in self._fields.items()}
+        if self.unwritten is not None:
+            self.unwritten = np.repeat(self.unwritten, factor)
+
+    def lanes(self, address: Array, size: int) -> Lanes:
+        """The units of accesses of ``size`` bytes at ``address``; a wide access has several in a row."""
+        if size < self.unit:
+            self.refine(size)
+        first = (address - self.buffer.low) // self.unit
+        if size > self.unit:
+            first = (first[:, None] + np.arange(size // self.unit)).reshape(-1)
+        return Lanes(first)
+
+    def place(self, address: int, size: int) -> Place:
+        """The element of the argument at ``address``, with how far it lies outside."""
+        buffer = self.buffer
+        shape, strides = buffer.shape, buffer.strides
+        offset, rest = divmod(address - buffer.address, buffer.dtype.bytes)
+        if shape is None or strides is None:
+            shape, strides = ((buffer.high - buffer.low) // buffer.dtype.bytes,), (1,)
+        index = [0] * len(shape)
+        order = sorted(range(len(shape)), key=lambda k: -abs(strides[k]))
+        remaining = offset
+        for i, k in enumerate(order):
+            step = strides[k]
+            if step == 0 or shape[k] == 1:
+                continue
+            last = i == len(order) - 1 or all(strides[j] == 0 or shape[j] == 1 for j in order[i + 1 :])
+            index[k] = remaining // step if last or step < 0 else math.floor(remaining / step)
+            remaining -= index[k] * step
+        if not shape:
+            return Place(buffer.name, (), (), _distance(buffer, address, size))
+        outside = ""
+        for k, n in enumerate(shape):
+            outside = outside or outside_axis(index[k], n, k)
+        if not outside and (address < buffer.low or address + size > buffer.high):
+            outside = _distance(buffer, address, size)
+        if rest:
+            outside = outside or f"{rest} bytes into the element"
+        return Place(buffer.name, tuple(index), tuple(shape), outside)
+
+    def element(self, position: int) -> Place:
+        """The element at a position."""
+        return self.place(self.buffer.low + position * self.unit, self.unit)
+
+
+def outside_axis(index: int, extent: int, axis: int) -> str:
+    """How far ``index`` lies outside an axis, in words; empty when it is inside."""
+    if index < 0:
+        return f"{-index} element{'s' * (index != -1)} before the start of axis {axis}"
+    if index >= extent:
+        beyond = index - extent + 1
+        return f"{beyond} element{'s' * (beyond != 1)} past the end of axis {axis}, which has {extent}"
+    return ""
+
+
+def _distance(buffer: Buffer, address: int, size: int) -> str:
+    if address < buffer.low:
+        return f"{buffer.low - address} bytes before its start"
+    if address + size > buffer.high:
+        return f"{address + size - buffer.high} bytes past its end"
+    return ""
+
+
+def injective(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether different indices of a strided array are different elements."""
+    axes = sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1)
+    reach = 0
+    for stride, n in axes:
+        if stride <= reach:
+            break
+        reach += stride * (n - 1)
+    else:
+        return True
+    if math.prod(shape) > 1 << 22:
+        return False
+    positions = elements_of(0, shape, strides)
+    return len(np.unique(positions)) == len(positions)
+
+
+def owner_of(buffers: Sequence[Buffer], address: int) -> int:
+    """The buffer that an address of unknown origin lies in."""
+    for i, buffer in enumerate(buffers):
+        if buffer.low <= address < buffer.high:
+            return i
+    return UNKNOWN_ALLOCATION

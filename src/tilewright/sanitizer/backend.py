@@ -1,0 +1,135 @@
+"""The engine ``sanitizer``: the reference back end, with every block checked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Backend, Executable, LaunchArguments
+from tilewright.backends.reference.backend import bound_arguments
+from tilewright.backends.reference.interpreter import Index, Running
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.scheduler import Deadlock, Waiting, run_blocks
+from tilewright.backends.reference.values import PartitionView, Pointers
+from tilewright.ir.core import Function
+from tilewright.ir.printer import print_function
+from tilewright.passes.effects import argument_effects
+from tilewright.sanitizer.aliasing import check_arguments
+from tilewright.sanitizer.block import CheckedBlock
+from tilewright.sanitizer.categories import CATEGORIES
+from tilewright.sanitizer.events import Launch
+from tilewright.sanitizer.launch import LaunchState
+from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.report import Related, Violation
+from tilewright.sanitizer.session import current_session
+
+_SHOWN_BLOCKS = 16  # blocks of a deadlock that the report lists
+
+
+class SanitizedExecutable:
+    """A function that reports its violations to the current session when it is launched."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self._written = argument_effects(function).written
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Run every block of ``grid`` in the order of the session's schedule.
+
+        UndefinedBehaviorError at the first violation when the session asks for that.
+        """
+        session = current_session()
+        session.report.launches += 1
+        memory = Memory(arguments.buffers)
+        state = LaunchState(session, self.function, memory, grid, self._written)
+        for sink in session.sinks:
+            sink.launch(Launch(self.function.name, grid, memory.buffers))
+        check_arguments(state)
+        values = bound_arguments(self.function, memory, arguments)
+        running: dict[Index, CheckedBlock] = {}
+
+        def checked(block: CheckedBlock) -> Running:
+            running[block.index] = block
+            end = yield from block.run(self.function.body)
+            del running[block.index]
+            return end
+
+        def blocks() -> Iterator[tuple[Index, Running]]:
+            for index in session.schedule.indices(grid):
+                thread = Thread(index[0] + grid[0] * (index[1] + grid[1] * index[2]), index)
+                yield index, checked(CheckedBlock(index, grid, memory, values, state, thread))
+
+        try:
+            run_blocks(blocks(), memory, session.schedule)
+        except Deadlock as deadlock:
+            session.add(_deadlock(state, deadlock, running))
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """The launch, to be run later."""
+        return functools.partial(self.launch, grid, arguments)
+
+    def stages(self) -> Mapping[str, str]:
+        return {"Tile IR": print_function(self.function)}
+
+
+def _deadlock(state: LaunchState, deadlock: Deadlock, running: dict[Index, CheckedBlock]) -> Violation:
+    """What every block waits for, as a violation."""
+    related = []
+    for waiting in deadlock.waiting[:_SHOWN_BLOCKS]:
+        if waiting.op is not None:
+            what = _awaited(state, waiting, running[waiting.index])
+            related.append(Related(f"waits at {what}", waiting.op.loc, waiting.index))
+    count = len(deadlock.waiting)
+    first = deadlock.waiting[0]
+    assert first.op is not None
+    message = f"{count} block{'s wait' if count > 1 else ' waits'} for memory that none of them changes"
+    return Violation(
+        CATEGORIES["deadlock"], message, state.function.name, first.op.loc, first.index, related=tuple(related)
+    )
+
+
+def _awaited(state: LaunchState, waiting: Waiting, block: CheckedBlock) -> str:
+    """The element that the operation of a waiting block accesses, and what it holds."""
+    assert waiting.op is not None
+    target = block.values[waiting.op.operands[0]]
+    if isinstance(target, PartitionView):
+        return f"a tile of '{state.owner_name(target.view.base)}'"
+    assert isinstance(target, Pointers)
+    pointee = waiting.op.operands[0].tile.pointee
+    flat = Pointers(target.allocation.reshape(-1)[:1], target.address.reshape(-1)[:1])
+    array = state.array(int(flat.allocation[0]), int(flat.address[0]))
+    if array is None:
+        return f"address {int(flat.address[0]):#x}"
+    place = array.place(int(flat.address[0]), pointee.bytes)
+    if place.outside:
+        return str(place)
+    value = block.memory.gather(flat, pointee)[0]
+    return f"{place.argument}[{', '.join(map(str, place.index))}], which holds {value}"
+
+
+class SanitizerBackend:
+    """Runs the IR as the front end delivers it, on NumPy arrays."""
+
+    name = "sanitizer"
+    device = "cpu"
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def target(self) -> str:
+        return f"numpy-{np.__version__}"
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> SanitizedExecutable:
+        return SanitizedExecutable(function)
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        return None
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> SanitizedExecutable:
+        raise ValueError("the sanitizer writes no executables, so this is not one of them")
+
+
+BACKEND: Backend = SanitizerBackend()

@@ -1,0 +1,237 @@
+"""One block of a sanitized launch: the reference interpreter with every operation checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, Index, _grouped
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.values import Array
+from tilewright.ir.core import Op, Value
+from tilewright.ir.opdef import Arity
+from tilewright.sanitizer.accesses import ACCESSES
+from tilewright.sanitizer.arithmetic import CHECKS, born
+from tilewright.sanitizer.categories import CATEGORIES
+from tilewright.sanitizer.folds import check_fold
+from tilewright.sanitizer.launch import LaunchState
+from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.report import Place, Related, Violation
+from tilewright.sanitizer.undefined import Marks, Undefined, propagate
+
+_BIRTHS = (
+    ("nan-born", np.isnan, "a NaN comes from operands without one"),
+    ("inf-born", np.isinf, "an infinity comes from finite operands"),
+)
+
+
+class CheckedBlock(BlockInterpreter):
+    """A block that reports what a correct program does not do, and goes on."""
+
+    pause_at_weak = True
+
+    def __init__(
+        self,
+        index: Index,
+        grid: Index,
+        memory: Memory,
+        arguments: dict[Value, Any],
+        launch: LaunchState,
+        thread: Thread,
+    ) -> None:
+        super().__init__(index, grid, memory, arguments, None)
+        self.launch = launch
+        self.thread = thread
+        self.undefined: dict[Value, Undefined] = {}
+        self.unchecked: set[Any] = set()  # where an index was found to leave an array that is accessed unchecked
+        self.folding = False  # inside a reduction, whose overflow ``folds`` has looked for
+
+    # -- running
+
+    def bind(self, targets: Sequence[Value], values: Sequence[Any], sources: Sequence[Value]) -> None:
+        super().bind(targets, values, sources)
+        undefined = self.undefined
+        if undefined:
+            for target, mark in zip(targets, [undefined.get(s) for s in sources]):
+                if mark is not None:
+                    undefined[target] = mark
+                else:
+                    undefined.pop(target, None)
+
+    def execute(self, op: Op, operands: list[Any]) -> None:
+        undefined = self.undefined
+        marks: Marks = ()
+        if undefined:
+            marks = [undefined.get(v) for v in op.operands]
+            if not any(marks):
+                marks = ()
+            elif any(m is not None and m.unassigned for m in marks):
+                marks = self._unassigned(op, marks)
+        name = op.name
+        access = ACCESSES.get(name)
+        if access is not None:
+            result, mark = access(self, op, operands, marks)
+            if op.results:
+                self.values[op.results[0]] = result
+            self._mark(op, mark)
+            return
+        check = CHECKS.get(name)
+        if check is not None:
+            check(self, op, operands, marks)
+        if name in ("reduce", "scan"):
+            self._fold(op, operands, marks)
+        else:
+            super().execute(op, operands)
+        if name == "undefined":
+            self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))
+        elif marks or undefined:
+            self._mark(op, propagate(op, operands, marks) if marks and op.results else None)
+        if self.launch.births and op.spec.elementwise:
+            self._births(op, operands, marks)
+
+    def _fold(self, op: Op, operands: list[Any], marks: Marks) -> None:
+        check_fold(self, op, operands, marks)
+        before, self.folding = self.folding, True
+        super().execute(op, operands)
+        self.folding = before
+
+    def _mark(self, op: Op, mark: Undefined | None) -> None:
+        for result in op.results:
+            if mark is not None:
+                self.undefined[result] = mark
+            elif self.undefined:
+                self.undefined.pop(result, None)
+
+    def _unassigned(self, op: Op, marks: Marks) -> Marks:
+        """Report the use of a tile without a value; from then on it counts as defined."""
+        first = next(m for m in marks if m is not None and m.unassigned)
+        self.report(op, "default-tile", "the tile used here was never given a value", related=(first.origin,))
+        rest = [None if m is not None and m.unassigned else m for m in marks]
+        return rest if any(rest) else ()
+
+    def _births(self, op: Op, operands: list[Any], marks: Marks) -> None:
+        value = op.results[0]
+        if value.tile.is_pointer or not value.tile.element.is_float:
+            return
+        result = np.asarray(self.values[value], np.float64)
+        for category, test, message in _BIRTHS:
+            if category in self.launch.births:
+                found = born(op, [np.asarray(x, np.float64) for x in operands], result, test)
+                if found is not None:
+                    names = {f.name: x for f, x in zip(op.spec.operands, operands)}
+                    self.flag(op, category, found, f"{message} ({op.name})", names, marks)
+
+    # -- control flow
+
+    def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+        self.require_defined(op, 0, "a branch depends on it")
+        return (yield from super().run_if(op, operands))
+
+    def run_for(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+        for k in range(3):
+            self.require_defined(op, k, "a loop depends on it")
+        if operands[2] <= 0:
+            step = int(operands[2])
+            self.report(op, "loop-step", f"the step of this loop is {step}", operands={"step": step})
+            self.bind(op.results, operands[3:], op.operands[3:])
+            return None
+        return (yield from super().run_for(op, operands))
+
+    # -- reporting
+
+    def grouped(self, op: Op, operands: list[Any]) -> list[Any]:
+        """``operands`` by declared field, None for absent ones."""
+        return _grouped(op, operands) if any(f.arity is not Arity.ONE for f in op.spec.operands) else operands
+
+    def require_defined(self, op: Op, position: int, why: str) -> None:
+        """Report operand ``position`` of ``op`` if any of its elements is undefined."""
+        mark = self.undefined.get(op.operands[position]) if self.undefined else None
+        if mark is None or not mark.mask.any():
+            return
+        if mark.unassigned:
+            self.report(op, "default-tile", "the tile used here was never given a value", related=(mark.origin,))
+        else:
+            element = _first(mark.mask)
+            message = f"a value is undefined, and {why}"
+            self.report(op, "undefined-value", message, element=element, related=(mark.origin,))
+        del self.undefined[op.operands[position]]
+
+    def require_defined_value(self, op: Op, position: int, why: str) -> None:
+        """``require_defined`` where the operand may be absent."""
+        if position >= 0:
+            self.require_defined(op, position, why)
+
+    def flag(
+        self,
+        op: Op,
+        category: str,
+        wrong: Any,
+        message: str,
+        values: dict[str, Any],
+        marks: Marks,
+        place: Place | None = None,
+    ) -> None:
+        """Report the elements of an operation where ``wrong`` holds and no operand is undefined.
+
+        ``message`` has the names of ``values`` in braces for the values at the first such element.
+        """
+        if not np.any(wrong):
+            return
+        for mark in marks:
+            if mark is not None:
+                wrong = wrong & ~mark.mask
+        wrong = np.asarray(wrong)
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
+            return
+        element = _first(wrong)
+        here = {name: _at(x, element, wrong.shape) for name, x in values.items()}
+        if category == "unchecked-bounds":
+            self.unchecked.add(op.loc)
+        shown = {k: v for k, v in here.items() if not k.startswith("value")}
+        if not shown:
+            shown = {"value" if len(here) == 1 else f"value {i}": v for i, v in enumerate(here.values())}
+        text = message.format(**here) if here else message
+        self.report(op, category, text, element=element, operands=shown, place=place, elements=count)
+
+    def report(
+        self,
+        op: Op,
+        category: str,
+        message: str,
+        *,
+        element: Sequence[int] | None = None,
+        operands: dict[str, Any] | None = None,
+        place: Place | None = None,
+        related: tuple[Related, ...] = (),
+        elements: int = 1,
+    ) -> None:
+        """Report a violation by ``op`` in this block."""
+        self.launch.session.add(
+            Violation(
+                CATEGORIES[category],
+                message,
+                self.launch.function.name,
+                op.loc,
+                self.index,
+                None if element is None else tuple(element),
+                operands or {},
+                place,
+                related,
+                1,
+                elements,
+            )
+        )
+
+
+def _first(wrong: Array) -> tuple[int, ...]:
+    """The index of the first true element."""
+    return tuple(int(i) for i in np.unravel_index(int(np.flatnonzero(wrong)[0]), wrong.shape))
+
+
+def _at(x: Any, element: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The element of ``x`` at an index of an array of ``shape``, as a Python number."""
+    found = np.broadcast_to(np.asarray(x), shape)[element]
+    return found.item() if found.dtype.kind in "biuf" else float(found)

@@ -1,0 +1,97 @@
+"""What the sanitizer looks for: one category for each way in which a kernel can go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CPP = "Tile C++"
+PYTHON = "Python data model"
+SHEET = "Python API"
+
+
+@dataclass(frozen=True)
+class Category:
+    """A kind of violation.
+
+    ``name`` is what options and source comments call it. ``item`` is the number of its entry in the annex of
+    undefined behaviour (section 3.1 of the C++ reference), None for what other parts of the documents define.
+    """
+
+    name: str
+    title: str
+    document: str
+    section: str
+    item: int | None = None
+    default: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def source(self) -> str:
+        """The document and section that define it."""
+        annex = f", annex 3.1 item {self.item}" if self.item is not None else ""
+        return f"{self.document} {self.section}{annex}"
+
+
+_ANNEX = (
+    ("add-overflow", "signed overflow in an addition", "2.2.1"),
+    ("sub-overflow", "signed overflow in a subtraction", "2.2.3"),
+    ("neg-overflow", "signed overflow in a negation", "2.2.4"),
+    ("mul-overflow", "signed overflow in a multiplication", "2.2.5"),
+    ("div-overflow", "signed overflow in a division or remainder", "2.2.6"),
+    ("division-by-zero", "integer division or remainder by zero", "2.2.6"),
+    ("shift-negative", "shift by a negative count", "2.2.15"),
+    ("shift-too-wide", "shift by at least the width of the element", "2.2.15"),
+    ("abs-overflow", "absolute value of the least integer", "2.2.22"),
+    ("pointer-arithmetic", "pointer moved outside its array", "2.2.26"),
+    ("pointer-difference", "difference of pointers to different arrays", "2.2.28"),
+    ("shape-size-overflow", "size of a shape that does not fit size_t", "2.1.3.4"),
+    ("extract-out-of-range", "subtile outside the tile", "2.3.17"),
+    ("invalid-bitcast", "bits that are no value of the destination type", "2.3.20"),
+    ("fold-overflow", "reduction or scan that overflows in some order", "2.6"),
+    ("assumption", "an assumption that does not hold", "2.15"),
+    ("default-tile", "use of a tile that was never given a value", "2.9"),
+    ("extent-index", "extent of a dimension that does not exist", "2.8.1"),
+    ("extent-overflow", "extent that its index type cannot hold", "2.8.1"),
+    ("dimension-map-index", "entry of a dimension map that does not exist", "2.13.2"),
+    ("stride-index", "stride of a dimension that does not exist", "2.10"),
+    ("stride-overflow", "stride that its type cannot hold", "2.10"),
+    ("partition-outside", "tile wholly outside its array", "2.12.1"),
+    ("partition-partly-outside", "unmasked tile partly outside its array", "2.12.1"),
+    ("span-not-injective", "array whose elements share memory", "2.12.1"),
+    ("irange-step", "range whose step is not positive", "2.14.3"),
+    ("irange-bound", "range whose last step overflows", "2.14.3"),
+    ("float-to-integer", "float that the integer type cannot hold", "1.7.2"),
+    ("race-in-call", "one operation accesses an element more than once", "1.10"),
+    ("atomic-add-overflow", "signed overflow in an atomic addition", "2.7.12"),
+    ("atomic-sub-overflow", "signed overflow in an atomic subtraction", "2.7.13"),
+)
+_OTHERS = (
+    Category("data-race", "blocks access an element without synchronization", CPP, "1.10"),
+    Category("out-of-bounds", "access outside every element of its array", PYTHON, "Global Arrays"),
+    Category("unchecked-bounds", "index outside an array that is accessed with check_bounds=False", SHEET, "5"),
+    Category("dangling-pointer", "access to memory that is no argument of the launch", CPP, "2.2.26"),
+    Category("read-only", "store to an array that cannot be written", PYTHON, "Global Arrays"),
+    Category("undefined-value", "value without a definition that the program depends on", PYTHON, "Padding Modes"),
+    Category("overlapping-arguments", "array arguments that share memory", PYTHON, "Global Arrays"),
+    Category("slice-bounds", "slice outside its array", SHEET, "1.5"),
+    Category("loop-step", "range whose step is not positive", SHEET, "2"),
+    Category("failed-assertion", "an assert_ whose condition is false", SHEET, "1.16"),
+    Category("deadlock", "blocks that wait for each other", CPP, "1.10"),
+    Category("nan-born", "NaN from operands without NaN", SHEET, "3", default=False),
+    Category("inf-born", "infinity from finite operands", SHEET, "3", default=False),
+)
+
+CATEGORIES: dict[str, Category] = {
+    **{name: Category(name, title, CPP, section, i) for i, (name, title, section) in enumerate(_ANNEX, 1)},
+    **{c.name: c for c in _OTHERS},
+}
+
+
+def category(name: str) -> Category:
+    """The category called ``name``. ValueError, listing all, when there is none."""
+    found = CATEGORIES.get(name)
+    if found is None:
+        raise ValueError(f"unknown category {name!r}; the sanitizer knows {', '.join(CATEGORIES)}")
+    return found

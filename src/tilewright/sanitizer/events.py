@@ -1,0 +1,60 @@
+"""What a sanitized launch did to memory, for tools that show it.
+
+A sink passed to ``sanitize(sinks=...)`` gets each launch, then each access in the order of execution. Without sinks
+nothing of this is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+from tilewright.ir.location import Loc
+from tilewright.sanitizer.report import Index, Violation
+
+Elements = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch begins. ``arrays`` are its memory: name, dtype, shape and strides of each argument."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    arrays: Sequence[Buffer]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One memory operation of one block.
+
+    ``order`` counts the accesses of the launch. ``kind`` is ``"read"``, ``"write"`` or ``"atomic"``. ``array`` indexes
+    ``Launch.arrays``; ``elements`` are distances from its element 0, counted in elements, so that the element with
+    index i has the distance sum(i * strides). ``padding`` elements of the tile lay outside the array or were masked
+    off.
+    """
+
+    order: int
+    kind: str
+    block: Index
+    loc: Loc
+    array: int
+    elements: Elements
+    padding: int
+
+
+class EventSink(Protocol):
+    """Receives the events of sanitized launches."""
+
+    def launch(self, event: Launch) -> None:
+        """A launch begins; what follows belongs to it."""
+
+    def access(self, event: Access) -> None:
+        """A block touched memory."""
+
+    def violation(self, violation: Violation) -> None:
+        """A violation was found by the operation whose access comes next, if it has one."""

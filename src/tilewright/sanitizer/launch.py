@@ -1,0 +1,73 @@
+"""What the blocks of one sanitized launch share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
+from tilewright.ir.core import Function
+from tilewright.sanitizer.arrays import ArrayState, owner_of
+from tilewright.sanitizer.races import Races
+from tilewright.sanitizer.report import Place
+from tilewright.sanitizer.session import Session
+
+
+class LaunchState:
+    """The arrays, the clocks and the session of a launch."""
+
+    def __init__(
+        self,
+        session: Session,
+        function: Function,
+        memory: Memory,
+        grid: tuple[int, int, int],
+        written: frozenset[str],
+    ) -> None:
+        self.session = session
+        self.function = function
+        self.memory = memory
+        self.races = Races(grid[0] * grid[1] * grid[2])
+        self.arrays = [ArrayState(i, b, tracked=_written(b, written)) for i, b in enumerate(memory.buffers)]
+        self.births = session.categories & {"nan-born", "inf-born"}
+        self._order = itertools.count()
+
+    def next_order(self) -> int:
+        """The number of the next access."""
+        return next(self._order)
+
+    def array(self, allocation: int, address: int) -> ArrayState | None:
+        """The array that a pointer belongs to; ``address`` decides for pointers of unknown origin."""
+        if allocation == UNKNOWN_ALLOCATION:
+            allocation = owner_of(self.memory.buffers, address)
+        return None if allocation == UNKNOWN_ALLOCATION else self.arrays[allocation]
+
+    def name(self, allocation: int) -> str:
+        """What the kernel calls an allocation."""
+        return "unknown memory" if allocation == UNKNOWN_ALLOCATION else f"'{self.memory.buffers[allocation].name}'"
+
+    def owner_name(self, base: Pointers) -> str:
+        """The argument that the base pointer of a view belongs to."""
+        array = self.array(int(base.allocation), int(base.address))
+        return array.buffer.name if array is not None else "unknown memory"
+
+    def place(self, allocation: int, address: int, size: int) -> Place | None:
+        """The element of an argument at ``address``."""
+        array = self.array(allocation, address)
+        return None if array is None else array.place(address, size)
+
+    def limits(self, pointers: Pointers) -> tuple[Array, Array]:
+        """The bounds of the arrays that pointers belong to; the widest ones for pointers of unknown origin."""
+        buffers: Sequence[Buffer] = self.memory.buffers
+        low = np.array([*(b.low for b in buffers), np.iinfo(np.int64).min], np.int64)
+        high = np.array([*(b.high for b in buffers), np.iinfo(np.int64).max], np.int64)
+        return low[pointers.allocation], high[pointers.allocation]  # UNKNOWN_ALLOCATION is -1, the last entry
+
+
+def _written(buffer: Buffer, written: frozenset[str]) -> bool:
+    """Whether the kernel may write a buffer: arrays of a list go by the name of the list."""
+    return buffer.name in written or buffer.name.partition("[")[0] in written

@@ -1,0 +1,186 @@
+"""Finds accesses of different blocks that nothing orders, by vector clocks (C++ reference 1.10).
+
+A block is a thread; a release makes what it did before visible to whoever acquires at the same element later. Two
+accesses of one element race unless one happens before the other, both are reads, or both are strong with a scope that
+holds both blocks: what happened to come first in this run does not matter.
+
+Of each element the last weak write, up to two strong writes and up to two reads of different blocks are remembered, as
+numbers of *records*: a record is an operation of the program in one block between two of its releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.backends.reference.values import Array
+from tilewright.ir.core import Op
+from tilewright.ir.enums import MemoryOrder, MemoryScope
+from tilewright.sanitizer.arrays import ArrayState, Touched
+from tilewright.sanitizer.report import Index
+
+ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+_ALL = ("write", "strong", "strong_other", "read", "read_other")
+_COLLECT_AT = 256  # snapshots of clocks that may pile up before unused ones are dropped
+
+
+class Record(NamedTuple):
+    """Who did something: the operation and the block."""
+
+    op: Op
+    block: Index
+
+
+@dataclass(frozen=True)
+class Race:
+    """Which of the touched elements race with an earlier access, and with which for the first of them."""
+
+    wrong: Array
+    other: Record
+
+
+class Thread:
+    """A block as the clocks see it: its number, its time, and what it knows of the times of others."""
+
+    def __init__(self, number: int, index: Index) -> None:
+        self.number = number
+        self.index = index
+        self.time = 1
+        self.known: Array | None = None  # nothing until it acquires
+        self.records: dict[Op, int] = {}
+
+
+class Races:
+    """The clocks of one launch of ``blocks`` blocks."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+        self.records: list[Record | None] = [None]
+        self._block = np.full(1024, -1, np.int32)
+        self._time = np.zeros(1024, np.int32)
+        self._excludes = np.zeros(1024, bool)  # weak, or of a scope without the other blocks
+        self._snapshots: dict[int, Array] = {}
+        self._next_snapshot = 1
+        self._collect_at = _COLLECT_AT
+        self._synced: set[ArrayState] = set()
+
+    def record(self, thread: Thread, op: Op) -> int:
+        """The number of ``op`` in this block at this time."""
+        number = thread.records.get(op)
+        if number is not None:
+            return number
+        number = len(self.records)
+        if number == len(self._block):
+            self._block, self._time = np.resize(self._block, 2 * number), np.resize(self._time, 2 * number)
+            self._excludes = np.resize(self._excludes, 2 * number)
+        self.records.append(Record(op, thread.index))
+        self._block[number], self._time[number] = thread.number, thread.time
+        self._excludes[number] = op.attributes["memory_scope"] in (MemoryScope.NONE, MemoryScope.BLOCK)
+        thread.records[op] = number
+        return number
+
+    # -- accesses
+
+    def weak_read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+        race = self._against(thread, array, touched, ("write", "strong", "strong_other"), op)
+        self._remember(thread, array, touched, op, "read", "read_other")
+        return race
+
+    def weak_write(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+        race = self._against(thread, array, touched, _ALL, op)
+        touched.fill(array.field("write"), self.record(thread, op))
+        for name in ("read", "read_other", "strong", "strong_other", "released"):
+            if name in array.used:
+                touched.fill(array.field(name), 0)
+        return race
+
+    def strong_read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+        race = self._against(thread, array, touched, ("write", "strong", "strong_other"), op)
+        self._remember(thread, array, touched, op, "read", "read_other")
+        return race
+
+    def strong_write(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+        race = self._against(thread, array, touched, _ALL, op)
+        self._remember(thread, array, touched, op, "strong", "strong_other")
+        return race
+
+    def _unordered(self, thread: Thread, numbers: Array) -> Array:
+        """Which of the records in ``numbers`` belong to other blocks and do not happen before now."""
+        block = self._block[numbers]
+        other = (numbers != 0) & (block != thread.number)
+        if thread.known is not None:
+            other &= self._time[numbers] > thread.known[block]
+        return np.asarray(other)
+
+    def _against(
+        self, thread: Thread, array: ArrayState, touched: Touched, names: tuple[str, ...], op: Op
+    ) -> Race | None:
+        """The first race of ``op`` with what is remembered under ``names``."""
+        scope = op.attributes["memory_scope"]
+        for name in names:
+            if name not in array.used:
+                continue
+            numbers = touched.of(array.field(name))
+            if not numbers.any():
+                continue
+            wrong = self._unordered(thread, numbers)
+            if scope not in (MemoryScope.NONE, MemoryScope.BLOCK):
+                wrong &= self._excludes[numbers]
+            if wrong.any():
+                other = self.records[int(numbers[wrong].reshape(-1)[0])]
+                assert other is not None
+                return Race(wrong, other)
+        return None
+
+    def _remember(self, thread: Thread, array: ArrayState, touched: Touched, op: Op, first: str, second: str) -> None:
+        """Put this access in one of two slots: over one of this block or one that happened before it, if any."""
+        number = self.record(thread, op)
+        field = array.field(first)
+        held = touched.of(field)
+        occupied = self._unordered(thread, held)
+        if not occupied.any():
+            touched.fill(field, number)
+            return
+        other = array.field(second)
+        touched.fill(field, np.where(occupied, held, number))
+        touched.fill(other, np.where(occupied, number, touched.of(other)))
+
+    # -- synchronization
+
+    def acquire(self, thread: Thread, array: ArrayState, touched: Touched) -> None:
+        """What was released at these elements happens before what this block does next."""
+        if "released" not in array.used:
+            return
+        for number in np.unique(touched.of(array.field("released"))).tolist():
+            if number == 0:
+                continue
+            if thread.known is None:
+                thread.known = np.zeros(self.blocks, np.int32)
+            np.maximum(thread.known, self._snapshots[number], out=thread.known)
+
+    def release(self, thread: Thread, array: ArrayState, touched: Touched) -> None:
+        """What this block did until now becomes visible to those who acquire at these elements."""
+        snapshot = np.zeros(self.blocks, np.int32) if thread.known is None else thread.known.copy()
+        snapshot[thread.number] = thread.time
+        thread.time += 1
+        thread.records.clear()
+        number = self._next_snapshot
+        self._next_snapshot += 1
+        self._snapshots[number] = snapshot
+        self._synced.add(array)
+        touched.fill(array.field("released"), number)
+        if len(self._snapshots) > self._collect_at:
+            self._collect()
+
+    def forget(self, array: ArrayState, touched: Touched) -> None:
+        """A relaxed store: it ends the chain of releases at these elements."""
+        if "released" in array.used:
+            touched.fill(array.field("released"), 0)
+
+    def _collect(self) -> None:
+        used = {n for array in self._synced for n in np.unique(array.field("released")).tolist()}
+        self._snapshots = {n: s for n, s in self._snapshots.items() if n in used}
+        self._collect_at = max(_COLLECT_AT, 2 * len(self._snapshots))

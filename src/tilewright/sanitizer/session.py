@@ -1,0 +1,70 @@
+"""``with ct.sanitize() as report:``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from tilewright.backends.schedule import Schedule
+from tilewright.runtime.backend_choice import force_backend
+from tilewright.sanitizer.categories import CATEGORIES, category
+from tilewright.sanitizer.events import EventSink
+from tilewright.sanitizer.report import Report, UndefinedBehaviorError, Violation
+
+DEFAULT = frozenset(c.name for c in CATEGORIES.values() if c.default)
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where sanitized launches report to, and how they run."""
+
+    report: Report
+    categories: frozenset[str]
+    stop: bool
+    schedule: Schedule
+    sinks: Sequence[EventSink]
+
+    def add(self, violation: Violation) -> None:
+        """Report ``violation`` unless its category is off. UndefinedBehaviorError when the session stops there."""
+        if violation.category.name not in self.categories or not self.report.add(violation):
+            return
+        for sink in self.sinks:
+            sink.violation(violation)
+        if self.stop:
+            raise UndefinedBehaviorError(violation)
+
+
+_sessions: list[Session] = []
+
+
+def current_session() -> Session:
+    """The innermost session; outside of any, one that stops at the first violation."""
+    return _sessions[-1] if _sessions else Session(Report(), DEFAULT, True, Schedule(), ())
+
+
+@contextmanager
+def sanitize(
+    *,
+    stop: bool = False,
+    disable: Iterable[str] = (),
+    enable: Iterable[str] = (),
+    schedule: str = "in-order",
+    seed: int = 0,
+    sinks: Sequence[EventSink] = (),
+) -> Iterator[Report]:
+    """Within this context every launch of the process runs under the sanitizer, which fills the returned report.
+
+    Kernels run block by block on the reference engine, and everything that the documents leave undefined is reported:
+    ``report.violations``, ``report.render()``. With ``stop`` the first violation raises UndefinedBehaviorError.
+    ``disable`` and ``enable`` name categories to turn off and on (``CATEGORIES`` lists them). ``schedule`` is
+    ``"in-order"``, ``"reverse"``, ``"interleave"`` or ``"random"``, the last one by ``seed``. ``sinks`` receive every
+    memory access. ValueError for an unknown category or schedule. Source: C++ reference 3.1.
+    """
+    categories = DEFAULT.union(category(c).name for c in enable).difference(category(c).name for c in disable)
+    session = Session(Report(), categories, stop, Schedule(schedule, seed), tuple(sinks))
+    with ExitStack() as stack:
+        stack.enter_context(force_backend("sanitizer"))
+        _sessions.append(session)
+        stack.callback(_sessions.remove, session)
+        yield session.report

@@ -1,0 +1,163 @@
+"""Values without a definition, followed through the operations of a block.
+
+An element is undefined when the documents leave its value open: padding of an undetermined mode, masked-off lanes
+without padding, memory that nobody wrote, a tile that was never given a value. Computing with it is no violation.
+Storing it where it is kept, branching on it and addressing memory with it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.reference.shape import SHAPE
+from tilewright.backends.reference.values import Array, Pointers
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, float4_e2m1fn
+from tilewright.ir.types import TileType
+from tilewright.sanitizer.report import Related
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """Which elements of a value are undefined, and where the first of them came from.
+
+    ``unassigned`` marks a tile that was never given a value, which must not be used at all.
+    """
+
+    mask: Array
+    origin: Related
+    unassigned: bool = False
+
+
+Marks = Sequence["Undefined | None"]
+
+
+_DEFINED: Array = np.zeros((), bool)
+
+
+def masks(marks: Marks) -> list[Array]:
+    """The mask of every operand, False where it is defined."""
+    return [_DEFINED if m is None else m.mask for m in marks]
+
+
+def _shape(op: Op, i: int = 0) -> tuple[int, ...]:
+    type = op.operands[i].type
+    return type.shape if isinstance(type, TileType) else ()
+
+
+def _any(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    result: Array = m[0]
+    for other in m[1:]:
+        result = result | other
+    return result
+
+
+def _whole(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    """One undefined element makes everything undefined."""
+    return np.asarray(any(bool(x.any()) for x in m))
+
+
+def _select(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    return np.asarray(np.where(operands[0], m[1], m[2]) | m[0])
+
+
+def _absorbing(value: Callable[[DType], int]) -> Callable[[Op, Sequence[Any], list[Array]], Array]:
+    """For operations that one operand alone can decide: a defined ``value`` makes the result defined."""
+
+    def rule(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+        dtype = op.results[0].tile.element
+        if dtype.is_floating:
+            return m[0] | m[1]
+        decided = np.asarray(value(dtype)).astype(dtype.storage)
+        left, right = operands
+        return np.asarray((m[0] | m[1]) & ~((left == decided) & ~m[0]) & ~((right == decided) & ~m[1]))
+
+    return rule
+
+
+def _moved(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    """Ops that move elements move the marks with them."""
+    moved = [
+        np.broadcast_to(mask, v.tile.shape) if v.tile.shape != () else mask
+        for v, mask in zip(op.operands, m)
+        if isinstance(v.type, TileType)
+    ]
+    if op.name in ("extract", "insert"):
+        tiles = 1 if op.name == "extract" else 2
+        moved = [*moved[:tiles], *operands[tiles:]]
+        if any(bool(mask.any()) for mask in m[tiles:]):
+            return np.asarray(True)
+    result: Array = SHAPE[op.name](op.attributes, moved, [v.type for v in op.operands])
+    return result
+
+
+def _bytes(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    dtype = op.operands[0].tile.element
+    if dtype is float4_e2m1fn:
+        return _whole(op, operands, m)
+    return np.repeat(np.broadcast_to(m[0], _shape(op)).reshape(-1), dtype.bytes)
+
+
+def _elements(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    dtype = op.results[0].tile.element
+    if dtype is float4_e2m1fn:
+        return _whole(op, operands, m)
+    return np.asarray(np.broadcast_to(m[0], _shape(op)).reshape(-1, dtype.bytes).any(axis=1))
+
+
+def _reduced(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    whole = np.broadcast_to(_any(op, operands, m), _shape(op))
+    return np.asarray(whole.any(axis=op.attributes["axis"]))
+
+
+def _scanned(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    axis, reverse = op.attributes["axis"], op.attributes["reverse"]
+    whole = np.broadcast_to(_any(op, operands, m), _shape(op))
+    if reverse:
+        whole = np.flip(whole, axis)
+    result = np.logical_or.accumulate(whole, axis=axis)
+    return np.flip(result, axis) if reverse else result
+
+
+def _product(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+    full = [np.broadcast_to(mask, _shape(op, i)) for i, mask in enumerate(m)]
+    x, y, acc = full[0], full[1 if op.name == "mma" else 2], full[-1]
+    rows, columns = np.asarray(x.any(axis=-1)), np.asarray(y.any(axis=-2))
+    if op.name == "mma_scaled":
+        rows, columns = rows | full[1].any(axis=-1), columns | full[3].any(axis=-2)
+    return np.asarray(rows[..., :, None] | columns[..., None, :] | acc)
+
+
+_RULES: dict[str, Callable[[Op, Sequence[Any], list[Array]], Array]] = {
+    "select": _select,
+    "and": _absorbing(lambda dtype: 0),
+    "mul": _absorbing(lambda dtype: 0),
+    "or": _absorbing(lambda dtype: 1 if dtype.is_bool or dtype.min == 0 else -1),
+    **dict.fromkeys(("reshape", "broadcast", "permute", "cat", "extract", "insert"), _moved),
+    "pack": _bytes,
+    "unpack": _elements,
+    "reduce": _reduced,
+    "scan": _scanned,
+    "mma": _product,
+    "mma_scaled": _product,
+    "make_tensor_view": _whole,
+    "make_partition_view": _whole,
+}
+
+
+def propagate(op: Op, operands: Sequence[Any], marks: Marks) -> Undefined | None:
+    """The undefined elements of the results of ``op``, at least one of whose operands has some."""
+    mask = _RULES.get(op.name, _any)(op, operands, masks(marks))
+    if not mask.any():
+        return None
+    origin = next(m.origin for m in marks if m is not None)
+    return Undefined(mask, origin)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of a run-time value; views count as scalars."""
+    return value.shape if isinstance(value, (np.ndarray, np.generic, Pointers)) else ()
