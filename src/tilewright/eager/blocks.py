@@ -115,7 +115,7 @@ class _Launch:
             if turn.ended:
                 self._waiting.remove(turn)
         self._free |= served
-        return Exit("return", [])
+        return Exit("return", [], [])
 
     def _traced(self, turn: _Turn) -> None:
         """A debugger that steps through the thread of the launch follows blocks into theirs."""

@@ -35,10 +35,6 @@ def _nothing(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequ
     """Promises have no effect here."""
 
 
-def _nothing(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> None:
-    """Promises have no effect here."""
-
-
 OUTPUT: dict[str, Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], None]] = {
     "print": print_values,
     "assert": check_assertion,
