@@ -144,8 +144,9 @@ def _dtypes() -> str:
         "# Dtypes and modes",
         "Dtypes are objects such as `ct.float32`. NumPy, PyTorch and ml_dtypes dtypes are accepted wherever they are.",
         "<!-- table: dtypes -->",
+        "Calling a dtype makes a scalar of it: `ct.int8(3)`.",
         entry("DType", ct.DType),
-        "In tile code, calling a dtype makes a scalar of it: `ct.int8(3)`.",
+        entry("foreign_pointer_dtype", ct.foreign_pointer_dtype),
     ]
     for value in (ct.RoundingMode, ct.PaddingMode, ct.MemoryOrder, ct.MemoryScope):
         members = ", ".join(f"`{m.name}`" for m in value)

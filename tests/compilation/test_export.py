@@ -285,6 +285,11 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "format": (lambda: refused(output_format="exe"), ValueError, "unknown output_format 'exe'; the formats are cubin,"),
     "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
     "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
+    "no engine": (
+        lambda: refused(output_format="cubin", gpu_code="sm_90"),
+        ct.TileUnsupportedFeatureError,
+        "no engine here writes 'cubin'; the CPU engine writes 'shared_library'",
+    ),
     "target": (lambda: refused(gpu_code="sm_90"), ValueError, "gpu_code is 'sm_90', but shared_library is for"),
     "symbol": (
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "a-b")]),

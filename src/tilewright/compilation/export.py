@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Exporter, backend_names
+from tilewright.backends.base import Exporter
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.specialize import Launchable
 
-# format -> the engine that writes it
-_ENGINES = {"cubin": "triton", "tileir_bytecode": "tileir", "shared_library": "cpu"}
+_ENGINES = {"shared_library": "cpu"}  # format -> the engine that writes it
+_ELSEWHERE = ("cubin", "tileir_bytecode")  # formats of the original that no engine writes
 _BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4")
 
 
@@ -39,24 +39,26 @@ def export_kernel(
     ``gpu_code`` names the architecture (``"sm_90"``) for the first two; ``bytecode_version`` is for bytecode.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
-    TileUnsupportedFeatureError where the engine for the format is missing or cannot export the kernel; OSError when
-    the file cannot be written.
+    TileUnsupportedFeatureError for the formats of the GPU, which no engine writes yet, for kernels that a format cannot
+    hold, and without a C compiler; OSError when the file cannot be written.
     """
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
     _check_signatures(signatures)
-    if output_format not in _ENGINES:
-        raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join(_ENGINES)}")
+    if output_format not in (*_ELSEWHERE, *_ENGINES):
+        raise ValueError(
+            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ELSEWHERE, *_ENGINES))}"
+        )
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
     if output_format == "cubin" and gpu_code is None:
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
-    engine = _ENGINES[output_format]
-    exporter: Any = usable(engine) if engine in backend_names() else None
-    if not isinstance(exporter, Exporter):
+    if output_format in _ELSEWHERE:
         raise TileUnsupportedFeatureError(
             f"no engine here writes {output_format!r}; the CPU engine writes 'shared_library', a library and a C header"
         )
+    exporter: Any = usable(_ENGINES[output_format])
+    assert isinstance(exporter, Exporter)
     exports = [lower(kernel, signature) for signature in signatures]
     symbols = [e.symbol for e in exports]
     for symbol in symbols:
