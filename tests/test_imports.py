@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
-    "tune": {"runtime", "ir", "passes"},
+    "tune": {"runtime", "ir", "passes", "sanitizer"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},
     "": {"version", "language", "runtime", "compilation", "tune", "sanitizer"},  # the package itself
 }

@@ -13,7 +13,7 @@ from typing import Any
 from tables import markdown
 
 import tilewright as ct
-from tilewright import cli, compilation, language, tune
+from tilewright import cli, compilation, language, sanitizer, tune
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
@@ -181,6 +181,14 @@ def _module(title: str, module: Any) -> Callable[[], str]:
     return make
 
 
+def _sanitizer() -> str:
+    names = [(f"sanitizer.{n}", getattr(sanitizer, n)) for n in sanitizer.__all__]
+    found = [(n, v) for n, v in names if isinstance(v, type)]
+    rows = [[f"`{c.name}`", c.source, "yes" if c.default else "opt-in"] for c in sanitizer.CATEGORIES.values()]
+    table = markdown(["category", "document", "on"], rows)
+    return _page("Sanitizer", f"{prose(sanitizer.__doc__)}\n\n{table}", [("sanitize", sanitizer.sanitize), *found])
+
+
 def _alias(value: Any) -> str:
     return re.sub(r"\b\w+(\.\w+)+\.", "", str(value)).replace("typing.", "")
 
@@ -231,6 +239,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "objects": _language_page("Arrays, tiles and views", "array"),
     "static": _language_page("At compile time", "static"),
     "errors": _errors,
+    "sanitizer": _sanitizer,
     "tune": _module("Tuning", tune),
     "compilation": _module("Compiling ahead", compilation),
     "ir": _ir,

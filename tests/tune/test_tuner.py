@@ -199,7 +199,8 @@ def test_progress_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 @ct.kernel
 def half_done(x, out, TILE: ct.Constant[int]):
     i = ct.bid(0)
-    ct.store(out, (2 * i,), ct.load(x, (2 * i,), (TILE,)) * 2)
+    if i % 2 == 0:
+        ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * 2)
 
 
 @ct.kernel
@@ -286,3 +287,27 @@ def test_the_tuner_has_a_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.best.config == {"tile": 32} and found.failures[0][1] is Refused
     again = bench.tuner(wrong_at_16, gate=Gate(reference=double)).search(X, np.zeros_like(X))
     assert again.failures[0][1] is Refused
+
+
+@ct.kernel
+def racing(x, out, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * 2)
+    ct.store(out, (0,), ct.load(x, (0,), (TILE,)) * 2)  # what every block stores, to the same place
+
+
+@ct.kernel
+def overrunning(x, out, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,), check_bounds=False) * 2)
+
+
+def test_undefined_behaviour() -> None:
+    with pytest.raises(ValueError, match=r"Refused: .*race.* at .*test_tuner\.py:\d+:5: .*in block"):
+        gated(racing, Gate(reference=double))
+    assert len(gated(racing, Gate(reference=double, sanitize=False)).successes) == 2, "the values happen to be right"
+    x = np.arange(40.0)
+    with pytest.raises(
+        ValueError, match=r"Refused: partition-partly-outside at .*test_tuner\.py:\d+:25: tile \(2\) reaches outside"
+    ):
+        gated(overrunning, Gate(reference=double), x)

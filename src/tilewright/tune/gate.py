@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import sanitizer
 from tilewright.passes.effects import argument_effects
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.specialize import Launchable
@@ -26,10 +27,12 @@ class Refused(Exception):
 class Gate:
     """What a configuration must fulfil before it is measured.
 
-    With ``complete`` it must write every element of the arrays that it only writes. And its results must agree with
-    ``reference(*args)``, which is called with arguments like the kernel's and stores into them as the kernel does; by
-    default the reference engine runs the kernel. Floats may differ by ``tolerance``, relative to the largest expected
-    magnitude of the array; None chooses it by the dtype. Other numbers must be equal.
+    With ``sanitize`` a run on the reference engine under the sanitizer must find no undefined behaviour: no race, no
+    access outside of an array, and none of its other categories. With ``complete`` it must write every element of
+    the arrays that it only writes. And its results must agree with ``reference(*args)``, which is called with
+    arguments like the kernel's and stores into them as the kernel does; by default the reference engine runs the
+    kernel. Floats may differ by ``tolerance``, relative to the largest expected magnitude of the array; None chooses
+    it by the dtype. Other numbers must be equal.
 
     The check works on copies. It is slow, so give it a small problem: ``grid_fn`` and ``args_fn`` map a configuration
     to the grid and the arguments of the check; None takes those of the search.
@@ -38,6 +41,7 @@ class Gate:
     reference: Callable[..., Any] | None = None
     tolerance: float | None = None
     complete: bool = True
+    sanitize: bool = True
     grid_fn: Callable[[Any], tuple[int, ...]] | None = None
     args_fn: Callable[[Any], Args] | None = None
 
@@ -48,6 +52,8 @@ class Gate:
         found = specialization(kernel, args)
         read = argument_effects(found.function).read
         problem = _Problem(kernel, grid, args, stream, found.written)
+        if self.sanitize:
+            problem.require_defined()
         first = problem.run(fill=0, keep=read)
         if self.complete:
             problem.require_complete(first, problem.run(fill=1, keep=read), keep=read)
@@ -81,6 +87,16 @@ class _Problem:
                 array[...] = fill
         launch(self.stream, self.grid, self.kernel, args)
         return args
+
+    def require_defined(self) -> None:
+        """Refused when the sanitizer finds something."""
+        args = with_arrays(self.kernel, self.copies(), lambda _, array: on_host(array))
+        with sanitizer.sanitize() as report:
+            launch(None, self.grid, self.kernel, args)
+        if report.violations:
+            first = report.violations[0]
+            where = "" if first.block is None else f", in block {first.block}"
+            raise Refused(f"{first.category.name} at {first.loc}: {first.message}{where}; {report.summary()}")
 
     def require_complete(self, first: Args, second: Args, keep: frozenset[str]) -> None:
         """Refused when an element still holds what two runs found there."""
