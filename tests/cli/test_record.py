@@ -85,7 +85,6 @@ MISTAKES = {
     "a list": ("[]", "m.jsonl:2: this is no line of a manifest"),
     "another version": (manifest_line(tilewright="0.0.1"), "m.jsonl:2: recorded by tilewright 0.0.1, but this is"),
     "bad IR": (manifest_line(ir="func @f( {"), "m.jsonl:2: the Tile IR of this entry is damaged: 1:"),
-    "unknown engine": (manifest_line(engine="abacus"), "unknown backend 'abacus'"),
 }
 
 
@@ -94,6 +93,17 @@ def test_mistakes(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> 
     Path("m.jsonl").write_text(f"{manifest_line()}\n{line}\n")
     assert main(["precompile", "m.jsonl"]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_what_cannot_be_compiled_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [manifest_line(engine="abacus"), manifest_line(options={"warps": 4}), manifest_line()]
+    Path("m.jsonl").write_text("\n".join(lines))
+    assert main(["precompile", "m.jsonl"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("f for abacus: not compiled: unknown backend 'abacus'")
+    assert out[1].startswith("f for cpu: not compiled: the cpu engine has no option 'warps'")
+    assert out[2].startswith("f for cpu: compiled in ")
+    assert out[3].endswith(": 1 of 3 compiled, 2 failed")
 
 
 def test_no_manifest_no_cache_no_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

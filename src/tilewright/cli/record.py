@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.cli import run
 from tilewright.cli.errors import UsageError
+from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.manifest import RECORD, ManifestError, read
@@ -36,17 +37,22 @@ def _precompile(options: argparse.Namespace) -> int:
     cache = disk_cache()
     if cache is None:
         raise UsageError("the disk cache is switched off; set TILEWRIGHT_CACHE_DIR to a folder")
-    made = count = 0
     try:
-        for entry in read(options.manifest):
-            start = time.perf_counter()
-            _, origin = compiled(entry.function, usable(entry.engine), entry.options)
-            seconds = time.perf_counter() - start
-            what = f"compiled in {seconds * 1e3:.0f} ms" if origin == "compiled" else "is in the cache already"
-            print(f"{entry.function.name} for {entry.engine}: {what}")
-            made += origin == "compiled"
-            count += 1
-    except (OSError, ManifestError, ValueError, RuntimeError) as e:
+        entries = list(read(options.manifest))
+    except (OSError, ManifestError) as e:
         raise UsageError(str(e)) from e
-    print(f"{cache.folder}: {made} of {count} compiled")
-    return 0
+    made = failed = 0
+    for entry in entries:
+        start = time.perf_counter()
+        try:
+            _, origin = compiled(entry.function, usable(entry.engine), entry.options)
+        except (ValueError, RuntimeError, TileError) as e:
+            failed += 1
+            print(f"{entry.function.name} for {entry.engine}: not compiled: {e}")
+            continue
+        made += origin == "compiled"
+        milliseconds = (time.perf_counter() - start) * 1e3
+        what = f"compiled in {milliseconds:.0f} ms" if origin == "compiled" else "is in the cache already"
+        print(f"{entry.function.name} for {entry.engine}: {what}")
+    print(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
+    return int(failed > 0)
