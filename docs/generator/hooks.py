@@ -20,9 +20,8 @@ _MARK = re.compile(r"^<!-- (\w+)(?:: (.*?))? -->$", re.MULTILINE)
 def on_config(config: Any) -> Any:
     """Guides that the navigation does not name come after those that it does."""
     guides = next(section["Guides"] for section in config.nav if "Guides" in section)
-    named = {name for section in config.nav for name in (section.values() if isinstance(section, dict) else [section])}
-    pages = sorted(p.name for p in Path(config.docs_dir).glob("*.md"))
-    guides += [name for name in pages if name not in guides and name not in named]
+    navigation = str(config.nav)
+    guides += sorted(p.name for p in Path(config.docs_dir).glob("*.md") if f"'{p.name}'" not in navigation)
     return config
 
 
