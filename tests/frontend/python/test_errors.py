@@ -116,8 +116,8 @@ def string_dtype(a):
     ct.zeros((8,), "float32")  # HERE
 
 
-def returned_value(a):  # HERE
-    return 3
+def returned_value(a):
+    return 3  # HERE
 
 
 def division_by_zero(a):
@@ -185,7 +185,7 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (static_index, ct.TileTypeError, "(3, 0)", "has 2 subtiles"),
     (refused_cast, ct.TileTypeError, "ct.store(a, (0, 0), ct.zeros((8, 16), ct.float64))", ".astype(ct.float32)"),
     (string_dtype, ct.TileTypeError, '"float32"', "write ct.float32"),
-    (returned_value, ct.TileTypeError, "", "store results with ct.store"),
+    (returned_value, ct.TileTypeError, "3", "store results with ct.store"),
     (division_by_zero, ct.TileValueError, "1 // 0", "1 // 0 cannot be computed"),
     (too_large, ct.TileValueError, "1 << 70", "does not fit in 64 bits"),
     (list_display, ct.TileSyntaxError, "[1, 2]", "write a tuple"),

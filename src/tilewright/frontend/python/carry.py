@@ -10,7 +10,16 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.frontend.python.merge import common_type, concrete, fits, is_record, same, with_fields
+from tilewright.frontend.python.merge import (
+    common_type,
+    concrete,
+    fits,
+    generalized,
+    generalized_views,
+    is_record,
+    same,
+    with_fields,
+)
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
@@ -69,14 +78,34 @@ def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value
         parts = [fit(a, b, block, builder) for a, b in zip(template, value)]
         return None if None in parts else [leaf for part in parts for leaf in part or ()]
     names = fields_of(template)
+    if isinstance(template, Array) and not (isinstance(value, Array) and _covers(template, value)):
+        return None
+    if isinstance(template, TiledView) and isinstance(value, TiledView) and value.view.type != template.view.type:
+        views = generalized_views([template, value], [Block(), block], builder)
+        if views is None or views[1].view.type != template.view.type:
+            return None
+        value = views[1]
     if names and type(value) is type(template):
         parts = [fit(getattr(template, n), getattr(value, n), block, builder) for n in names]
         return None if None in parts else [leaf for part in parts for leaf in part or ()]
     return [] if same(template, value) else None
 
 
+def _covers(template: Array, value: Array) -> bool:
+    """Whether what is static in ``template`` holds for ``value``."""
+    facts = zip(template.static_shape + template.static_strides, value.static_shape + value.static_strides)
+    same_type = (template.dtype, template.ndim, template.index_dtype) == (value.dtype, value.ndim, value.index_dtype)
+    return same_type and all(t is None or t == v for t, v in facts)
+
+
 def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> Any:
-    """``template`` with the numbers in it that ``values`` disagree on made scalars, where one type suits them all."""
+    """``template`` with the numbers and extents in it that ``values`` disagree on made scalars of run time."""
+    if isinstance(template, Array) and all(isinstance(v, Array) for v in values):
+        arrays = generalized([template, *values], [block] * (1 + len(values)), builder)
+        return template if arrays is None else arrays[0]
+    if isinstance(template, TiledView) and all(isinstance(v, TiledView) for v in values):
+        views = generalized_views([template, *values], [block] * (1 + len(values)), builder)
+        return template if views is None else views[0]
     if isinstance(template, (bool, int, float)):
         if all(same(template, v) for v in values) or not all(isinstance(v, (Tile, bool, int, float)) for v in values):
             return template
@@ -87,7 +116,7 @@ def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> 
             return template
         return tuple(loosen(item, [v[i] for v in values], block, builder) for i, item in enumerate(template))
     names = fields_of(template)
-    if not names or isinstance(template, (Array, TiledView)) or not all(type(v) is type(template) for v in values):
+    if not names or not all(type(v) is type(template) for v in values):
         return template
     return with_fields(
         template, {n: loosen(getattr(template, n), [getattr(v, n) for v in values], block, builder) for n in names}

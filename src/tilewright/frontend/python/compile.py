@@ -26,7 +26,8 @@ from tilewright.frontend.signature import (
 )
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Param, Value
-from tilewright.ir.errors import TileRecursionError, TileSyntaxError, TileTypeError
+from tilewright.ir.errors import TileRecursionError, TileSyntaxError
+from tilewright.ir.location import Loc
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.memory import AssumeDivisible
 
@@ -40,6 +41,14 @@ def trace(
 
     Raises a TileError, with the place in the source, for everything that is wrong with the kernel.
     """
+    try:
+        return _trace(function, signature, hints, name)
+    except RecursionError:  # the limit belongs to the whole process, so it is raised for the few that need it
+        with _deep_recursion(function):
+            return _trace(function, signature, hints, name)
+
+
+def _trace(function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None) -> Function:
     source = source_of(function.__code__)
     names = parameter_names(source)
     body = Block()
@@ -56,8 +65,10 @@ def trace(
         values[given] = argument(builder, given, spec, iter(args))
     scope = Scope(values, None, captured(function), function.__globals__)
     tracer.frames.append(Frame(source, scope, None, 0))
-    with _deep_recursion(builder):
-        _trace_body(tracer, source)
+    assert isinstance(source.node, ast.FunctionDef)
+    control_flow.run_function(tracer, source.node.body)
+    tracer.locate(source.node)
+    builder.emit_op(Return)
     return Function(name or function.__name__, body, params, loc, dict(hints))
 
 
@@ -70,24 +81,17 @@ def parameter_names(source: Source) -> list[str]:
     return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
-def _trace_body(tracer: Tracer, source: Source) -> None:
-    assert isinstance(source.node, ast.FunctionDef)
-    result = control_flow.run_function(tracer, source.node.body)
-    if result is not None:
-        tracer.fail(TileTypeError, "a kernel cannot return a value; store results with ct.store", at=source.node)
-    tracer.locate(source.node)
-    tracer.builder.emit_op(Return)
-
-
 @contextmanager
-def _deep_recursion(builder: Builder) -> Iterator[None]:
+def _deep_recursion(function: types.FunctionType) -> Iterator[None]:
     """Room for Python frames while calls are expanded."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         yield
     except RecursionError:
-        raise TileRecursionError("the code nests too deeply to be compiled; split it up", builder.loc) from None
+        code = function.__code__
+        loc = Loc(code.co_filename, code.co_firstlineno, function=code.co_name)
+        raise TileRecursionError("the code nests too deeply to be compiled; split it up", loc) from None
     finally:
         sys.setrecursionlimit(limit)
 

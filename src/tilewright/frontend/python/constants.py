@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir.errors import TileError, TileTypeError, TileValueError
+
 # AST operator -> key of the table of operators on tiles, and Python's own function.
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any], str]] = {
     ast.Add: ("add", operator.add, "+"),
@@ -48,7 +50,11 @@ _MAX_SHIFT = 1 << 12
 
 
 class FoldError(Exception):
-    """Why an operation on constants has no value."""
+    """Why an operation on constants has no value, and the class of the error that tile code gets."""
+
+    def __init__(self, message: str, error: type[TileError] = TileValueError) -> None:
+        super().__init__(message)
+        self.error = error
 
 
 def fold(function: Callable[..., Any], *values: Any) -> Any:
@@ -57,7 +63,9 @@ def fold(function: Callable[..., Any], *values: Any) -> Any:
         raise FoldError("the result does not fit in 64 bits")
     try:
         result = function(*values)
-    except (ArithmeticError, ValueError, TypeError) as e:
+    except TypeError as e:
+        raise FoldError(str(e), TileTypeError) from None
+    except (ArithmeticError, ValueError) as e:
         raise FoldError(str(e)) from None
     if isinstance(result, complex):
         raise FoldError("the result is a complex number")

@@ -19,7 +19,7 @@ from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
-from tilewright.ir.types import PartitionViewType, PointerType, TileType, Type
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
 
 
 @dataclass
@@ -96,10 +96,16 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
         return lambda it: tuple(part(it) for part in parts)
     if all(isinstance(v, (Tile, bool, int, float)) for v in values):
         return _join_tiles(name, values, paths, merged, builder)
-    if all(isinstance(v, Array) for v in values) and len({_array_key(v) for v in values}) == 1:
-        return _join_fields(name, values, ("base", "shape", "strides"), paths, merged, builder)
-    if all(isinstance(v, TiledView) for v in values) and len({_view_key(v) for v in values}) == 1:
-        return _join_fields(name, values, ("array", "view"), paths, merged, builder)
+    if all(isinstance(v, Array) for v in values):
+        arrays = generalized(values, [p.block for p in paths], builder)
+        if arrays is None:
+            return _conflict(name, values)
+        return _join_fields(name, arrays, ("base", "shape", "strides"), paths, merged, builder)
+    if all(isinstance(v, TiledView) for v in values):
+        views = generalized_views(values, [p.block for p in paths], builder)
+        if views is None:
+            return _conflict(name, values)
+        return _join_fields(name, views, ("array", "view"), paths, merged, builder)
     if is_record(first) and all(type(v) is type(first) for v in values):
         fields = tuple(f.name for f in dataclasses.fields(first))
         return _join_fields(name, values, fields, paths, merged, builder)
@@ -128,12 +134,45 @@ def with_fields(record: Any, fields: dict[str, Any]) -> Any:
     return copied
 
 
-def _array_key(a: Array) -> tuple[Any, ...]:
-    return (a.dtype, a.static_shape, a.static_strides, a.index_dtype)
+def generalized(arrays: Sequence[Array], blocks: Sequence[Block], builder: Builder) -> list[Array] | None:
+    """``arrays``, one a block, with those static extents only that all have; None when they are of different types."""
+    if len({(a.dtype, a.ndim, a.index_dtype) for a in arrays}) > 1:
+        return None
+    found = list(arrays)
+    for extents, static in (("shape", "static_shape"), ("strides", "static_strides")):
+        shared = tuple(c[0] if len(set(c)) == 1 else None for c in zip(*(getattr(a, static) for a in arrays)))
+        visible = [all(isinstance(e, int) for e in c) for c in zip(*(getattr(a, extents) for a in arrays))]
+        for i, (a, block) in enumerate(zip(found, blocks)):
+            with builder.at(block):
+                row = tuple(
+                    e if isinstance(e, Tile) or (kept and s is not None) else Tile(builder.constant(e, a.index_dtype))
+                    for e, kept, s in zip(getattr(a, extents), visible, shared)
+                )
+            found[i] = with_fields(found[i], {extents: row, static: shared})
+    return found
 
 
-def _view_key(v: TiledView) -> tuple[Any, ...]:
-    return (v.view.type, v.tile_shape, v.traversal_steps, v.padding_mode)
+def generalized_views(
+    views: Sequence[TiledView], blocks: Sequence[Block], builder: Builder
+) -> list[TiledView] | None:
+    """``views`` of arrays that are ``generalized``; None when they are of different types."""
+    arrays = generalized([v.array for v in views], blocks, builder)
+    if arrays is None or len({(v.tile_shape, v.traversal_steps, v.padding_mode) for v in views}) > 1:
+        return None
+    found = []
+    for view, array, block in zip(views, arrays, blocks):
+        type_ = TensorViewType(array.dtype, array.static_shape, array.static_strides, array.index_dtype)
+        part: PartitionViewType = view.view.type  # type: ignore[assignment]
+        if part.view == type_:
+            found.append(view)
+            continue
+        extents = zip((array.shape, array.strides), (array.static_shape, array.static_strides))
+        shape, strides = ([e.value for e, s in zip(row, static) if s is None] for row, static in extents)
+        with builder.at(block):
+            whole = builder.emit(MakeTensorView, array.base, shape, strides, type=type_)
+            value = builder.emit(MakePartitionView, whole, type=dataclasses.replace(part, view=type_))
+        found.append(dataclasses.replace(view, array=array, view=value))
+    return found
 
 
 def _join_fields(

@@ -99,7 +99,7 @@ def apply_operator(t: Tracer, key: str, function: Callable[..., Any], values: tu
     try:
         return fold(function, *values)
     except FoldError as e:
-        t.fail(TileValueError, f"{function.__name__}{values!r} cannot be computed: {e}")
+        t.fail(e.error, f"{function.__name__}{values!r} cannot be computed: {e}")
 
 
 def truth(t: Tracer, value: Any) -> bool | Value:
@@ -249,7 +249,8 @@ def _item(t: Tracer, value: Any, index: Any) -> Any:
     if isinstance(index, Tile):
         t.fail(TileTypeError, "the index of a tuple must be a constant; a run-time index needs an array and ct.gather")
     if isinstance(index, slice):
-        parts = tuple(p.constant if isinstance(p, Tile) else p for p in (index.start, index.stop, index.step))
+        bounds = (index.start, index.stop, index.step)
+        parts = tuple(p.constant if isinstance(p, Tile) and p.constant is not None else p for p in bounds)
         if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
             return value[slice(*parts)]
         t.fail(TileTypeError, "the bounds of a slice of a tuple must be integer constants")

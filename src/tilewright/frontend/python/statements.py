@@ -126,6 +126,8 @@ def _return(t: Tracer, node: ast.Return) -> bool:
     if t.contexts[-1].static:
         t.fail(TileSyntaxError, "'return' is not possible in a loop over ct.static_iter(...), which is unrolled")
     value = None if node.value is None else t.eval(node.value)
+    if value is not None and t.frame.depth == 0:
+        t.fail(TileTypeError, "a kernel cannot return a value; store results with ct.store", at=node.value)
     t.locate(node)
     t.scope.names = {**t.scope.names, RETURN: value}
     return control_flow.leave(t, RETURN)

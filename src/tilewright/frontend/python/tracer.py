@@ -144,7 +144,7 @@ class Tracer:
             return fold(function, *values)
         except FoldError as e:
             shown = f" {symbol} ".join(map(repr, values)) if len(values) > 1 else f"{symbol}{values[0]!r}"
-            self.fail(TileValueError, f"{shown} cannot be computed: {e}")
+            self.fail(e.error, f"{shown} cannot be computed: {e}")
 
     def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:
         key, function, symbol = entry

@@ -31,7 +31,7 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileTypeError
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Cmp, Select
 from tilewright.language import arithmetic as lang
@@ -78,7 +78,7 @@ def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *values:
     try:
         result = fold(function, *numbers)
     except FoldError as e:
-        ctx.fail(TileValueError, f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}")
+        ctx.fail(e.error, f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}")
     if not typed or not is_number(result):
         return result
     if isinstance(result, bool) and function in _COMPARISONS:
