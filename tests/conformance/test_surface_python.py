@@ -849,7 +849,7 @@ def test_a_variable_of_two_types_may_go_unused(engine: str) -> None:
         if n > 2:
             x = 1
         else:
-            x = ct.zeros((2,), ct.float32)  # noqa: F841
+            x = ct.zeros((2,), ct.float32)
         return n
 
     scalar(unused, 5, 5)
