@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.cli.demo import EXAMPLES
+from tilewright.cli.files import load_module
 from tilewright.compilation import ArrayConstraint, CallingConvention, KernelSignature, ScalarConstraint, export_kernel
 
 V2 = CallingConvention.cutile_python_v2()
@@ -133,6 +135,47 @@ def test_blocks_that_wait_for_each_other(tmp_path: Path) -> None:
     counter, order = np.zeros(1, np.int32), np.full(40, -1, np.int32)
     assert run(40, 1, 1, *flat(counter), *flat(order)) == 0
     assert counter[0] == 40 and (order == np.arange(40)).all()
+
+
+def arguments(kernel: Any, args: tuple[Any, ...]) -> list[Any]:
+    """What a C program passes for ``args``."""
+    flattened: list[Any] = []
+    for (_, rule), value in zip(kernel.parameters, args):
+        if isinstance(value, np.ndarray):
+            flattened += flat(value)
+        elif isinstance(value, float):
+            flattened += [] if rule.constant else [ctypes.c_float(value)]
+        else:
+            flattened += [] if rule.constant else [value]
+    return flattened
+
+
+@needs_compiler
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_the_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel of an example computes the same in a library, bit for bit."""
+    launches: list[Any] = []
+
+    def recorded(stream: Any, grid: Any, kernel: Any, args: Any) -> None:
+        before = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+        launch(stream, grid, kernel, args, backend="cpu")
+        launches.append((grid, kernel, before, args))
+
+    launch = ct.launch
+    monkeypatch.setattr(ct, "launch", recorded)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    module = load_module(path)
+    for case in module.cases(small=True) if hasattr(module, "cases") else ():
+        case.ours()
+    for number, (grid, kernel, before, after) in enumerate(launches):
+        folder = tmp_path / str(number)  # the system loads the library of a path once
+        folder.mkdir()
+        run, why = export(folder, kernel, KernelSignature.from_kernel_args(kernel, before, V2).parameters)
+        status = run(*(*grid, 1, 1)[:3], *arguments(kernel, before))
+        assert status == 0, why().decode()
+        for ours, theirs in zip(before, after):
+            if kernel.name != "matmul_split_k":  # its blocks add in any order
+                np.testing.assert_array_equal(ours, theirs)
 
 
 @needs_compiler

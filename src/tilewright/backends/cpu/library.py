@@ -60,7 +60,9 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
             texts.append(definition(kernel, entry, [Site.of(op) for op in lowered.sites], facts))
         inputs[0].write_text("\n".join(texts), encoding="utf-8")
         _link(compiler, inputs, folder / "library.so")
-        shutil.copyfile(folder / "library.so", path)
+        copied = path.with_name(f".{path.name}.{os.getpid()}")
+        shutil.copyfile(folder / "library.so", copied)
+        os.replace(copied, path)  # a process that has loaded the old library keeps it
     path.with_suffix(".h").write_text(declarations, encoding="utf-8")
 
 
