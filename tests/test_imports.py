@@ -34,13 +34,15 @@ ALLOWED: dict[str, set[str]] = {
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
     "tune": {"runtime", "ir", "passes", "sanitizer"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},
-    "": {"version", "language", "runtime", "compilation", "tune", "sanitizer"},  # the package itself
+    "cpp": {"version", "ir", "frontend", "frontend.cpp", "backends", "runtime"},
+    "": {"version", "language", "runtime", "compilation", "cpp", "tune", "sanitizer"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
     "backends/base.py",  # the registry of engines
     "backends/triton/backend.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
+    "cpp/translation.py",  # the C++ front end, which takes a while to load
     "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",
     "compat/torch_cpu.py",

@@ -10,7 +10,7 @@ A kernel is a function of tiles, compiled for the processor at hand and run once
     ct.launch(None, (ct.cdiv(n, 1024),), add, (a, b, out, 1024))
 """
 
-from tilewright import compilation, language, tune
+from tilewright import compilation, cpp, language, tune
 from tilewright.language import *  # noqa: F403
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel
@@ -19,5 +19,15 @@ from tilewright.runtime.timeout import compiler_timeout
 from tilewright.sanitizer import sanitize
 from tilewright.version import __version__
 
-__all__ = ["__version__", "compilation", "compiler_timeout", "kernel", "launch", "sanitize", "tune", "use_backend"]
+__all__ = [
+    "__version__",
+    "compilation",
+    "compiler_timeout",
+    "cpp",
+    "kernel",
+    "launch",
+    "sanitize",
+    "tune",
+    "use_backend",
+]
 __all__ += language.__all__

@@ -27,6 +27,11 @@ def test_text_round_trip() -> None:
     assert print_function(function) == EVERY_OP
 
 
+def test_names_of_cpp_round_trip() -> None:
+    text = "func @outer::inner::f() {\n  return()\n}\n"
+    assert print_function(parse_function(text)) == text
+
+
 def test_locations_round_trip() -> None:
     function = parse_function(EVERY_OP)
     call = Loc('dir/"k".py', 9, 4, 9, 12, "kernel")

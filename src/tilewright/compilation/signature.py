@@ -19,7 +19,15 @@ from tilewright.compilation.constraints import (
 )
 from tilewright.compilation.convention import CallingConvention
 from tilewright.compilation.mangling import demangle, mangle
-from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, TupleSpec
+from tilewright.frontend.signature import (
+    ArgumentSpec,
+    ArraySpec,
+    ConstantSpec,
+    ListSpec,
+    PointerSpec,
+    ScalarSpec,
+    TupleSpec,
+)
 from tilewright.runtime.specialize import Launchable
 
 
@@ -90,6 +98,8 @@ def _constraint(spec: ArgumentSpec, shapes: bool) -> ParameterConstraint:
         return TupleConstraint(tuple(_constraint(item, shapes) for item in spec.items))
     if isinstance(spec, ListSpec):
         return ListConstraint(_array_constraint(spec.element, shapes), alias_groups=(), elements_may_alias=False)
+    if isinstance(spec, PointerSpec):
+        raise TypeError("a kernel of Tile C++ declares its types: only Python kernels take a signature")
     return _array_constraint(spec, shapes)
 
 

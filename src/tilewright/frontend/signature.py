@@ -37,6 +37,17 @@ class ArraySpec:
 
 
 @dataclass(frozen=True)
+class PointerSpec:
+    """An array argument of a language whose parameters are typed pointers: its address, a multiple of ``divisible``.
+
+    ``dtype`` is what the parameter points to; None for ``void``.
+    """
+
+    dtype: DType | None
+    divisible: int = 1
+
+
+@dataclass(frozen=True)
 class ScalarSpec:
     """A number that the kernel reads at run time."""
 
@@ -72,7 +83,7 @@ class ListSpec:
     element: ArraySpec
 
 
-ArgumentSpec = Union[ArraySpec, ScalarSpec, ConstantSpec, TupleSpec, ListSpec]
+ArgumentSpec = Union[ArraySpec, PointerSpec, ScalarSpec, ConstantSpec, TupleSpec, ListSpec]
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,8 @@ def parameters(name: str, spec: ArgumentSpec) -> Iterator[tuple[Param, TileType]
             for axis, extent in enumerate(extents):
                 if extent is None:
                     yield Param(name, role, axis), index
+    elif isinstance(spec, PointerSpec):
+        yield Param(name, "base"), TileType(PointerType(spec.dtype))
     elif isinstance(spec, ScalarSpec):
         yield Param(name, "scalar"), TileType(spec.dtype)
     elif isinstance(spec, TupleSpec):

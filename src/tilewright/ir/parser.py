@@ -257,6 +257,9 @@ class _Parser:
         self.expect("func")
         self.expect("@")
         name = self.take("word")
+        while self.accept(":"):  # a C++ name: space::kernel
+            self.expect(":")
+            name += f"::{self.take('word')}"
         self.expect("(")
         body = Block()
         params = []

@@ -19,6 +19,7 @@ from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.arrays import LAYOUTS, Describe, Flat, Part, array_describer, is_masked
+from tilewright.runtime.declared import describe_declared, pointer_spec
 from tilewright.runtime.layout import Layout, Place, array_spec
 from tilewright.runtime.rules import Rule
 
@@ -83,6 +84,8 @@ def describe(rule: Rule, argument: Any, flat: Flat) -> Part:
     """The part of the launch key for ``argument``; its run-time numbers go to ``flat``. ``explain`` finds faults."""
     if rule.constant:
         return "constant", _constant_facts(argument)
+    if rule.declared is not None:
+        return describe_declared(rule.declared, argument, flat)
     kind = type(argument)
     known = _DESCRIBERS.get(kind)
     if known is not None:
@@ -202,6 +205,9 @@ def explain(rule: Rule, place: Place, part: Part, into: Explained) -> ArgumentSp
     if rule.scalar is not None or rule.items is not None or rule.element is not None:
         raise TypeError(f"{place} is an array, but {_wanted(rule)}")
     layout = LAYOUTS[kind](place, *facts)
+    if rule.declared is not None:
+        into.regions.append(Region(place.argument, layout, into.hole()))
+        return pointer_spec(place, rule.declared, layout)
     spec = array_spec(place, layout, rule.array or _PLAIN_ARRAY)
     number = into.hole()
     _add_extents(into, spec, layout)
@@ -317,6 +323,15 @@ def _common(place: Place, specs: list[ArraySpec]) -> ArraySpec:
     )
 
 
+def _declared(rule: Rule, place: Place, into: Explained, spec: ArgumentSpec) -> ArgumentSpec:
+    into.hole()
+    return spec
+
+
+def _refused(rule: Rule, place: Place, into: Explained, error: type[Exception], text: str) -> ArgumentSpec:
+    raise error(f"{place} is {text}")
+
+
 def _unsupported(rule: Rule, place: Place, into: Explained, advice: str) -> ArgumentSpec:
     raise TypeError(f"{place} is {advice}")
 
@@ -368,5 +383,7 @@ _EXPLAINERS: dict[str, Callable[..., ArgumentSpec]] = {
     "number": _number,
     "typed": _typed,
     "wide int": _wide_int,
+    "declared": _declared,
+    "refused": _refused,
     "unsupported": _unsupported,
 }

@@ -10,7 +10,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, Signature
+from tilewright.frontend.signature import (
+    ArgumentSpec,
+    ArraySpec,
+    ConstantSpec,
+    ListSpec,
+    PointerSpec,
+    ScalarSpec,
+    Signature,
+)
 from tilewright.ir.location import Loc
 from tilewright.runtime.layout import ALIGNMENT
 
@@ -65,6 +73,9 @@ def facts(names: Sequence[str], signature: Signature) -> tuple[Fact, ...]:
 def _facts(name: str, spec: ArgumentSpec) -> Iterator[Fact]:
     if isinstance(spec, ArraySpec):
         yield from _array_facts(name, spec)
+    elif isinstance(spec, PointerSpec):
+        yield Fact(name, "kind", f"pointer to {spec.dtype or 'void'}")
+        yield Fact(name, "address", _divisibility(spec.divisible))
     elif isinstance(spec, ScalarSpec):
         yield Fact(name, "kind", f"{spec.dtype} number")
     elif isinstance(spec, ConstantSpec):

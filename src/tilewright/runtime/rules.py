@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.dtypes import DType
+from tilewright.ir.types import ElementType
 from tilewright.language.annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation
 
 
@@ -16,10 +17,12 @@ from tilewright.language.annotations import ArrayAnnotation, ConstantAnnotation,
 class Rule:
     """What an annotation says about its argument; the default rule is that of a parameter without annotation.
 
+    ``declared`` is the type of a parameter in a language that declares types, as C++ does; nothing else is said then.
     ``items`` are the rules of the entries of a tuple; with ``repeated`` the only one holds for every entry.
     """
 
     constant: bool = False
+    declared: ElementType | None = None
     array: ArrayAnnotation | None = None
     scalar: DType | None = None
     element: ArrayAnnotation | None = None

@@ -37,8 +37,8 @@ def translate_kernel(
     state = Translation(module, function, locations, body)
     params = []
     for (argument, _), type in zip(function.arguments, types):
-        state.env[argument] = body.add_arg(type, argument)
-        params.append(Param(argument, "base" if type.is_pointer else "scalar"))
+        state.env[argument] = body.add_arg(type, parameter_name(argument))
+        params.append(Param(parameter_name(argument), "base" if type.is_pointer else "scalar"))
     loc = state.builder.loc
     try:
         graph = Graph(function)
@@ -63,6 +63,11 @@ def translate_kernel(
     result = Function(name, body, params, loc, hints, may_alias=True)
     verify(result)
     return result
+
+
+def parameter_name(argument: str) -> str:
+    """The name of a parameter in the source; a struct that is passed as a number has a suffix in LLVM."""
+    return argument.removesuffix(".coerce")
 
 
 def _call(state: Translation, i: Instruction) -> None:

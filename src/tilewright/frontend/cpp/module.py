@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.frontend.cpp.hints import kernel_hints
-from tilewright.frontend.cpp.kernel import translate_kernel
+from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.optimize import optimize
@@ -62,6 +62,7 @@ class Module:
         self.std = std
         self.defines = dict(defines or {})
         self.include_dirs = tuple(include_dirs)
+        self.files: tuple[str, ...] = ()  # what was included when the compiler ran last, but for headers of ours
         self._kernels: dict[str, CppKernel] = {}
 
     @classmethod
@@ -107,13 +108,15 @@ class Module:
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
-        return compile_to_llvm(
+        output = compile_to_llvm(
             prepare(self.text, self.name) + requests + "\n",
             self.name,
             std=self.std,
             defines=self.defines,
             include_dirs=self.include_dirs,
         )
+        self.files = output.files
+        return output.llvm
 
     def _load(self, expressions: Sequence[str]) -> None:
         unoptimized = self._compile(expressions)
@@ -136,7 +139,7 @@ class Module:
                 module, module.functions[symbol], _source_name(module, symbol), types, locations, hints
             )
             parameters = tuple(
-                Parameter(argument, type.dtype)
+                Parameter(parameter_name(argument), type.dtype)
                 for (argument, _), type in zip(module.functions[symbol].arguments, types)
             )
             self._kernels[expression] = CppKernel(expression, function, parameters)

@@ -5,13 +5,14 @@ LLVM integers have no sign; the instruction says how it reads them, and values k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction, Symbol
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed, unsigned
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value
-from tilewright.ir.dtypes import DType, bool_, int64
+from tilewright.ir.dtypes import DType, bfloat16, bool_, float16, float32, int8, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import (
     Abs,
@@ -351,12 +352,23 @@ def _element_pointer_value(state: Translation, i: Instruction, pointer: Value, t
     return state.coerce(pointer, PointerType(dtype))
 
 
+# What pointers may point to: numbers, and the scalar types that the headers define as structs.
+_ELEMENTS = {
+    **LLVM_DTYPES,
+    "%struct.__half": float16,
+    "%struct.__nv_bfloat16": bfloat16,
+    "%struct.__nv_tf32": float32,
+    "%struct.__nv_fp8_e4m3": int8,
+    "%struct.__nv_fp8_e5m2": int8,
+}
+
+
 def _element_pointer(state: Translation, i: Instruction) -> None:
     if len(i.operands) != 2:
         state.fail("pointers to structs and arrays are not available in tile code")
     pointer = state.value(i.operands[0], "ptr")
     index = i.operands[1]
-    element = LLVM_DTYPES.get(i.detail)
+    element = _ELEMENTS.get(re.sub(r"\.\d+\Z", "", i.detail))  # LLVM numbers types that it has met before
     if element is None:
         state.fail("pointers to pointers, structs and arrays are not available in tile code")
     have = pointer.tile.dtype

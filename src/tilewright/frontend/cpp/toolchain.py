@@ -39,21 +39,46 @@ class Compiler:
     version: str
 
 
+@dataclass(frozen=True)
+class Output:
+    """An unoptimized LLVM module, and the files that went into it but for our headers and the compiler's."""
+
+    llvm: str
+    files: tuple[str, ...]
+
+
 @functools.cache
 def find_compiler() -> Compiler | None:
     """The Clang of the ziglang package, or a clang++ on PATH that is recent enough; None when there is neither."""
+    command = _command()
+    if command is None:
+        return None
+    version = _version(command)
+    number = re.search(r"version (\d+)", version)
+    if len(command) == 1 and (number is None or int(number.group(1)) < MINIMUM_VERSION):
+        return None
+    return Compiler(command, version)
+
+
+def _command() -> tuple[str, ...] | None:
+    """What runs the compiler that is there, be it recent enough or not."""
     package = importlib.util.find_spec("ziglang")
     if package is not None and package.origin is not None:
         zig = Path(package.origin).parent / "zig"
         if zig.exists():
-            return Compiler((str(zig), "c++"), _version((str(zig), "c++")))
+            return str(zig), "c++"
     path = shutil.which("clang++")
-    if path is not None:
-        version = _version((path,))
-        number = re.search(r"version (\d+)", version)
-        if number is not None and int(number.group(1)) >= MINIMUM_VERSION:
-            return Compiler((path,), version)
-    return None
+    return None if path is None else (path,)
+
+
+def compiler_identity() -> str:
+    """What tells the compiler from another version of it, without running it: part of cache keys."""
+    command = _command()
+    if command is None:
+        return "none"
+    program = Path(command[0]).resolve()
+    status = program.stat()
+    return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
 def _version(command: tuple[str, ...]) -> str:
@@ -85,14 +110,14 @@ def compile_to_llvm(
     std: str = "c++20",
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Sequence[str | os.PathLike[str]] = (),
-) -> str:
+) -> Output:
     """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``.
 
     Raises TileSyntaxError or TileTypeError, at the user's line, for what the compiler refuses.
     """
     compiler = require_compiler()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
-        source, output = Path(directory) / "source.cu", Path(directory) / "module.ll"
+        source, output, read = (Path(directory) / name for name in ("source.cu", "module.ll", "files"))
         source.write_text(f'#line 1 "{_escaped(name)}"\n{text}')
         command = [*compiler.command, *_FLAGS, f"-std={std}", "-I", str(INCLUDE_DIR)]
         for path in include_dirs:
@@ -100,7 +125,7 @@ def compile_to_llvm(
         for key, value in (defines or {}).items():
             command.append(f"-D{key}={value}")
         result = subprocess.run(
-            [*command, "-o", str(output), str(source)],
+            [*command, *_option("-header-include-file", str(read)), "-o", str(output), str(source)],
             capture_output=True,
             text=True,
             check=False,
@@ -109,7 +134,14 @@ def compile_to_llvm(
         if result.returncode != 0 or not output.exists():
             raise_for(result.stderr, str(INCLUDE_DIR))
         refuse_narrowing(result.stderr)
-        return output.read_text()
+        own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
+        files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
+        return Output(output.read_text(), tuple(file for file in files if not file.startswith(own)))
+
+
+def _option(*words: str) -> list[str]:
+    """An option of the compiler proper, which zig passes on only so."""
+    return [part for word in words for part in ("-Xclang", word)]
 
 
 def _escaped(name: str) -> str:

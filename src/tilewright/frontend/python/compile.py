@@ -115,6 +115,7 @@ def argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Val
         return tuple(argument(builder, f"{name}[{i}]", item, args) for i, item in enumerate(spec.items))
     if isinstance(spec, ListSpec):
         return ArrayList(next(args), Tile(next(args)), spec.element, name)
+    assert isinstance(spec, ArraySpec), "Python kernels declare no pointers"
     return array(builder, name, spec, args)
 
 

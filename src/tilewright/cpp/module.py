@@ -1,0 +1,166 @@
+"""The Python interface of Tile C++: modules, and the kernels that are launched like those written in Python."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from tilewright.backends.base import Backend, backend_names
+from tilewright.cpp.translation import Request, kernel_function, kernel_names
+from tilewright.frontend.signature import PointerSpec, Signature
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileError
+from tilewright.ir.ops.memory import AssumeDivisible
+from tilewright.ir.rewrite import clone_op, open_block, with_body
+from tilewright.runtime.arrays import Flat
+from tilewright.runtime.backend_choice import requested
+from tilewright.runtime.layout import Place
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialize import Launchable, Prepared
+
+REQUESTED = "kernel "  # what the front end calls the source of the expressions that name kernels
+_STANDARDS = ("c++20", "c++23", "c++26", "gnu++20", "gnu++23", "gnu++26")
+Define = Union[str, int, None]
+
+
+def compile(
+    source_or_path: str | os.PathLike[str],
+    std: str = "c++20",
+    defines: Mapping[str, Define] | None = None,
+    include_dirs: Sequence[str | os.PathLike[str]] = (),
+    target: str | None = None,
+    *,
+    name: str | None = None,
+) -> Module:
+    """The module of a Tile C++ program: the path of a file, or the text of one (which has a line break, ``;`` or
+    ``{``).
+
+    ``defines`` maps macros to their values, None defining an empty one. ``include_dirs`` are searched for included
+    files, after the folder of the program. ``target`` is the engine for its kernels where neither the launch nor its
+    context names one. ``name`` is what errors call the text.
+
+    FileNotFoundError for a path without a file; ValueError for an unknown standard, target or a bad macro name;
+    TileError, at the line, for what the compiler refuses, and when there is no C++ compiler.
+    """
+    if std not in _STANDARDS:
+        raise ValueError(f"std={std!r} is not a standard that Tile C++ can be compiled as; use {', '.join(_STANDARDS)}")
+    if target is not None and target not in backend_names():
+        raise ValueError(f"unknown target {target!r}; the targets are the engines {', '.join(backend_names())}")
+    for macro, value in (defines or {}).items():
+        if not isinstance(macro, str) or not macro.isidentifier() or not macro.isascii():
+            raise ValueError(f"{macro!r} is not the name of a macro")
+        if value is not None and not isinstance(value, (str, int)):
+            raise ValueError(f"the macro {macro} is {value!r}; it must be text, an integer, a bool or None")
+    folders = [os.fspath(folder) for folder in include_dirs]
+    if isinstance(source_or_path, str) and any(c in source_or_path for c in "\n;{"):
+        text, shown = source_or_path, name or "<tile C++>"
+    else:
+        path = Path(source_or_path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}; the text of a program has a line break, ; or {{ in it")
+        text, shown = path.read_text(encoding="utf-8"), name or str(path)
+        folders.insert(0, str(path.parent))
+    macros = tuple((macro, "" if value is None else _macro(value)) for macro, value in (defines or {}).items())
+    return Module(Request(text, shown, std, macros, tuple(folders)), target)
+
+
+def _macro(value: str | int) -> str:
+    return str(int(value)) if isinstance(value, int) else value
+
+
+class Module:
+    """A compiled Tile C++ program: made by ``ct.cpp.compile``.
+
+    ``kernels`` names its kernels that are no templates, in the order of the source.
+    """
+
+    def __init__(self, request: Request, target: str | None = None) -> None:
+        self._request = request
+        self._target = target
+        self._found: dict[str, Kernel] = {}
+        self._lock = threading.Lock()
+        self.kernels = kernel_names(request)
+
+    def kernel(self, expression: str) -> Kernel:
+        """The kernel that ``expression`` names, such as ``"add"``, ``"space::add"`` or ``"scale<float, 128>"``; of
+        overloads, ``"add(float*, int)"`` names the one with these parameters. Asked again, it is the same object.
+
+        TileSyntaxError when ``expression`` is no such name; TileError for what its source gets wrong.
+        """
+        if not isinstance(expression, str) or not expression.strip():
+            raise TypeError(f"a kernel is named by a string such as 'scale<float, 128>', not by {expression!r}")
+        with self._lock:
+            found = self._found.get(expression)
+            if found is None:
+                found = Kernel(expression, self._translated(expression), self._target)
+                self._found[expression] = found
+        return found
+
+    def _translated(self, expression: str) -> Function:
+        try:
+            return kernel_function(self._request, expression)
+        except TileError as e:
+            if e.loc is None or not e.loc.file.startswith(REQUESTED):
+                raise
+            known = ", ".join(self.kernels) or "templates only"
+            raise type(e)(f"{expression!r} names no kernel: {e.message}. {self._request.name} has: {known}") from None
+
+    def __repr__(self) -> str:
+        return f"<Tile C++ module {self._request.name}: {', '.join(self.kernels) or 'templates only'}>"
+
+
+class Kernel(Launchable):
+    """A kernel written in Tile C++, to be launched by ``ct.launch``.
+
+    Pointers take arrays with elements of the declared type and any strides, of which the kernel gets the address of
+    the first element, or None for a null pointer; numbers take Python and NumPy numbers in range.
+    """
+
+    def __init__(self, expression: str, function: Function, target: str | None) -> None:
+        super().__init__()
+        self.name = expression
+        self.function = function
+        self.__name__ = self.name
+        self._target = target
+
+    @functools.cached_property
+    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+        """The parameters with their declared types."""
+        types = [value.tile.dtype for value in self.function.body.args]
+        return [
+            (Place(self.name, param.argument), Rule(declared=dtype))
+            for param, dtype in zip(self.function.params, types)
+        ]
+
+    def trace(self, signature: Signature) -> Function:
+        """The IR, with the alignment of the arrays stated."""
+        function = self.function
+        values: dict[Any, Any] = {}
+        body = open_block(function.body, values)
+        builder = Builder(body, function.loc)
+        for value, spec in zip(function.body.args, signature.arguments):
+            if isinstance(spec, PointerSpec) and spec.divisible > 1:
+                values[value] = builder.emit(AssumeDivisible, values[value], divisor=spec.divisible)
+        body.ops += [clone_op(op, values) for op in function.body.ops]
+        return with_body(function, body)
+
+    def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
+        return super().prepared_for(args, backend or requested() or self._target, flat)
+
+    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
+        return super().described(args, backend or requested() or self._target)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = [place.argument for place, _ in self.parameters]
+        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
+        raise TypeError(
+            f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Tile C++ kernel {self.name} of {self.function.loc.file}>"
