@@ -50,7 +50,7 @@ class _Checker(Rewriter):
             builder.loc = op.loc
             check(self, op, builder)
         if op.name == "assume":
-            condition, *values = (self.values.get(v, v) for v in op.operands)
+            condition, *values = (self.values.get(v, v) for v in op.operands[: sum(op.segments[:2])])
             builder.emit_op(Assert, condition, values, message=op.attributes["message"])
         elif op.name in ("reduce", "scan"):  # combiners hold elementwise ops only
             builder.block.ops.append(clone_op(op, self.values))

@@ -219,16 +219,31 @@ def _blocked(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> 
     block.flag(op, "assumption", x != first, message, {"x": x, "first": first}, marks)
 
 
+_NAMES = {
+    "unchecked-bounds": ("index", "last"),
+    "out-of-bounds": ("index", "last"),
+    "slice-bounds": ("start", "stop", "extent"),
+}
+
+
 def _assume(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
-    condition, *values = operands
+    condition = operands[0]
     if condition.all():
         return
-    names = [f"value{i}" for i in range(len(values))]
+    split = 1 + op.segments[1]
+    values, index = operands[1:split], operands[split:]
+    names = _NAMES.get(op.attributes["kind"], tuple(f"value{i}" for i in range(len(values))))
+    names = ("offset", "first", "last") if len(names) < len(values) else names
     message = op.attributes["message"]
     for name in names:
         message = message.replace("{}", "{" + name + "}", 1)
     numbers = {name: _numbers(v) for name, v in zip(names, values)}
-    block.flag(op, op.attributes["kind"], ~condition, message, numbers, marks)
+    place = None
+    if index:
+        first = int(np.flatnonzero(~condition)[0])
+        at = [int(np.broadcast_to(i, condition.shape).reshape(-1)[first]) for i in index]
+        place = block.launch.indexed(op.attributes["argument"], tuple(at))
+    block.flag(op, op.attributes["kind"], ~condition, message, numbers, marks, place=place)
 
 
 def _assert(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:

@@ -26,6 +26,7 @@ from tilewright.sanitizer.races import Thread
 from tilewright.sanitizer.report import Related, Violation
 from tilewright.sanitizer.session import current_session
 
+_TURN = 8  # memory operations that a spinning block makes before others run: observed ones take longer
 _SHOWN_BLOCKS = 16  # blocks of a deadlock that the report lists
 
 
@@ -63,7 +64,7 @@ class SanitizedExecutable:
                 yield index, checked(CheckedBlock(index, grid, memory, values, state, thread))
 
         try:
-            run_blocks(blocks(), memory, session.schedule)
+            run_blocks(blocks(), memory, session.schedule, _TURN)
         except Deadlock as deadlock:
             session.add(_deadlock(state, deadlock, running))
 

@@ -190,11 +190,8 @@ class CheckedBlock(BlockInterpreter):
         here = {name: _at(x, element, wrong.shape) for name, x in values.items()}
         if category == "unchecked-bounds":
             self.unchecked.add(op.loc)
-        shown = {k: v for k, v in here.items() if not k.startswith("value")}
-        if not shown:
-            shown = {"value" if len(here) == 1 else f"value {i}": v for i, v in enumerate(here.values())}
         text = message.format(**here) if here else message
-        self.report(op, category, text, element=element, operands=shown, place=place, elements=count)
+        self.report(op, category, text, element=element, operands=here, place=place, elements=count)
 
     def report(
         self,

@@ -11,7 +11,7 @@ from tilewright.backends.base import Buffer
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Function
-from tilewright.sanitizer.arrays import ArrayState, owner_of
+from tilewright.sanitizer.arrays import ArrayState, outside_axis, owner_of
 from tilewright.sanitizer.races import Races
 from tilewright.sanitizer.report import Place
 from tilewright.sanitizer.session import Session
@@ -59,6 +59,14 @@ class LaunchState:
         """The element of an argument at ``address``."""
         array = self.array(allocation, address)
         return None if array is None else array.place(address, size)
+
+    def indexed(self, argument: str, index: tuple[int, ...]) -> Place | None:
+        """The element of an argument at an index, which may lie outside."""
+        shape = next((b.shape for b in self.memory.buffers if b.name == argument), None)
+        if shape is None or len(shape) != len(index):
+            return None
+        outside = next(filter(None, (outside_axis(i, n, k) for k, (i, n) in enumerate(zip(index, shape)))), "")
+        return Place(argument, index, shape, outside)
 
     def limits(self, pointers: Pointers) -> tuple[Array, Array]:
         """The bounds of the arrays that pointers belong to; the widest ones for pointers of unknown origin."""

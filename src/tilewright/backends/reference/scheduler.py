@@ -50,13 +50,15 @@ class Deadlock(TileError):
         self.waiting = shown
 
 
-def run_blocks(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule | None = None) -> None:
-    """Run every block to its end; blocks that spin take turns with the following ones.
+def run_blocks(
+    blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule | None = None, turn: int = TURN
+) -> None:
+    """Run every block to its end; blocks that spin take turns, of ``turn`` operations, with the following ones.
 
     Deadlock when all of them wait for a change of memory that none makes.
     """
     if schedule is not None and schedule.mixes:
-        _run_mixed(blocks, memory, schedule)
+        _run_mixed(blocks, memory, schedule, turn)
         return
     queue: deque[Waiting] = deque()
     idle_turns, changes = 0, memory.changes
@@ -69,7 +71,7 @@ def run_blocks(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule
             block = queue.popleft()
         else:
             return
-        ended, spins = _take_turn(block, TURN * WEAK_PER_STRONG)
+        ended, spins = _take_turn(block, turn * WEAK_PER_STRONG)
         if not ended:
             queue.append(block)
         # What a new block waits for may be in the hands of one that lost its turn before.
@@ -82,7 +84,7 @@ def run_blocks(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule
             raise Deadlock(queue)
 
 
-def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule) -> None:
+def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule, turn: int) -> None:
     """Run up to MIXED blocks at a time; more of them when those wait for one that has not started."""
     choose = random.Random(schedule.seed)
     live: list[Waiting] = []
@@ -102,7 +104,7 @@ def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule
             idle, changes = 0, memory.changes
             continue
         idle += 1
-        if idle >= max(STUCK_TURNS, STUCK_TURNS_EACH * TURN * len(live)):
+        if idle >= max(STUCK_TURNS, STUCK_TURNS_EACH * turn * len(live)):
             fresh = next(blocks, None)
             if fresh is None:
                 raise Deadlock(live)

@@ -45,7 +45,7 @@ def unreachable(t: Tracer) -> bool:
 
 def branch(t: Tracer, condition: Value, arms: tuple[Any, Any]) -> bool:
     """A run-time ``if``. ``arms`` trace the two sides; each returns whether control falls through."""
-    outer = t.scope.names
+    outer, where = t.scope.names, t.builder.loc
     blocks, falling = [], []
     for arm in arms:
         block = Block()
@@ -58,6 +58,7 @@ def branch(t: Tracer, condition: Value, arms: tuple[Any, Any]) -> bool:
     for path in falling:
         with t.builder.at(path.block):
             t.builder.emit_op(Yield, path.leaves)
+    t.builder.loc = where  # of the condition, which the arms have left behind
     op = t.builder.emit_op(If, condition, types=tuple(merged.types), then=blocks[0], orelse=blocks[1])
     t.scope.names = {**outer, **merged.bind(op.results)}
     return True if falling else unreachable(t)
@@ -206,7 +207,7 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
     """
     carried = _Carried(t, node)
     lower, upper, step = bounds
-    early = leaves_loop(node)
+    early, where = leaves_loop(node), t.builder.loc
     while True:
         block = Block()
         context = Context(True)
@@ -237,6 +238,7 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
             t.builder.emit_op(Continue, values)
     for dead in context.dead:
         _end(t, dead, Continue, [v.type for v in carried.inits])
+    t.builder.loc = where
     op = t.builder.emit_op(For, lower, upper, step, carried.inits, body=block)
     results = iter(op.results)
     names = dict(carried.outer)

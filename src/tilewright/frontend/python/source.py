@@ -43,9 +43,13 @@ class Source:
         return self.indent + (offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")))
 
 
-@functools.lru_cache(maxsize=1024)
 def source_of(code: types.CodeType) -> Source:
     """The source of the function that ``code`` belongs to. TileSyntaxError when it cannot be read."""
+    return _source(code, code.co_filename)  # code of two files can compare equal
+
+
+@functools.lru_cache(maxsize=1024)
+def _source(code: types.CodeType, filename: str) -> Source:
     name = code.co_name
     first = code.co_firstlineno
     following = linecache.getlines(code.co_filename)[first - 1 :]

@@ -317,18 +317,21 @@ class Assume(Op):
     """A promise that every element of ``condition`` is true. Engines may drop it.
 
     When it is broken the program is undefined in the way that ``kind`` names; ``message`` says how, with one ``{}``
-    for each of ``values``, which have the shape of the condition or are scalars.
+    for each of ``values``, which have the shape of the condition or are scalars. A promise about an access also names
+    the kernel ``argument`` and gives the ``index`` into it, one entry per dimension.
     """
 
     condition: Value = operand()
     values: list[Value] = operands()
+    index: list[Value] = operands()
     kind: str = attribute(str)
     message: str = attribute(str)
+    argument: str = attribute(str, default="")
 
     def infer(self) -> tuple[Type, ...]:
         shape = tile(self, self.condition).shape
         bool_like(self, self.condition, shape)
-        for v in self.values:
+        for v in (*self.values, *self.index):
             require(tile(self, v).shape in (shape, ()), self, f"value {v.type} for a condition of shape {shape}")
         require(self.message.count("{}") == len(self.values), self, f"{self.message!r} for {len(self.values)} values")
         return ()

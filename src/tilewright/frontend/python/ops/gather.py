@@ -5,6 +5,7 @@ All of them become pointer arithmetic with a mask.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.python.context import Context, OpBuilder
@@ -103,15 +104,25 @@ def _promise_inside(ctx: Context, array: Array, indices: list[Tile], where: Valu
         last = b.emit(Sub, extent, constant(ctx, 1, int64))
         below = b.emit(Cmp, wide, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
         above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
-        _promise(ctx, b.emit(And, above, below), where, [wide, last], f"index {{}} along axis {axis}", array)
+        holds = b.emit(And, above, below)
+        places = [i.value for i in indices]
+        _promise(ctx, holds, where, [wide, last], f"index {{}} along axis {axis}", array, places)
 
 
-def _promise(ctx: Context, inside: Value, where: Value | None, values: list[Value], what: str, array: Array) -> None:
+def _promise(
+    ctx: Context,
+    inside: Value,
+    where: Value | None,
+    values: list[Value],
+    what: str,
+    array: Array,
+    index: Sequence[Value] = (),
+) -> None:
     b = ctx.builder
     holds = inside if where is None else b.emit(Or, inside, b.emit(Not, where))
     valid = "0 to {}" if len(values) == 2 else "{} to {}"
     message = f"{what} of '{array.name}', whose bounds are not checked; valid are {valid}"
-    b.emit_op(Assume, holds, values, kind="unchecked-bounds", message=message)
+    b.emit_op(Assume, holds, values, index, kind="unchecked-bounds", message=message, argument=array.name)
 
 
 def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None) -> Value | None:
@@ -235,7 +246,9 @@ def _load_advanced(
     mode = check.member(ctx, PaddingMode, padding_mode, "padding_mode")
     check.allow_tma(ctx, allow_tma)
     ptrs, inside = _pointers(ctx, source, tiles, True)
-    padding = constant(ctx, padding_value(mode, source.dtype), source.dtype, shape)
+    padding = None
+    if mode is not PaddingMode.UNDETERMINED:
+        padding = constant(ctx, padding_value(mode, source.dtype), source.dtype, shape)
     return Tile(ctx.builder.emit(Load, ptrs, inside, padding, latency=check.latency(ctx, latency)))
 
 

@@ -324,6 +324,7 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
         ctx.fail(TileTypeError, f"the slice is reversed: start {first} is after stop {last}", argument="stop")
     begin, end = check.scalar_index(ctx, start, "start"), check.scalar_index(ctx, stop, "stop")
     wide = cast(ctx, begin, int64)
+    _promise_slice(ctx, source, position, wide, cast(ctx, end, int64))
     stride = cast(ctx, to_tile(ctx, source.strides[position], source.index_dtype).value, int64)
     base = ctx.builder.emit(PtrOffset, source.base, ctx.builder.emit(Mul, wide, stride))
     shape, static = list(source.shape), list(source.static_shape)
@@ -345,6 +346,19 @@ def _slice(ctx: Context, array: Any, axis: Any, start: Any, stop: Any) -> Array:
     )
 
 
+def _promise_slice(ctx: Context, array: Array, axis: int, start: Value, stop: Value) -> None:
+    """State what a slice promises: 0 <= start < extent and start <= stop <= extent."""
+    b = ctx.builder
+    extent = cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64)
+    from_zero = b.emit(Cmp, start, constant(ctx, 0, int64), predicate=CmpPredicate.GE)
+    begins = b.emit(And, from_zero, b.emit(Cmp, start, extent, predicate=CmpPredicate.LT))
+    forward = b.emit(Cmp, start, stop, predicate=CmpPredicate.LE)
+    ends = b.emit(And, forward, b.emit(Cmp, stop, extent, predicate=CmpPredicate.LE))
+    message = f"the slice from {{}} to {{}} of axis {axis} of '{array.name}', which has {{}} elements"
+    holds = b.emit(And, begins, ends)
+    b.emit_op(Assume, holds, [start, stop, extent], (), kind="slice-bounds", message=message)
+
+
 def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
     """``arrays[index]``: reads a row of the table."""
     ctx: Context = t
@@ -355,7 +369,7 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
     above = ctx.builder.emit(Cmp, position, constant(ctx, 0, int64), predicate=CmpPredicate.GE)
     inside = ctx.builder.emit(And, above, ctx.builder.emit(Cmp, position, length, predicate=CmpPredicate.LT))
     message = f"index {{}} into the list '{arrays.name}'; valid are 0 to {{}}"
-    ctx.builder.emit_op(Assume, inside, [position, last], kind="out-of-bounds", message=message)
+    ctx.builder.emit_op(Assume, inside, [position, last], (), kind="out-of-bounds", message=message)
     width = 1 + 2 * spec.ndim
     row = ctx.builder.emit(Mul, position, constant(ctx, width, int64))
 

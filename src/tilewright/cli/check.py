@@ -1,0 +1,82 @@
+"""``tilewright check``: a program, with every launch under the sanitizer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.schedule import ORDERS
+from tilewright.cli.errors import UsageError
+from tilewright.cli.run import add_program
+from tilewright.cli.run import run as run_program
+from tilewright.sanitizer import Report, UndefinedBehaviorError, sanitize
+from tilewright.sanitizer.categories import CATEGORIES
+from tilewright.sanitizer.output import to_json, to_sarif
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("check", help="run a program and report the undefined behaviour of its kernels")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--continue", dest="stop", action="store_false", help="report everything (the default)")
+    mode.add_argument("--stop", action="store_true", help="end the program at the first violation")
+    parser.set_defaults(stop=False)
+    names = f"one of: {', '.join(CATEGORIES)}"
+    parser.add_argument("--disable", action="append", default=[], metavar="CATEGORY", help=names)
+    parser.add_argument("--enable", action="append", default=[], metavar="CATEGORY", help="such as nan-born, inf-born")
+    parser.add_argument("--schedule", choices=ORDERS, default="in-order", help="in which order blocks run")
+    parser.add_argument("--seed", type=int, default=0, help="of the random schedule; the same seed runs alike")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON; the program prints to stderr")
+    parser.add_argument("--sarif", metavar="FILE", help="write the report as SARIF 2.1.0")
+    add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """0 for a clean program, 1 for violations; a program that ends with another status keeps it."""
+    disable, enable = _names(options.disable), _names(options.enable)
+    settings = {"stop": options.stop, "schedule": options.schedule, "seed": options.seed}
+    with sanitize(disable=disable, enable=enable, **settings) as report:
+        try:
+            with redirect_stdout(sys.stderr) if options.json else nullcontext():
+                status = _run_program(options)
+        finally:  # also when the program fails
+            _write(report, options)
+    return status or int(not report.clean)
+
+
+def _names(given: list[str]) -> list[str]:
+    """The categories in options that may be repeated or hold several."""
+    names = [name.strip() for text in given for name in text.split(",")]
+    unknown = [name for name in names if name not in CATEGORIES]
+    if unknown:
+        raise UsageError(f"unknown category {unknown[0]!r}; the sanitizer knows {', '.join(CATEGORIES)}")
+    return names
+
+
+def _run_program(options: argparse.Namespace) -> int:
+    """The exit status of the program."""
+    try:
+        return run_program(options)
+    except UndefinedBehaviorError:
+        return 1  # it is in the report
+    except SystemExit as e:
+        if e.code is None or isinstance(e.code, int):
+            return e.code or 0
+        print(e.code, file=sys.stderr)
+        return 1
+
+
+def _write(report: Report, options: argparse.Namespace) -> None:
+    if options.sarif is not None:
+        try:
+            Path(options.sarif).write_text(json.dumps(to_sarif(report), indent=2) + "\n")
+        except OSError as e:
+            raise UsageError(f"cannot write {options.sarif}: {e.strerror}") from None
+    if options.json:
+        print(json.dumps(to_json(report), indent=2))
+    else:
+        print(report.render(), file=sys.stderr)
