@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast, overload
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -16,8 +17,17 @@ def _eager() -> Any:
     return importlib.import_module("tilewright.eager")
 
 
+# Set while a kernel is compiled and host code runs on its behalf: what tile operations mean to that code.
+COMPILE_TIME: ContextVar[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None] = ContextVar(
+    "compile time", default=None
+)
+
+
 def evaluate(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """``operation(*arguments, **keywords)`` at once, on eager tiles. TileError as in a kernel."""
+    at_compile_time = COMPILE_TIME.get()
+    if at_compile_time is not None:
+        return at_compile_time(operation, arguments, keywords)
     return _eager().call(operation, arguments, keywords)
 
 

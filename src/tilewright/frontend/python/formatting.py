@@ -32,9 +32,6 @@ class FormattedString:
 
     parts: tuple[str | Hole, ...]
 
-    def __add__(self, other: str | FormattedString) -> FormattedString:
-        return FormattedString((*self.parts, *parts_of(other)))
-
 
 def parts_of(text: str | FormattedString) -> tuple[str | Hole, ...]:
     return text.parts if isinstance(text, FormattedString) else (text,) if text else ()
@@ -62,10 +59,11 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
         if not isinstance(spec, str):
             t.fail(TileSyntaxError, "the format of a value in an f-string must be literal text")
         parts.extend(formatted(t, value, spec))
-    return _join(parts)
+    return joined(parts)
 
 
-def _join(parts: list[str | Hole]) -> str | FormattedString:
+def joined(parts: list[str | Hole]) -> str | FormattedString:
+    """The text of ``parts``; a plain string when nothing in it is run-time data."""
     if all(isinstance(p, str) for p in parts):
         return "".join(map(str, parts))
     return FormattedString(tuple(parts))
@@ -117,7 +115,7 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
         for i, item in enumerate(value):
             parts += [", "] * (i > 0)
             parts += [repr(item)] if isinstance(item, str) else parts_of(text_of(t, item))
-        return _join([*parts, ",)" if len(value) == 1 else ")"])
+        return joined([*parts, ",)" if len(value) == 1 else ")"])
     if isinstance(value, Array):
         t.fail(TileTypeError, "an array cannot be printed; load a tile of it")
     found, result = t.method_result(value, "__str__", "__repr__")
@@ -131,7 +129,7 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
             item = getattr(value, field.name)
             parts.append(f"{', ' * (i > 0)}{field.name}=")
             parts += [repr(item)] if isinstance(item, str) else parts_of(text_of(t, item))
-        return _join([*parts, ")"])
+        return joined([*parts, ")"])
     if value is None or isinstance(value, (bool, int, float, str, enum.Enum)):
         return str(value)
     return repr(value) if isinstance(value, DType) or not callable(value) else describe(value)

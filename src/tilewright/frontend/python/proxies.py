@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileStaticEvalError
+from tilewright.language.arithmetic import maximum, minimum
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
@@ -62,6 +64,35 @@ for _key in (entry[0] for entry in COMPARE.values()):
     setattr(Proxy, f"__{_key}__", _binary(_key, False))
 for _key in (entry[0] for operator, entry in UNARY.items() if operator is not ast.Not):
     setattr(Proxy, f"__{_key}__", _unary(_key))
+
+
+def _choose(name: str) -> Any:
+    """The builtin ``min`` or ``max``, which combines two tiles element by element as in tile code."""
+    builtin = getattr(builtins, name)
+
+    def choose(*values: Any, **options: Any) -> Any:
+        proxy = next((v for v in values if isinstance(v, Proxy)), None)
+        if proxy is None or len(values) != 2 or options:
+            return builtin(*values, **options)
+        t = proxy._tracer
+        return as_host_value(t, t.operator(name, *(from_host_value(t, v) for v in values)))
+
+    return choose
+
+
+# What host code finds in place of Python's own functions.
+NAMES = {name: _choose(name) for name in ("min", "max")}
+_OPERATIONS = {minimum: NAMES["min"], maximum: NAMES["max"]}
+
+
+def tile_operation_at_compile_time(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What host code gets that calls a tile operation while a kernel is compiled."""
+    if operation in _OPERATIONS and any(isinstance(a, Proxy) for a in arguments):
+        return _OPERATIONS[operation](*arguments, **keywords)
+    name = getattr(operation, "__name__", str(operation))
+    raise TileStaticEvalError(
+        f"ct.{name}() is a tile operation, which host code cannot call at compile time; call it in the kernel itself"
+    )
 
 
 def as_host_value(t: Tracer, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import inspect
 import types
 from collections.abc import Callable, Sequence
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import Context
-from tilewright.frontend.python.proxies import as_host_value, from_host_value
+from tilewright.frontend.python.proxies import (
+    NAMES,
+    as_host_value,
+    from_host_value,
+    tile_operation_at_compile_time,
+)
 from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.python.values import Tile
@@ -23,6 +29,7 @@ from tilewright.ir.errors import (
     TileSyntaxError,
     TileTypeError,
 )
+from tilewright.language.functions import COMPILE_TIME
 from tilewright.language.static import ensure_constant, static_assert, static_eval, static_exception, static_iter
 
 if TYPE_CHECKING:
@@ -59,24 +66,36 @@ def syntactic_callee(t: Tracer, node: ast.expr) -> Any:
 def evaluate_call(t: Tracer, node: ast.Call, callee: Any) -> Any:
     """A call of ``static_eval`` or ``static_assert``."""
     if callee is static_eval:
-        return from_host_value(t, host_eval(t, _argument(t, node, callee, "expr")))
+        return from_host_value(t, _host_argument(t, node, callee, "expr"))
     if callee is static_assert:
         return _assert(t, node)
     where = "the iterable of a for loop or of tuple(...)" if callee is static_iter else "raise ct.static_exception(...)"
     t.fail(TileSyntaxError, f"{SYNTACTIC[callee]} is only possible as {where}")
 
 
-def _argument(t: Tracer, node: ast.Call, callee: Any, name: str, position: int = 0) -> ast.expr:
-    found = next((k.value for k in node.keywords if k.arg == name), None)
-    if found is None and position < len(node.args):
-        found = node.args[position]
-    if found is None or isinstance(found, ast.Starred):
-        t.fail(TileTypeError, f"{SYNTACTIC[callee]}() needs its argument {name!r}")
+def _argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> ast.expr | None:
+    """The expression given for parameter ``name``; None when it is left to its default."""
+    try:
+        bound = inspect.signature(callee).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+    except TypeError as e:
+        t.fail(TileTypeError, f"{SYNTACTIC[callee]}(): {e}")
+    found: ast.expr | None = bound.arguments.get(name)
+    if isinstance(found, ast.Starred):
+        t.fail(TileTypeError, f"{SYNTACTIC[callee]}() cannot take its arguments from a tuple", at=found)
     return found
 
 
+def _host_argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> Any:
+    """The value of the required parameter ``name``, evaluated as ordinary Python."""
+    found = _argument(t, node, callee, name)
+    assert found is not None
+    return host_eval(t, found)
+
+
 def _assert(t: Tracer, node: ast.Call) -> None:
-    condition = t.eval(_argument(t, node, static_assert, "condition"))
+    tested, text = (_argument(t, node, static_assert, name) for name in ("condition", "message"))
+    assert tested is not None
+    condition = t.eval(tested)
     t.locate(node)
     known = condition.constant if isinstance(condition, Tile) else condition
     if not isinstance(known, bool):
@@ -87,8 +106,8 @@ def _assert(t: Tracer, node: ast.Call) -> None:
     if known:
         return
     message = "static assertion failed"
-    if len(node.args) > 1 or any(k.arg == "message" for k in node.keywords):
-        value = t.eval(_argument(t, node, static_assert, "message", 1))
+    if text is not None:
+        value = t.eval(text)
         message = message if value is None else str(value)
     t.locate(node)
     t.fail(TileStaticAssertionError, message)
@@ -101,16 +120,22 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
             t.fail(TileSyntaxError, "an assignment expression is not possible in ct.static_eval", at=child)
         if isinstance(child, (ast.Yield, ast.YieldFrom, ast.Await)):
             t.fail(TileSyntaxError, "'yield' and 'await' are not possible in ct.static_eval", at=child)
-    names = _visible(t)
-    code = compile(ast.Expression(node), t.frame.source.file, "eval")
-    globals_ = {**t.scope.root().module, **names}
+    source = t.frame.source
+    # With the lines of the file, so that a lambda in it finds its source.
+    placed = ast.increment_lineno(copy.deepcopy(node), source.first_line - 1)
+    code = compile(ast.Expression(placed), source.file, "eval")
+    globals_ = {**NAMES, **t.scope.root().module, **_visible(t)}
     where = t.builder.loc
+    outer = COMPILE_TIME.set(tile_operation_at_compile_time)
     try:
         return eval(code, globals_)
-    except TileError:
+    except TileError as e:
+        e.loc = e.loc or where
         raise
     except Exception as e:
         raise StaticException(f"{type(e).__name__}: {e}", where) from e
+    finally:
+        COMPILE_TIME.reset(outer)
 
 
 def _visible(t: Tracer) -> dict[str, Any]:
@@ -137,7 +162,7 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
         return None
     assert isinstance(node, ast.Call)
     where = t.builder.loc
-    iterable = host_eval(t, _argument(t, node, static_iter, "iterable"))
+    iterable = _host_argument(t, node, static_iter, "iterable")
     items = []
     try:
         for item in iterable:
@@ -146,8 +171,12 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
                 raise TileStaticEvalError(
                     f"ct.static_iter would unroll more than {MAX_ITEMS} iterations; loop over range(...)", where
                 )
+    except TileError:
+        raise
     except TypeError as e:
         raise TileStaticEvalError(f"ct.static_iter: {e}", where) from e
+    except Exception as e:  # of a generator
+        raise StaticException(f"{type(e).__name__}: {e}", where) from e
     return items
 
 
@@ -200,7 +229,7 @@ def raise_statement(t: Tracer, node: ast.Raise) -> bool:
             "tile code can only raise ct.static_exception(...), at compile time; use ct.assert_ at run time",
         )
     assert isinstance(node.exc, ast.Call)
-    exception = host_eval(t, _argument(t, node.exc, static_exception, "exc"))
+    exception = _host_argument(t, node.exc, static_exception, "exc")
     t.locate(node)
     raise StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
 
@@ -277,9 +306,11 @@ def _split(t: Tracer, node: ast.FunctionDef) -> tuple[list[ast.stmt], ast.expr |
 
 def constant_or_fail(t: Tracer, value: Any) -> Any:
     """``ct.ensure_constant(value)``."""
-    known = value.constant if isinstance(value, Tile) else value
-    if known is None and isinstance(value, Tile):
-        t.fail(TileStaticAssertionError, f"this value is {describe(value)} known only at run time, not a constant")
+    for part in value if isinstance(value, tuple) else (value,):
+        if isinstance(part, tuple):
+            constant_or_fail(t, part)
+        elif isinstance(part, Tile) and part.constant is None:
+            t.fail(TileStaticAssertionError, f"this value is {describe(part)} known only at run time, not a constant")
     return value
 
 

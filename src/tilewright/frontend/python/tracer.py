@@ -13,6 +13,7 @@ from tilewright.frontend.python import statements as statement_table
 from tilewright.frontend.python.builtins import Range
 from tilewright.frontend.python.constants import COMPARE, FoldError, check_range, fold
 from tilewright.frontend.python.expressions import EXPRESSIONS, is_number, is_plain
+from tilewright.frontend.python.formatting import FormattedString, joined, parts_of
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
 from tilewright.frontend.python.ops.table import OPERATORS
@@ -24,6 +25,8 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.errors import TileError, TileSyntaxError, TileTypeError, TileValueError
+
+_TEXT = (str, FormattedString)
 
 
 class Tracer:
@@ -155,9 +158,10 @@ class Tracer:
             return result
         if isinstance(x, Tile) or isinstance(y, Tile):
             return self.operator(key, x, y)
-        both = (isinstance(x, tuple) and isinstance(y, tuple)) or (isinstance(x, str) and isinstance(y, str))
-        if key == "add" and both:
+        if key == "add" and isinstance(x, tuple) and isinstance(y, tuple):
             return x + y
+        if key == "add" and isinstance(x, _TEXT) and isinstance(y, _TEXT):
+            return joined([*parts_of(x), *parts_of(y)])
         if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
             return x * y
         self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}")
