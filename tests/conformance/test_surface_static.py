@@ -122,7 +122,7 @@ def test_static_eval(engine: str) -> None:
             x + ct.static_eval(max(HOST["items"]) if x.ndim == 1 else 0),
             ct.static_eval(x * 2 + n),
             ct.static_eval((x, n)[0].dtype == ct.int32 and isinstance(HOST, dict)) + n,
-            ct.static_eval([i for i in range(x.shape[0])][-1]) + n,
+            ct.static_eval([i * 1 for i in range(x.shape[0])][-1]) + n,
             ct.static_eval(min(x, x + 1) - ct.cdiv(7, 2) + max(3, 4) + ct.maximum(x, 2)),
             ct.static_eval(math.floor(3.7)) + n,
             ct.static_eval(ct.cdiv(x + 1, 2)),
