@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "backends.tileir": {"ir", "passes", "backends"},
     "runtime": {"version", "ir", "language", "frontend", "frontend.python", "frontend.cpp", "passes", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
+    "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
     "tune": {"runtime", "ir", "passes", "sanitizer"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},

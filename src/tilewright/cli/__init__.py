@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tilewright.cli import cache, check, debug, demo, doctor, inspect, record, run
+from tilewright.cli import cache, check, debug, demo, doctor, inspect, record, run, view
 from tilewright.cli.errors import UsageError
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
-COMMANDS = (demo, run, check, debug, inspect, record, doctor, cache)
+COMMANDS = (demo, run, check, view, debug, inspect, record, doctor, cache)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

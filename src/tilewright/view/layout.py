@@ -1,0 +1,43 @@
+"""Elements of strided arrays by their row-major number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Buffer
+
+
+def shape_of(buffer: Buffer) -> tuple[int, ...]:
+    """The shape of an array; memory that is no array counts as one dimension."""
+    if buffer.shape is not None:
+        return buffer.shape
+    return ((buffer.high - buffer.low) // buffer.dtype.bytes,)
+
+
+def element_numbers(buffer: Buffer, distances: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The row-major numbers, sorted and each once, of the elements at ``distances`` from element 0.
+
+    Distances that belong to no element are left out; of elements that share memory the first is named.
+    """
+    shape = shape_of(buffer)
+    strides = buffer.strides if buffer.shape is not None and buffer.strides is not None else (1,)
+    rest = np.unique(distances.reshape(-1))
+    # From the lowest address on, the coordinate along the longest stride is a quotient, and so on.
+    rest = rest - sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
+    index = [np.zeros_like(rest) for _ in shape]
+    inside = np.ones(rest.shape, bool)
+    for axis in sorted(range(len(shape)), key=lambda a: -abs(strides[a])):
+        n, stride = shape[axis], abs(strides[axis])
+        if stride == 0 or n == 1:
+            continue
+        at = rest // stride
+        inside &= (at >= 0) & (at < n)
+        rest = rest - at * stride
+        index[axis] = at if strides[axis] > 0 else n - 1 - at
+    inside &= rest == 0
+    number = np.zeros_like(rest)
+    for n, at in zip(shape, index):
+        number = number * n + at
+    return np.sort(number[inside])
