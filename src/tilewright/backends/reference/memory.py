@@ -72,7 +72,7 @@ class Memory:
         reach = [(n - 1) * stride for n, stride in zip(shape, strides)]
         low = first + sum(min(r, 0) for r in reach)
         high = first + sum(max(r, 0) for r in reach) + size
-        owner = self._owner(int(view.base.allocation), low)
+        owner = self._owner(int(view.base.allocation), low, high)
         buffer = self.buffers[owner]
         if low < buffer.low or high > buffer.high:
             verb = "store" if writing else "load"
@@ -91,7 +91,9 @@ class Memory:
         """For each allocation in ``pointers``: its number, which pointers they are, and the indices of their bytes."""
         known = pointers.allocation
         if (known == UNKNOWN_ALLOCATION).any():
-            known = np.array([self._owner(int(a), int(p)) for a, p in zip(known, pointers.address)], np.int64)
+            ends = pointers.address + dtype.bytes
+            owners = (self._owner(int(a), int(p), int(e)) for a, p, e in zip(known, pointers.address, ends))
+            known = np.array(list(owners), np.int64)
         found = []
         for owner in np.unique(known).tolist():
             buffer = self.buffers[owner]
@@ -103,12 +105,15 @@ class Memory:
             found.append((owner, chosen, (address - buffer.low)[:, None] + np.arange(dtype.bytes)))
         return found
 
-    def _owner(self, allocation: int, address: int) -> int:
+    def _owner(self, allocation: int, address: int, end: int) -> int:
+        """The buffer of a pointer. One of unknown origin is in the buffer with all bytes up to ``end``: arrays of a
+        list may interleave."""
         if allocation != UNKNOWN_ALLOCATION:
             return allocation
-        for i, buffer in enumerate(self.buffers):
-            if buffer.low <= address < buffer.high:
-                return i
+        for last in (end, address + 1):
+            for i, buffer in enumerate(self.buffers):
+                if buffer.low <= address and last <= buffer.high:
+                    return i
         raise TileError(f"access to address {address:#x}, which lies in no array argument")
 
     def _require_writable(self, owner: int) -> None:
