@@ -72,14 +72,12 @@ def _numpy(
 
 
 def _describe_torch(tensor: Any, flat: Flat) -> Part:
-    if tensor.layout is not sys.modules["torch"].strided or tensor.is_neg():
+    try:
+        address = tensor.data_ptr()
+        flat.numbers.append(address)
+        return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg()
+    except RuntimeError:  # only strided tensors have an address and strides
         return "odd tensor", tensor.layout
-    address = tensor.data_ptr()
-    flat.numbers.append(address)
-    if tensor.is_cpu:
-        return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15
-    device = tensor.device
-    return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, device.type, device.index
 
 
 def _torch(
@@ -88,17 +86,18 @@ def _torch(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     misalignment: int,
-    device: str = "cpu",
-    index: int | None = None,
+    device: Any,
+    negated: bool,
 ) -> Layout:
+    if negated:
+        raise TypeError(f"{place} is a view that negates its elements; pass x.resolve_neg()")
+    index = device.index or 0
     return layout(
-        place, dtype, shape, strides, misalignment, byte_strides=False, device=device, device_index=index or 0
+        place, dtype, shape, strides, misalignment, byte_strides=False, device=device.type, device_index=index
     )
 
 
 def _odd_tensor(place: Place, kind: Any) -> Layout:
-    if str(kind) == "torch.strided":
-        raise TypeError(f"{place} is a view that negates its elements; pass x.resolve_neg()")
     raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
 

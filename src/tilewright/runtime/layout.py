@@ -129,12 +129,18 @@ def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> Arra
         constant_strides,
         base_divisible=1 if found.misalignment else ALIGNMENT,
         shape_divisible=tuple(map(_divisor, found.shape)),
-        strides_divisible=tuple(map(_divisor, found.strides)),
+        strides_divisible=tuple(_stride_divisor(stride, found.dtype.bytes) for stride in found.strides),
     )
 
 
 def _divisor(number: int) -> int:
     return 1 if number % ALIGNMENT else ALIGNMENT
+
+
+def _stride_divisor(stride: int, item: int) -> int:
+    """As ``_divisor``; a stride of whole units of 16 bytes is known as such, for engines that move those."""
+    in_bytes = ALIGNMENT // item if item < ALIGNMENT else 1
+    return ALIGNMENT if stride % ALIGNMENT == 0 else in_bytes if stride % in_bytes == 0 else 1
 
 
 def _axes(place: Place, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

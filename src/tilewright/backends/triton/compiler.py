@@ -76,7 +76,8 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with _standard_error_to(noise.fileno()):
+            with _standard_error_to(noise.fileno()), triton.knobs.amd.scope():
+                triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.tensormap import TensorMap
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -49,10 +50,20 @@ class _Frame:
         self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
         self.attribute_count = len(attributes) // _ATTRIBUTE.size
         self.config = ctypes.create_string_buffer(_CONFIG.size)
+        self.configured: tuple[tuple[int, int, int], int] | None = None
         self.maps: list[TensorMap] = []
         self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
         self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
         self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
+
+    def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
+        x, y, z = grid
+        threads, attributes = 32 * binary.num_warps, ctypes.addressof(self.attributes)
+        _CONFIG.pack_into(
+            self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
+            self.attribute_count,
+        )  # fmt: skip
+        self.configured = grid, stream
 
 
 def _attributes(num_ctas: int) -> list[bytes]:
@@ -129,11 +140,8 @@ class TritonExecutable:
     ) -> Callable[[], None] | None:
         """Write the launch into ``frame``. Returns what frees the memory that was borrowed for it."""
         values, binary = arguments.values, self.artifact.binary
-        x, y, z = grid
-        _CONFIG.pack_into(
-            frame.config, 0, x * binary.num_ctas, y, z, 32 * binary.num_warps, 1, 1, binary.shared_bytes,
-            arguments.stream, ctypes.addressof(frame.attributes), frame.attribute_count,
-        )  # fmt: skip
+        if frame.configured != (grid, arguments.stream):
+            frame.configure(binary, grid, arguments.stream)
         release = None
         if self._tables:
             values = list(values)

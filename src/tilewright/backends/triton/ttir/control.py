@@ -46,18 +46,21 @@ class ForFrame(Frame):
 
 @dataclass(frozen=True)
 class LoopFrame(Frame):
-    """The body of a ``loop``: whether it goes on, the carried values, and its results."""
+    """The body of a ``loop``: whether it goes on, the carried values, and the results if it does not."""
 
     carried: tuple[Val, ...]
-    results: tuple[Val, ...]
+    forms: tuple[Form, ...]  # of the results
+
+    def _no_results(self, s: State) -> list[Val]:
+        return [zero(s.w, *form) for form in self.forms]
 
     def unchanged(self, s: State) -> list[Val]:
-        return [s.w.constant(True, "i1"), *self.carried, *self.results]
+        return [s.w.constant(True, "i1"), *self.carried, *self._no_results(s)]
 
     def leave(self, s: State, op: Op) -> list[Val]:
         values = s.flat(op.operands)
         if op.name == "continue":
-            return [s.w.constant(True, "i1"), *values, *self.results]
+            return [s.w.constant(True, "i1"), *values, *self._no_results(s)]
         return [s.w.constant(False, "i1"), *self.carried, *values]
 
 
@@ -203,32 +206,33 @@ class ControlFlow:
         s.bind_flat(op.results, results)
 
     def _loop_attributes(self, op: Op) -> str:
-        if op in self.s.plan.unpipelined:
-            return " {tt.num_stages = 1 : i32}"
-        return ""
+        return " {tt.num_stages = 1 : i32}" if op in self.s.plan.unpipelined else ""
 
     def _loop(self, op: Op) -> None:
-        """Repeats until a break: a while whose state holds whether to go on."""
+        """Repeats until a break: a while whose condition comes after the body. Triton ties the n-th result to the
+        n-th argument, so the carried values come first on both sides."""
         s, w = self.s, self.s.w
         body = op.regions[0]
         inits = s.flat(op.operands)
-        result_forms = s.flat_types(op.attributes["types"])
-        start = [w.constant(True, "i1"), *inits, *(zero(w, *form) for form in result_forms)]
-        forms = [(v.element, v.shape) for v in start]
+        carried_forms = [(v.element, v.shape) for v in inits]
+        forms = [*carried_forms, *s.flat_types(op.attributes["types"])]
         left, found = self._results(forms)
-        before = [Val(w.name(), *form) for form in forms]
-        pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(before, start))
+        carried = [Val(w.name(), *form) for form in carried_forms]
+        pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(carried, inits))
         types = ", ".join(type_text(*form) for form in forms)
-        w.line(f"{left}scf.while ({pairs}) : ({types}) -> ({types}) {{")
+        inputs = ", ".join(type_text(*form) for form in carried_forms)
+        w.line(f"{left}scf.while ({pairs}) : ({inputs}) -> ({types}) {{")
         with w.region():
-            w.located(f"scf.condition({before[0].name}) {', '.join(v.name for v in before)} : {types}")
+            s.bind_flat(body.args, carried)
+            frame = LoopFrame(tuple(carried), tuple(forms[len(inits) :]))
+            goes_on, *state = self.block(body, frame)
+            values = f" {', '.join(v.name for v in state)} : {types}" if state else ""
+            w.located(f"scf.condition({goes_on.name}){values}")
         w.line("} do {")
         after = [Val(w.name(), *form) for form in forms]
         with w.region():
             w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in after)}):")
-            carried, results = after[1 : 1 + len(inits)], after[1 + len(inits) :]
-            s.bind_flat(body.args, carried)
-            self._yield(self.block(body, LoopFrame(tuple(carried), tuple(results))))
+            self._yield(after[: len(inits)])
         w.loc = op.loc
         w.located("}")
-        s.bind_flat(op.results, found[1 + len(inits) :])
+        s.bind_flat(op.results, found[len(inits) :])

@@ -140,7 +140,7 @@ def _f64_or_f32_to_restricted(w: Writer, x: Val, target: DType, mode: RoundingMo
     if x.element in ("f16", "bf16"):
         x = w.convert("arith.extf", x, "f32")
     if x.element == "f64":
-        x = round_directed(w, x, "f32", mode) if mode in _DIRECTED else _round_to_odd(w, x)
+        x = _round_to_odd(w, x)
     if target.short == "tf32":
         return _to_tf32(w, x, mode)
     codes = _encode(w, x, target, mode)
@@ -228,7 +228,9 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     if target.is_signed:
         sign = w.op("arith.shrui", sign_bit, c(32 - width))
         code = w.op("arith.ori", code, sign)
-        code = w.select(is_nan, w.op("arith.ori", c(nan), sign) if nan is not None else c(1 << (width - 1)), code)
+        # What has no NaN gets a zero of the other sign, as ml_dtypes does.
+        nothing = w.op("arith.ori", c(nan), sign) if nan is not None else w.op("arith.xori", c(1 << (width - 1)), sign)
+        code = w.select(is_nan, nothing, code)
     else:
         nonzero = w.op("arith.andi", negative, tiny)
         code = w.select(w.op("arith.ori", is_nan, nonzero), c(nan or 0), code)
@@ -250,15 +252,13 @@ def _encode_e8m0(w: Writer, x: Val, mode: RoundingMode) -> Val:
     c = functools.partial(_constant, w, bits)
     exponent = w.op("arith.shrui", bits, c(23))
     mantissa = w.op("arith.andi", bits, c(0x7FFFFF))
+    tiny = w.compare("eq", exponent, c(0))  # up to 2**-127, the smallest code, whose mantissa is 0x400000
     if mode is RoundingMode.RP:
-        up = w.compare("ne", mantissa, c(0))
+        up = w.compare("ugt", mantissa, w.select(tiny, c(0x400000), c(0)))
     elif mode in (RoundingMode.RZ, RoundingMode.RM):
-        up = w.like(False, w.compare("eq", bits, bits))
-    else:  # a tie goes to the even exponent
-        above = w.compare("ugt", mantissa, c(0x400000))
-        tie = w.compare("eq", mantissa, c(0x400000))
-        odd = w.compare("eq", w.op("arith.andi", exponent, c(1)), c(1))
-        up = w.op("arith.ori", above, w.op("arith.andi", tie, odd))
+        up = w.like(False, tiny)
+    else:  # a tie goes up
+        up = w.compare("ugt", mantissa, w.select(tiny, c(0x400000), c(0x3FFFFF)))
     code = w.op("arith.addi", exponent, w.convert("arith.extui", up, "i32"))
     code = w.select(w.compare("ugt", code, c(0xFF)), c(0xFF), code)
     invalid = w.op("arith.ori", w.compare("sle", bits, c(0)), w.compare("sge", bits, c(0x7F800000)))

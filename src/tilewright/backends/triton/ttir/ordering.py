@@ -70,13 +70,14 @@ def _meets(root: Root, others: set[Root]) -> bool:
 
 
 class Ordering:
-    """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead."""
+    """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead.
+
+    Ops for which ``acquires`` holds need one after them.
+    """
 
     def __init__(self, function: Function) -> None:
-        self.params = set(function.body.args)
         self.barriers: set[Op] = set()
         self.unpipelined: set[Op] = set()
-        self._acquired = False
         self._walk(function.body, Pending())
 
     def _walk(self, block: Block, pending: Pending) -> None:
@@ -120,6 +121,8 @@ class Ordering:
         if writes:
             pending.writes.add(root)
         pending.released = False
+        if acquires(op):
+            pending.clear()  # a barrier follows it
 
 
 def acquires(op: Op) -> bool:

@@ -50,7 +50,6 @@ class Plan:
     barriers_before: set[Op] = field(default_factory=set)
     unpipelined: set[Op] = field(default_factory=set)
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
-    stages: int = 3
 
 
 class State:

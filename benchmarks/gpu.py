@@ -1,0 +1,467 @@
+# ruff: noqa: B023 - each row is measured before the next one is made
+"""Kernels on a GPU beside the original implementation, hand-written Triton and PyTorch, in one process.
+
+    python benchmarks/gpu.py [--rows NAME ...] [--json FILE]
+
+Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts. Numbers are medians;
+results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(FOLDER.parent / "src"))
+
+import gpu_triton as peer  # noqa: E402
+
+import tilewright as ours  # noqa: E402
+
+LOG2_E = 1 / math.log(2)
+
+
+def kernels_for(ct: types.ModuleType) -> types.ModuleType:
+    """``gpu_kernels.py`` written in the dialect of ``ct``."""
+    path = FOLDER / "gpu_kernels.py"
+    module = types.ModuleType(f"gpu_kernels_{ct.__name__.replace('.', '_')}")
+    module.__file__ = str(path)
+    module.ct = ct
+    sys.modules[module.__name__] = module
+    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    return module
+
+
+@dataclass
+class Side:
+    """One competitor: configurations, and how to run one of them."""
+
+    name: str
+    configs: list[Any]
+    run: Callable[[Any], None]
+
+
+@dataclass
+class Row:
+    """One piece of work. ``work`` is what a run moves or computes, in units of 1e9 (GB) or 1e12 (TFLOP)."""
+
+    name: str
+    unit: str
+    work: float
+    sides: list[Side]
+    check: Callable[[], float]  # the error of what is in the output now
+    poison: Callable[[], None]
+    tolerance: float
+    found: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def median(run: Callable[[], None], repetitions: int) -> float:
+    """Milliseconds, with a cold L2 cache."""
+    return triton.testing.do_bench(run, warmup=10, rep=repetitions, quantiles=[0.5])
+
+
+def measure(row: Row) -> None:
+    torch.cuda.synchronize()
+    for side in row.sides:
+        candidates = []
+        for config in side.configs:
+            try:
+                row.poison()
+                side.run(config)
+                torch.cuda.synchronize()
+                error = row.check()
+                if not error <= row.tolerance:
+                    raise ArithmeticError(f"error {error:.2e}")
+                candidates.append((median(lambda: side.run(config), 20), config))
+            except Exception as e:  # noqa: BLE001 - a configuration that does not fit is no candidate
+                row.errors[f"{side.name} {config}"] = f"{type(e).__name__}: {str(e)[:200]}"
+        candidates.sort(key=lambda c: c[0])
+        best = [(median(lambda: side.run(config), 60), config) for _, config in candidates[:2]]
+        if best:
+            row.found[side.name] = min(best, key=lambda c: c[0])
+
+
+def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((out.double() - expected.double()).norm() / expected.double().norm())
+
+
+# -- how the two tile implementations launch
+
+
+class Tile:
+    """tilewright or the original; the latter takes hints where ours takes options of the engine."""
+
+    def __init__(self, name: str, ct: types.ModuleType) -> None:
+        self.name = name
+        self.ct = ct
+        self.kernels = kernels_for(ct)
+        self._variants: dict[Any, Any] = {}
+
+    def launch(self, kernel: str, options: dict[str, Any], grid: tuple[int, ...], args: tuple[Any, ...]) -> None:
+        key = kernel, tuple(options.items())
+        variant = self._variants.get(key)
+        if variant is None:
+            variant = getattr(self.kernels, kernel)
+            if options:
+                change = getattr(variant, "replace_options", None)
+                variant = change("triton", **options) if change is not None else variant.replace_hints(**options)
+            self._variants[key] = variant
+        self.ct.launch(torch.cuda.current_stream(), grid, variant, args)
+
+    def options(self, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return ours if self.name == "tilewright" else theirs
+
+
+def tile_sides() -> list[Tile]:
+    sides = [Tile("tilewright", ours)]
+    try:
+        sides.append(Tile("cuda.tile", importlib.import_module("cuda.tile")))
+    except ImportError as e:
+        print(f"without the original: {e}")
+    return sides
+
+
+WARPS = [{"num_warps": n} for n in (4, 8, 16)]
+HINTS = [{}, {"occupancy": 2}, {"occupancy": 4}]
+
+
+def cdiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+# -- rows
+
+
+def memory_rows(tiles: list[Tile]) -> Iterator[Row]:
+    n = 1 << 28
+    x, y = (torch.randn(n, device="cuda", dtype=torch.float16) for _ in range(2))
+    out = torch.empty_like(x)
+
+    def flat(kernel: str, *arrays: torch.Tensor) -> list[Side]:
+        return [
+            Side(
+                t.name,
+                [(T, o) for T in (1024, 2048, 4096, 8192) for o in t.options([{}, *WARPS], HINTS)],
+                lambda c, t=t: t.launch(kernel, c[1], (cdiv(n, c[0]),), (*arrays, out, c[0])),
+            )
+            for t in tiles
+        ]
+
+    def poison() -> None:
+        out.fill_(float("nan"))
+
+    torch_side = Side("torch", [None], lambda c: out.copy_(x))
+    yield Row("copy f16", "GB/s", 4 * n / 1e9, [*flat("copy", x), torch_side], lambda: relative(out, x), poison, 0)
+    torch_side = Side("torch", [None], lambda c: torch.add(x, y, out=out))
+    yield Row(
+        "vadd f16", "GB/s", 6 * n / 1e9, [*flat("vadd", x, y), torch_side], lambda: relative(out, x + y), poison, 1e-3
+    )
+
+
+def transpose_row(tiles: list[Tile]) -> Iterator[Row]:
+    n = 16384
+    x = torch.randn(n, n, device="cuda")
+    out = torch.empty_like(x)
+    sides = [
+        Side(
+            t.name,
+            [
+                (m, k, o)
+                for m, k in ((32, 32), (64, 32), (64, 64), (128, 32), (32, 128), (128, 64))
+                for o in t.options(WARPS[:2], HINTS)
+            ],
+            lambda c, t=t: t.launch("transpose", c[2], (n // c[0], n // c[1]), (x, out, c[0], c[1])),
+        )
+        for t in tiles
+    ]
+    sides.append(Side("torch", [None], lambda c: out.copy_(x.T)))
+    yield Row(
+        "transpose f32 16384^2", "GB/s", 8 * n * n / 1e9, sides, lambda: relative(out, x.T), lambda: out.fill_(0), 0
+    )
+
+
+def row_rows(tiles: list[Tile]) -> Iterator[Row]:
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    for dtype, m, n in ((torch.float16, 32768, 4096), (torch.float32, 32768, 4096), (torch.float32, 4096, 32768)):
+        x = torch.randn(m, n, device="cuda", dtype=dtype)
+        out = torch.empty_like(x)
+        warps = (4, 8, 16, 32) if n <= 4096 else (8, 16, 32)
+        expected = torch.softmax(x.float(), 1)
+        sides = [
+            Side(
+                t.name,
+                [
+                    (b, o)
+                    for b in (m, processors * 2, processors * 4)
+                    for o in t.options([{"num_warps": w} for w in warps], HINTS)
+                ],
+                lambda c, t=t: t.launch("softmax", c[1], (c[0],), (x, out, n)),
+            )
+            for t in tiles
+        ]
+        sides.append(
+            Side(
+                "triton",
+                [(w, s, p) for w in warps for s, p in ((1, 0), (2, 2), (2, 4))],
+                lambda c: peer.softmax(x, out, c),
+            )
+        )
+        sides.append(Side("torch", [None], lambda c: torch.softmax(x, 1, out=out)))
+        name = f"softmax {str(dtype)[6:]} {m}x{n}"
+        yield Row(
+            name,
+            "GB/s",
+            2 * x.numel() * x.element_size() / 1e9,
+            sides,
+            lambda: relative(out, expected),
+            lambda: out.fill_(0),
+            1e-3,
+        )
+    for dtype, m, n in ((torch.float16, 32768, 4096), (torch.float32, 16384, 8192)):
+        x = torch.randn(m, n, device="cuda", dtype=dtype)
+        w, b = torch.randn(n, device="cuda", dtype=dtype), torch.randn(n, device="cuda", dtype=dtype)
+        out = torch.empty_like(x)
+        bytes_ = 2 * x.numel() * x.element_size() / 1e9
+        norm = torch.nn.functional.layer_norm(x.float(), (n,), w.float(), b.float())
+        options = [{"num_warps": k} for k in (4, 8, 16)]
+        sides = [
+            Side(
+                t.name,
+                t.options(options, HINTS),
+                lambda c, t=t: t.launch("layer_norm", c, (m,), (x, w, b, out, 1e-5, n, n)),
+            )
+            for t in tiles
+        ]
+        sides.append(Side("triton", [4, 8, 16], lambda c: peer.layer_norm(x, w, b, out, c)))
+        sides.append(Side("torch", [None], lambda c: torch.nn.functional.layer_norm(x, (n,), w, b)))
+        kind = str(dtype)[6:]
+        yield Row(f"layer norm {kind} {m}x{n}", "GB/s", bytes_, sides, lambda: relative(out, norm), lambda: None, 2e-3)
+        if dtype is torch.float16:
+            rms = torch.nn.functional.rms_norm(x.float(), (n,), w.float(), 1e-5)
+            sides = [
+                Side(
+                    t.name,
+                    t.options(options, HINTS),
+                    lambda c, t=t: t.launch("rms_norm", c, (m,), (x, w, out, 1e-5, n, n)),
+                )
+                for t in tiles
+            ]
+            sides.append(Side("torch", [None], lambda c: out.copy_(torch.nn.functional.rms_norm(x, (n,), w, 1e-5))))
+            yield Row(
+                f"RMS norm {kind} {m}x{n}",
+                "GB/s",
+                bytes_,
+                sides,
+                lambda: relative(out, rms),
+                lambda: out.fill_(0),
+                2e-3,
+            )
+
+
+def gather_row(tiles: list[Tile]) -> Iterator[Row]:
+    table = torch.randn(262144, 2048, device="cuda", dtype=torch.bfloat16)
+    rows = torch.randint(0, 262144, (131072,), device="cuda", dtype=torch.int32)
+    out = torch.empty(131072, 2048, device="cuda", dtype=torch.bfloat16)
+    sides = [
+        Side(
+            t.name,
+            t.options([{"num_warps": w} for w in (1, 2, 4, 8)], HINTS),
+            lambda c, t=t: t.launch("gather_rows", c, (131072,), (table, rows, out, 2048)),
+        )
+        for t in tiles
+    ]
+    sides.append(Side("torch", [None], lambda c: torch.index_select(table, 0, rows, out=out)))
+    yield Row(
+        "row gather bf16",
+        "GB/s",
+        2 * out.numel() * 2 / 1e9,
+        sides,
+        lambda: relative(out, table[rows.long()]),
+        lambda: out.fill_(0),
+        0,
+    )
+
+
+_PRODUCTS = (
+    (torch.bfloat16, 8192, 8192, 8192),
+    (torch.float16, 4096, 4096, 4096),
+    (torch.float32, 4096, 4096, 4096),
+    (torch.bfloat16, 8192, 8192, 1024),
+    (torch.bfloat16, 4097, 4097, 4097),
+    (torch.float16, 4104, 4104, 4104),
+)
+
+
+def product_rows(tiles: list[Tile]) -> Iterator[Row]:
+    torch.backends.cuda.matmul.allow_tf32 = True
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    for dtype, m, n, k in _PRODUCTS:
+        a, b = torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
+        c = torch.empty(m, n, device="cuda", dtype=dtype)
+        expected = a.double() @ b.double()
+        tf32 = dtype is torch.float32
+        shapes = (
+            ((128, 256, 32), (128, 128, 32), (256, 128, 32))
+            if tf32
+            else ((128, 256, 64), (256, 128, 64), (128, 128, 64))
+        )
+        ours_options = [{"num_warps": w, "num_stages": s} for w in (4, 8) for s in (3, 4)]
+
+        def run(
+            cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
+        ) -> None:
+            kernel, (TM, TN, TK), options = cfg
+            blocks = cdiv(m, TM) * cdiv(n, TN)
+            grid = (min(blocks, processors),) if kernel == "matmul_persistent" else (blocks,)
+            t.launch(kernel, options, grid, (a, b, c, TM, TN, TK, 8, tf32))
+
+        sides = [
+            Side(
+                t.name,
+                [
+                    (kernel, shape, o)
+                    for kernel in ("matmul", "matmul_persistent")
+                    for shape in shapes
+                    for o in t.options(ours_options, [{}, {"num_ctas": 2}])
+                ],
+                lambda cfg, t=t, run=run: run(cfg, t),
+            )
+            for t in tiles
+        ]
+        if (k * a.element_size()) % 16 == 0:
+            configs = [(*s, w, st) for s in shapes for w, st in ((8, 3), (8, 4), (4, 4))]
+            sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))
+        sides.append(Side("torch", [None], lambda cfg, a=a, b=b, c=c: torch.mm(a, b, out=c)))
+        name = f"matmul {'tf32' if tf32 else str(dtype)[6:]} {m}x{n}x{k}"
+        tolerance = 1e-3 if dtype is not torch.bfloat16 else 4e-3
+        yield Row(
+            name,
+            "TFLOP/s",
+            2 * m * n * k / 1e12,
+            sides,
+            lambda c=c, e=expected: relative(c, e),
+            lambda c=c: c.fill_(0),
+            tolerance,
+        )
+
+
+def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
+    B, H, S = 4, 32, 4096
+    for D in (128, 64):
+        q, k, v = (torch.randn(B, H, S, D, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        out = torch.empty_like(q)
+        for causal in (False, True):
+            scale = 1 / math.sqrt(D)
+            attend = torch.nn.functional.scaled_dot_product_attention
+            small = attend(q[:1, :2].float(), k[:1, :2].float(), v[:1, :2].float(), is_causal=causal)
+            ours_configs = [
+                (tq, tk, {"num_warps": w, "num_stages": s})
+                for tq, tk, w in ((128, 128, 8), (128, 64, 4), (64, 64, 4), (64, 128, 4))
+                for s in (1, 2, 3)
+            ]
+            theirs = [
+                (tq, tk, o)
+                for tq, tk in ((128, 128), (128, 64), (256, 64), (256, 128), (64, 64))
+                for o in ({}, {"occupancy": 2})
+            ]
+            sides = [
+                Side(
+                    t.name,
+                    t.options(ours_configs, theirs),
+                    lambda c, t=t, q=q, k=k, v=v, out=out, D=D, causal=causal: t.launch(
+                        "attention", c[2], (S // c[0], B * H), (q, k, v, out, scale * LOG2_E, H, D, c[0], c[1], causal)
+                    ),
+                )
+                for t in tiles
+            ]
+            configs = [
+                (tq, tk, w, s) for tq, tk, w in ((128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 64, 4)) for s in (2, 3)
+            ]
+            sides.append(
+                Side(
+                    "triton",
+                    configs,
+                    lambda c, q=q, k=k, v=v, out=out, causal=causal: peer.attention(
+                        q, k, v, out, scale * LOG2_E, causal, c
+                    ),
+                )
+            )
+            sides.append(Side("torch", [None], lambda c, q=q, k=k, v=v, causal=causal: _cudnn(q, k, v, causal, out)))
+            work = 4 * B * H * S * S * D / 1e12 / (2 if causal else 1)
+            name = f"attention bf16 B{B} H{H} S{S} D{D}{' causal' if causal else ''}"
+            yield Row(
+                name,
+                "TFLOP/s",
+                work,
+                sides,
+                lambda out=out, small=small: relative(out[:1, :2], small),
+                lambda out=out: out.fill_(0),
+                1e-2,
+            )
+
+
+def _cudnn(q: Any, k: Any, v: Any, causal: bool, out: Any) -> None:
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    if not out.flatten()[0]:  # the check reads ``out``; timed runs leave it alone
+        out.copy_(found)
+
+
+GROUPS = {
+    "memory": memory_rows,
+    "transpose": transpose_row,
+    "rows": row_rows,
+    "gather": gather_row,
+    "matmul": product_rows,
+    "attention": attention_rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", nargs="*", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--json", help="write all numbers here")
+    arguments = parser.parse_args()
+    tiles = tile_sides()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
+    names = ["tilewright", "cuda.tile", "triton", "torch"]
+    print(f"| {'work':38} | unit | {' | '.join(names)} | ratio to best |")
+    print(f"|---|---|{'---:|' * 5}")
+    rows = []
+    for group in arguments.rows:
+        for row in GROUPS[group](tiles):
+            measure(row)
+            rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
+            others = [rate for name, rate in rates.items() if name != "tilewright"]
+            ratio = rates.get("tilewright", 0) / max(others) if others else float("nan")
+            cells = " | ".join(f"{rates[n]:.0f}" if n in rates else "" for n in names)
+            print(f"| {row.name:38} | {row.unit} | {cells} | {ratio:.2f} |", flush=True)
+            rows.append(
+                {
+                    "name": row.name,
+                    "rates": rates,
+                    "configs": {n: repr(c) for n, (_, c) in row.found.items()},
+                    "errors": row.errors,
+                }
+            )
+            torch.cuda.empty_cache()
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

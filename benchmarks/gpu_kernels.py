@@ -1,0 +1,173 @@
+# ruff: noqa: F821
+"""The kernels of the GPU benchmark, in the language that tilewright and the original share.
+
+``gpu.py`` runs this file once per implementation, with the module ``ct`` in its namespace.
+"""
+
+import math
+
+INF = math.inf
+LOG2_E = 1 / math.log(2)
+
+
+@ct.kernel
+def copy(x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (T,)))
+
+
+@ct.kernel
+def vadd(x, y, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (T,)) + ct.load(y, (i,), (T,)))
+
+
+@ct.kernel
+def transpose(x, out, TM: ct.Constant[int], TN: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(out, (j, i), ct.transpose(ct.load(x, (i, j), (TM, TN))))
+
+
+@ct.kernel
+def softmax(x, out, T: ct.Constant[int]):
+    for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32) * LOG2_E
+        values = ct.exp2(values - ct.max(values, axis=1, keepdims=True), flush_to_zero=True)
+        ct.store(out, (row, 0), (values * (1.0 / ct.sum(values, axis=1, keepdims=True))).astype(out.dtype))
+
+
+@ct.kernel
+def layer_norm(x, weight, bias, out, eps, N: ct.Constant[int], T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    mean = ct.sum(values, axis=1, keepdims=True) / N
+    inside = ct.arange(T, dtype=ct.int32)[None, :] < N
+    centered = ct.where(inside, values - mean, 0.0)
+    scale = ct.rsqrt(ct.sum(centered * centered, axis=1, keepdims=True) / N + eps)
+    w = ct.load(weight, (0,), (T,)).astype(ct.float32)[None, :]
+    b = ct.load(bias, (0,), (T,)).astype(ct.float32)[None, :]
+    ct.store(out, (row, 0), (centered * scale * w + b).astype(out.dtype))
+
+
+@ct.kernel
+def rms_norm(x, weight, out, eps, N: ct.Constant[int], T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    scale = ct.rsqrt(ct.sum(values * values, axis=1, keepdims=True) / N + eps)
+    w = ct.load(weight, (0,), (T,)).astype(ct.float32)[None, :]
+    ct.store(out, (row, 0), (values * scale * w).astype(out.dtype))
+
+
+@ct.kernel
+def gather_rows(table, rows, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    row = ct.load(rows, (i,), ())
+    ct.store(out, (i, 0), ct.load(table, (row, 0), (1, T)))
+
+
+@ct.kernel
+def matmul(
+    a,
+    b,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+    TF32: ct.Constant[bool],
+):
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
+    block = ct.bid(0)
+    wide = GROUP * columns
+    first = (block // wide) * GROUP
+    height = min(rows - first, GROUP)
+    i = first + (block % wide) % height
+    j = (block % wide) // height
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        if TF32:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        total = ct.mma(x, y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def matmul_persistent(
+    a,
+    b,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+    TF32: ct.Constant[bool],
+):
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
+    steps = ct.cdiv(a.shape[1], TK)
+    for block in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        wide = GROUP * columns
+        first = (block // wide) * GROUP
+        height = min(rows - first, GROUP)
+        i = first + (block % wide) % height
+        j = (block % wide) // height
+        total = ct.zeros((TM, TN), ct.float32)
+        for k in range(steps):
+            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+            if TF32:
+                x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+            total = ct.mma(x, y, total)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def attention(
+    q,
+    k,
+    v,
+    out,
+    scale,
+    H: ct.Constant[int],
+    D: ct.Constant[int],
+    TQ: ct.Constant[int],
+    TK: ct.Constant[int],
+    CAUSAL: ct.Constant[bool],
+):
+    """Forward attention; ``scale`` includes log2(e)."""
+    block = ct.bid(0)
+    if CAUSAL:
+        block = ct.num_blocks(0) - 1 - block  # the longest rows first
+    b, h = ct.bid(1) // H, ct.bid(1) % H
+    queries = ct.load(q, (b, h, block, 0), (1, 1, TQ, D)).reshape((TQ, D))
+    top = ct.full((TQ, 1), -INF, ct.float32)
+    total = ct.zeros((TQ, 1), ct.float32)
+    result = ct.zeros((TQ, D), ct.float32)
+    rows = block * TQ + ct.arange(TQ, dtype=ct.int32)[:, None]
+    columns = ct.arange(TK, dtype=ct.int32)[None, :]
+    steps = k.shape[2] // TK
+    full = block * TQ // TK if CAUSAL else steps
+    for j in range(full):
+        keys = ct.load(k, (b, h, 0, j), (1, 1, D, TK), order=(0, 1, 3, 2)).reshape((D, TK))
+        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
+        new_top = max(top, ct.max(scores, axis=1, keepdims=True) * scale)
+        weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
+        correction = ct.exp2(top - new_top, flush_to_zero=True)
+        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
+        values = ct.load(v, (b, h, j, 0), (1, 1, TK, D)).reshape((TK, D))
+        result = ct.mma(weights.astype(q.dtype), values, result * correction)
+        top = new_top
+    if CAUSAL:
+        for j in range(full, ct.cdiv((block + 1) * TQ, TK)):
+            keys = ct.load(k, (b, h, 0, j), (1, 1, D, TK), order=(0, 1, 3, 2)).reshape((D, TK))
+            scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
+            scores = ct.where(rows >= j * TK + columns, scores, -INF)
+            new_top = max(top, ct.max(scores, axis=1, keepdims=True) * scale)
+            weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
+            correction = ct.exp2(top - new_top, flush_to_zero=True)
+            total = total * correction + ct.sum(weights, axis=1, keepdims=True)
+            values = ct.load(v, (b, h, j, 0), (1, 1, TK, D)).reshape((TK, D))
+            result = ct.mma(weights.astype(q.dtype), values, result * correction)
+            top = new_top
+    ct.store(out, (b, h, block, 0), (result / total).reshape((1, 1, TQ, D)).astype(out.dtype))

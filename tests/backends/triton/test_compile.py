@@ -1,0 +1,261 @@
+"""Kernels compile for every architecture on a machine without a GPU, to the instructions that matter."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from backends.cpu.programs import ProgramMaker
+from backends.triton.conftest import TARGETS
+
+import tilewright as ct
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.target import parse_target
+from tilewright.cli.demo import EXAMPLES
+from tilewright.cli.files import load_module
+from tilewright.ir.core import Function
+from tilewright.runtime.launch import specialization
+from tilewright.runtime.specialize import Launchable
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+
+def compiled(kernel: Launchable, args: tuple[Any, ...], target: str, **options: Any) -> Artifact:
+    return compile_for(specialization(kernel, args, "reference").function, parse_target(target), options)
+
+
+# -- examples
+
+LONG = ("matmul_persistent", "matmul_split_k")  # ten seconds each, for the loop that matmul_plain has too
+EXAMPLE_FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
+
+
+@pytest.fixture(scope="module")
+def example_functions() -> Iterator[dict[str, Function]]:
+    """The kernels of the examples, by name, as their small cases launch them."""
+    found: dict[str, Function] = {}
+    original = Launchable.prepare
+
+    def prepare(self: Launchable, requested: Any, parts: Any) -> Any:
+        prepared = original(self, requested, parts)
+        found.setdefault(self.name, prepared.specialization.function)
+        return prepared
+
+    path = list(sys.path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Launchable, "prepare", prepare)
+        for file in EXAMPLE_FILES:
+            for case in load_module(file).cases(small=True):
+                case.ours()
+    sys.path[:] = path
+    yield found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_examples(example_functions: dict[str, Function], target: str) -> None:
+    assert len(example_functions) >= 10
+    for name, function in example_functions.items():
+        if name in LONG and target != "sm_90":
+            continue
+        artifact = compile_for(function, parse_target(target), {})
+        assert artifact.binary.code, name
+        assert artifact.binary.shared_bytes <= parse_target(target).shared_memory, name
+
+
+# -- products
+
+
+@ct.kernel
+def product(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def attention(q, k, v, out, scale, D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int]):
+    head, block = ct.bid(1), ct.bid(0)
+    queries = ct.load(q, (head, block, 0), (1, TQ, D)).reshape((TQ, D))
+    top = ct.full((TQ, 1), -math.inf, ct.float32)
+    total = ct.zeros((TQ, 1), ct.float32)
+    result = ct.zeros((TQ, D), ct.float32)
+    for j in range(k.shape[1] // TK):
+        keys = ct.load(k, (head, 0, j), (1, D, TK), order=(0, 2, 1)).reshape((D, TK))
+        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
+        new_top = ct.maximum(top, ct.max(scores, axis=1, keepdims=True) * scale)
+        weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
+        correction = ct.exp2(top - new_top, flush_to_zero=True)
+        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
+        values = ct.load(v, (head, j, 0), (1, TK, D)).reshape((TK, D))
+        result = ct.mma(weights.astype(q.dtype), values, result * correction)
+        top = new_top
+    ct.store(out, (head, block, 0), (result / total).reshape((1, TQ, D)).astype(out.dtype))
+
+
+HALF = np.zeros((512, 512), ml_dtypes.bfloat16)
+HEADS = np.zeros((4, 512, 128), np.float16)
+PRODUCT_ARGS = (HALF, HALF, HALF, 128, 256, 64)
+ATTENTION_ARGS = (HEADS, HEADS, HEADS, HEADS, 0.1, 128, 64, 128)
+
+
+def spills(ptx: str) -> bool:
+    """Whether the register allocation of PTX's own view has local memory; ptxas may still add some."""
+    return ".local " in ptx
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "descriptors"), [(product, PRODUCT_ARGS, 3), (attention, ATTENTION_ARGS, 4)], ids=["mm", "attn"]
+)
+def test_hopper_uses_its_matrix_units_and_copy_engine(
+    kernel: Launchable, args: tuple[Any, ...], descriptors: int
+) -> None:
+    artifact = compiled(kernel, args, "sm_90")
+    ptx = artifact.binary.texts["PTX"]
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor" in ptx
+    assert "mma.sync" not in ptx
+    assert not spills(ptx)
+    assert len(artifact.descriptors) == len(artifact.binary.descriptors) == descriptors
+
+
+def test_blackwell_uses_its_matrix_units() -> None:
+    ptx = compiled(product, PRODUCT_ARGS, "sm_100").binary.texts["PTX"]
+    assert "tcgen05.mma" in ptx
+    assert "cp.async.bulk.tensor" in ptx
+
+
+def test_ampere_and_amd_have_no_descriptors() -> None:
+    assert "mma.sync" in compiled(product, PRODUCT_ARGS, "sm_80").binary.texts["PTX"]
+    artifact = compiled(product, PRODUCT_ARGS, "gfx942")
+    assert "v_mfma" in artifact.binary.texts["assembly"]
+    assert not artifact.descriptors
+
+
+@ct.kernel
+def product_of_transposed(a, b, c, FAST: ct.Constant[bool]):
+    x, y = ct.load(a, (0, 0), (128, 64)), ct.load(b, (0, 0), (64, 128), order="F")
+    ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((128, 128), ct.float32), use_fast_acc=FAST))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
+    """Hopper's fp8 units do not sum in float32, so only fast accumulation may use them."""
+    a, c = np.zeros((256, 256), dtype), np.zeros((256, 256), np.float32)
+    eight_bits = a.itemsize == 1
+    ptx = compiled(product_of_transposed, (a, a, c, eight_bits), "sm_90").binary.texts["PTX"]
+    assert "wgmma.mma_async" in ptx
+    if eight_bits:
+        assert "wgmma" not in compiled(product_of_transposed, (a, a, c, False), "sm_90").binary.texts["PTX"]
+
+
+def test_a_stride_that_the_copy_engine_cannot_take() -> None:
+    odd = np.zeros((512, 515), ml_dtypes.bfloat16)[:, :512]
+    artifact = compiled(product, (odd, odd, HALF, 128, 128, 64), "sm_90")
+    assert len(artifact.descriptors) == 1  # the result
+
+
+def test_hints() -> None:
+    @ct.kernel(num_worker_warps=16, occupancy=2)
+    def copy(x, out):
+        ct.store(out, (0,), ct.load(x, (0,), (1024,), latency=3))
+
+    x = np.zeros(1024, np.float32)
+    choices = compiled(copy, (x, x.copy()), "sm_90").binary.texts["choices"]
+    assert "warps per block: 16" in choices
+    assert "registers per thread, at most: 64" in choices
+    assert "hints without effect: latency" in choices
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="num_warps is 3; it must be 1, 2, 4, 8, 16 or 32"):
+        compiled(product, PRODUCT_ARGS, "sm_90", num_warps=3)
+    with pytest.raises(ValueError, match="no option 'warps'; its options are num_warps, num_stages, maxnreg"):
+        compiled(product, PRODUCT_ARGS, "sm_90", warps=3)
+
+
+# -- every operation
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs(seed: int, target: str) -> None:
+    function, _ = ProgramMaker(seed).make(16)
+    assert compile_for(function, parse_target(target), {}).binary.code
+
+
+@ct.kernel
+def rounding(x, y, out):
+    a, b = ct.load(x, (0,), (128,)), ct.load(y, (0,), (128,))
+    total = a
+    for mode in ct.static_iter((ct.RoundingMode.RZ, ct.RoundingMode.RM, ct.RoundingMode.RP)):
+        total = total + ct.add(a, b, rounding_mode=mode) + ct.mul(a, b, rounding_mode=mode)
+        total = total + ct.truediv(a, b, rounding_mode=mode) + ct.sqrt(a, rounding_mode=mode)
+    total = total + ct.add(a, b, flush_to_zero=True) + ct.exp2(a, flush_to_zero=True)
+    ct.store(out, (0,), total)
+
+
+def test_rounding_modes() -> None:
+    x = np.zeros(128, np.float32)
+    ptx = compiled(rounding, (x, x, x), "sm_90").binary.texts["PTX"]
+    for instruction in (
+        "add.rz.f32",
+        "mul.rm.f32",
+        "div.rp.f32",
+        "sqrt.rz.f32",
+        "add.rn.ftz.f32",
+        "ex2.approx.ftz.f32",
+    ):
+        assert instruction in ptx
+    with pytest.raises(ct.TileUnsupportedFeatureError, match=r"add\.rz\.f32, which gfx942 does not have"):
+        compiled(rounding, (x, x, x), "gfx942")
+
+
+@ct.kernel
+def order(flags, data):
+    while ct.atomic_cas(flags, 0, 0, 1, memory_order=ct.MemoryOrder.ACQUIRE) != 0:
+        pass
+    tile = ct.load(data, (0,), (128,))
+    ct.store(data, (0,), tile + 1)
+    ct.atomic_xchg(flags, 0, 0, memory_order=ct.MemoryOrder.RELEASE)
+
+
+def test_order_of_memory_operations() -> None:
+    """A barrier follows the acquire, one parts the load from the store, and one goes before the release."""
+    artifact = compiled(order, (np.zeros(1, np.int32), np.zeros(128, np.float32)), "sm_90")
+    lines = artifact.binary.texts["TTIR"].splitlines()
+    pattern = re.compile(r"(atomic_cas|gpu\.barrier|tt\.load|tt\.store|atomic_rmw)")
+    kinds = [found.group(1) for line in lines if (found := pattern.search(line))]
+    assert kinds == ["atomic_cas", "gpu.barrier", "tt.load", "gpu.barrier", "tt.store", "gpu.barrier", "atomic_rmw"]
+    ptx = artifact.binary.texts["PTX"]
+    assert re.search(r"atom\S*acquire\S*cas", ptx)
+    assert re.search(r"atom\S*release\S*exch", ptx)
+
+
+def test_artifacts_survive_the_disk_cache() -> None:
+    artifact = compiled(product, PRODUCT_ARGS, "sm_90")
+    again = Artifact.from_bytes(artifact.to_bytes())
+    assert again == artifact
+
+
+def test_a_failure_of_the_compiler_names_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tilewright.backends.triton.ttir.kernel.ENTRY", "not a name")
+    with pytest.raises(
+        ct.TileError, match="the GPU compiler failed on this kernel for sm_90; its report is in"
+    ) as error:
+        compiled(product, PRODUCT_ARGS, "sm_90")
+    report = str(error.value).split()[-1]
+    with open(report) as f:
+        assert "not a name" in f.read()
