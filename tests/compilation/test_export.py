@@ -239,6 +239,35 @@ def test_bools(tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, x ^ flip)
 
 
+@ct.kernel
+def prints(x, h, n, flag):
+    tile = ct.load(x, (0, 0), (2, 4))
+    half = ct.load(h, (0,), (4,))
+    ct.print("100% of\t", tile, half, half.astype(ct.bool_), sep="|")
+    ct.printf("%8.2f %-9.3e[%+g] %a %G\n", tile, tile, half, tile, half)
+    for dtype in ct.static_iter((ct.int8, ct.uint8, ct.int16, ct.uint16, ct.int32, ct.uint32, ct.int64, ct.uint64)):
+        whole = ct.full((2,), n, ct.int64).astype(dtype)
+        a = whole
+        ct.printf("%d %5i|%-6d|%06d|%+d %u %x %#X %o %.3d\n", a, a, a, a, a, a, a, a, a, a)
+    print(f"{n:>9}{n:<8}|{flag:d}", 'é "??/"')
+    ct.assert_(flag, "never printed")
+
+
+@needs_compiler
+def test_print(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    x = np.array([[1.5, -0.0, np.inf, np.nan], [-np.nan, 1e30, -2.25, 1 / 3]], np.float32)
+    h = np.array([0.1, -np.inf, np.nan, 65504], np.float16)
+    for n in (5, -3, 1 << 30):
+        args = (x, h, n, True)
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        run, _ = export(folder, prints, KernelSignature.from_kernel_args(prints, args, V2).parameters)
+        ct.launch(None, (1,), prints, args, backend="cpu")
+        expected = capfd.readouterr().out
+        assert run(1, 1, 1, *arguments(prints, args)) == 0
+        assert capfd.readouterr().out == expected and "nan" in expected
+
+
 PROGRAM = """\
 #include <math.h>
 #include <stdio.h>
@@ -310,11 +339,6 @@ def test_the_compiler_of_ziglang_will_do(tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(out, a)
 
 
-@ct.kernel
-def prints(x):
-    ct.print(ct.load(x, (0,), (4,)))
-
-
 def refused(kernel: Any = gemm, signatures: Any = None, **options: Any) -> None:
     signatures = [KernelSignature([array(2), array(2), array(2), 16], V2)] if signatures is None else signatures
     export_kernel(kernel, signatures, "nowhere", **{"output_format": "shared_library", **options})
@@ -343,11 +367,6 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), n], V2, "f") for n in (8, 16)]),
         ValueError,
         "two of the signatures have the symbol 'f'",
-    ),
-    "print": (
-        lambda: refused(prints, [KernelSignature([array(1)], V2)]),
-        ct.TileUnsupportedFeatureError,
-        r"test_export.py:\d+:5: a kernel that prints cannot be exported",
     ),
 }
 

@@ -39,8 +39,8 @@ def export_kernel(
     ``gpu_code`` names the architecture (``"sm_90"``) for the first two; ``bytecode_version`` is for bytecode.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
-    TileUnsupportedFeatureError for the formats of the GPU, which no engine writes yet, for kernels that a format cannot
-    hold, and without a C compiler; OSError when the file cannot be written.
+    TileUnsupportedFeatureError for the formats of the GPU, which no engine writes yet, and without a C compiler;
+    OSError when the file cannot be written.
     """
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")

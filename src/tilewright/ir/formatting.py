@@ -31,11 +31,7 @@ def format_print(
 
 def format_tile(array: np.ndarray[Any, Any], dtype: ElementType, conversion: str = "") -> str:
     """A tile as nested brackets (``[[1, 2], [3, 4]]``), a scalar as the bare number."""
-    found = _CONVERSION.match(conversion or _default(dtype))
-    if found is None:
-        raise ValueError(f"{conversion!r} is not a printf conversion such as %d, %5.2f or %x")
-    flags, width, precision, kind = found.groups()
-    digits = None if precision is None else int(precision or 0)
+    flags, width, digits, kind = parse_conversion(conversion, dtype)
     if isinstance(dtype, DType) and dtype.is_floating:
         array = evaluate("cast", dtype, {"dtype": float64}, [array])
     bits = dtype.bitwidth if isinstance(dtype, DType) else 64
@@ -43,9 +39,18 @@ def format_tile(array: np.ndarray[Any, Any], dtype: ElementType, conversion: str
     def text(value: Any) -> str:
         if isinstance(value, list):
             return f"[{', '.join(map(text, value))}]"
-        return _pad(_body(value, flags, digits, kind, bits), flags, int(width or 0), digits, kind)
+        return _pad(_body(value, flags, digits, kind, bits), flags, width, digits, kind)
 
     return text(array.tolist())
+
+
+def parse_conversion(conversion: str, dtype: ElementType) -> tuple[str, int, int | None, str]:
+    """Flags, width, precision and kind of a conversion; an empty one is the default of ``dtype``. ValueError."""
+    found = _CONVERSION.match(conversion or _default(dtype))
+    if found is None:
+        raise ValueError(f"{conversion!r} is not a printf conversion such as %d, %5.2f or %x")
+    flags, width, precision, kind = found.groups()
+    return flags, int(width or 0), None if precision is None else int(precision or 0), kind
 
 
 def _default(dtype: ElementType) -> str:

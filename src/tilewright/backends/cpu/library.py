@@ -21,18 +21,19 @@ from tilewright.backends.base import Export
 from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.library_source import definition, header
+from tilewright.backends.cpu.library_source import FIELDS, definition, header
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 _RUNTIME = Path(__file__).with_name("library_runtime.c")
+_PRINT = Path(__file__).with_name("library_print.c")
 _FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-fPIC", "-shared", "-pthread")
 
 
 def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -> None:
     """Write the library ``path``, and its header beside it with the suffix ``.h``.
 
-    TileUnsupportedFeatureError for kernels that print, and where there are no POSIX threads or no C compiler;
+    TileUnsupportedFeatureError where there are no POSIX threads or no C compiler;
     ValueError for symbols that are no names in C; OSError when a file cannot be written.
     """
     if sys.platform == "win32":
@@ -40,14 +41,11 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     for kernel in kernels:
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII):
             raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
-        for op in kernel.function.walk():
-            if op.name == "print":
-                message = "a kernel that prints cannot be exported as a shared library; remove the print"
-                raise TileUnsupportedFeatureError(message, op.loc)
     compiler = _compiler()
     library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     declarations = header(library, kernels, processor)
-    texts = [declarations, _RUNTIME.read_text(encoding="utf-8").replace("LIBRARY_NAME", library)]
+    runtime = _RUNTIME.read_text(encoding="utf-8").replace("LIBRARY_NAME", library)
+    texts = [declarations, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         inputs = [folder / "library.c"]

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TW_NEXT, TW_TOTAL, TW_CHUNK, TW_GRID_X, TW_GRID_Y, TW_GRID_Z, TW_FAILED, TW_FAILED_BLOCK, TW_PRINT, TW_FIELDS };
 enum { TW_ALIGNMENT = 64, TW_MAX_THREADS = 1024, TW_CHUNKS_PER_THREAD = 16 };
 #define TW_MAX_GRID 16777215u /* per axis, as ct.launch */
 
@@ -26,6 +25,7 @@ typedef struct {
   bool small;           /* a block does so little that threads are not worth waking for few of them */
   double block_work;
   const char *const *assertions;
+  void (*print)(int64_t site, const int64_t *addresses); /* or NULL */
 } tw_kernel;
 
 static _Thread_local char tw_message[1024];
@@ -86,7 +86,12 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   int count = tw_thread_count(kernel, (double)total);
   int64_t chunk = kernel->spins ? 1 : total / ((int64_t)count * TW_CHUNKS_PER_THREAD);
   int64_t context[TW_FIELDS] = {
-      [TW_TOTAL] = total, [TW_CHUNK] = chunk > 1 ? chunk : 1, [TW_GRID_X] = x, [TW_GRID_Y] = y, [TW_GRID_Z] = z};
+      [TW_TOTAL] = total,
+      [TW_CHUNK] = chunk > 1 ? chunk : 1,
+      [TW_GRID_X] = x,
+      [TW_GRID_Y] = y,
+      [TW_GRID_Z] = z,
+      [TW_PRINT] = (int64_t)(intptr_t)kernel->print};
   size_t scratch_bytes = (kernel->scratch_bytes + TW_ALIGNMENT) / TW_ALIGNMENT * TW_ALIGNMENT;
   tw_worker *workers = calloc((size_t)count, sizeof *workers);
   void *scratch = NULL;
@@ -110,6 +115,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   pthread_mutex_unlock(&launch.lock);
   if (enough) kernel->entry(arguments, context, scratch);
   for (int i = 1; i < started; i++) pthread_join(workers[i].thread, NULL);
+  if (kernel->print) fflush(stdout);
   pthread_cond_destroy(&launch.decided);
   pthread_mutex_destroy(&launch.lock);
   free(scratch);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from tilewright.backends.base import Export, Parameter
 from tilewright.backends.cpu.compiled import Site
+from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
+from tilewright.ir.formatting import parse_conversion
 from tilewright.ir.types import PointerType, TileType
 from tilewright.passes.effects import argument_effects
 
@@ -19,6 +21,7 @@ _ELEMENTS = {
     "f64": "double",
     "i1": "bool",
 }
+FIELDS = "".join(f"#define TW_{f.name} {int(f)}\n" for f in Field) + f"#define TW_FIELDS {len(Field)}\n"
 _STATUS = """\
 #ifndef TILEWRIGHT_STATUS
 #define TILEWRIGHT_STATUS
@@ -72,15 +75,17 @@ def definition(kernel: Export, entry: str, sites: Sequence[Site], lowered: tuple
     """The C function of ``kernel``, whose code is the symbol ``entry``; ``lowered`` is scratch, spins and work."""
     scratch, spins, work = lowered
     words = ", ".join(_word(p) for p in sorted(_passed(kernel), key=lambda p: p.position or 0))
-    messages = ", ".join(json.dumps(f"{s.loc}: assertion failed: {s.message}") for s in sites)
+    messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
+    printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
     checks = "\n".join(f"  {line}" for p in kernel.parameters for line in _checks(p))
     return f"""
 extern tw_entry {entry};
 
+{_print_function(printer, sites) if printer != "NULL" else ""}
 {_prototype(kernel)} {{
   static const char *const assertions[] = {{{messages or "0"}}};
   static const tw_kernel kernel = {{
-      {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, assertions}};
+      {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, assertions, {printer}}};
 {checks}
   const tw_word arguments[] = {{{words or "{0}"}}};
   return tw_run(&kernel, grid_x, grid_y, grid_z, arguments);
@@ -133,7 +138,56 @@ def _checks(p: Parameter) -> Iterator[str]:
 
 
 def _refusal(condition: str, message: str, value: str) -> str:
-    return f"if ({condition}) return tw_fail(TILEWRIGHT_BAD_ARGUMENT, {json.dumps(message)}, {value});"
+    return f"if ({condition}) return tw_fail(TILEWRIGHT_BAD_ARGUMENT, {_text(message)}, {value});"
+
+
+def _print_function(name: str, sites: Sequence[Site]) -> str:
+    """What the code calls to print: a function that knows the print ops of the kernel."""
+    lines, rows = [], []
+    for number, site in enumerate(sites):
+        if not site.prints:
+            rows.append("{0}")  # an assert
+            continue
+        prefix = f"{name}_{number}"
+        for i, t in enumerate(site.types):
+            lines.append(f"static const int {prefix}_shape{i}[] = {{{', '.join(map(str, t.shape)) or '0'}}};")
+        values = [_value(t, form, f"{prefix}_shape{i}") for i, (t, form) in enumerate(zip(site.types, site.formats))]
+        parts = ["0" if part is None else _text(part) for part in site.parts]
+        lines.append(f"static const tw_value {prefix}_values[] = {{{', '.join(values) or '{0}'}}};")
+        lines.append(f"static const char *const {prefix}_parts[] = {{{', '.join(parts)}}};")
+        rows.append(f"{{{len(parts)}, {prefix}_parts, {prefix}_values}}")
+    return "\n".join(
+        [
+            *lines,
+            f"static const tw_site {name}_sites[] = {{{', '.join(rows)}}};",
+            f"static void {name}(int64_t site, const int64_t *values) {{ tw_print(&{name}_sites[site], values); }}",
+        ]
+    )
+
+
+def _value(t: TileType, conversion: str, shape: str) -> str:
+    """The description of a printed value: see ``tw_value``."""
+    flags, width, digits, kind = parse_conversion(conversion, t.dtype)
+    center = width if "^" in flags and "-" not in flags else 0
+    field = f"{'' if center or not width else width}{'' if digits is None else f'.{digits}'}"
+    flags = flags.replace("^", "")
+    if kind == "p":
+        form, family = f"{'-' * ('-' in flags)}{field}#llx", "u"
+    elif kind in "eEfFgGaA":
+        form, family = f"{flags}{field}{kind}", "a" if kind in "aA" else "f"
+    elif kind in "di" and (t.is_pointer or t.element.is_signed or t.element.bitwidth < 64):
+        form, family = f"{flags}{field}lld", "d" if not t.is_pointer and t.element.is_signed else "u"
+    else:
+        unsigned = "u" if kind in "di" else kind
+        form, family = f"{flags.replace('+', '').replace(' ', '')}{field}ll{unsigned}", "u"
+    return f"{{{_text('%' + form)}, '{family}', {element_bytes(t.dtype)}, {center}, {t.rank}, {shape}}}"
+
+
+def _text(text: str) -> str:
+    """A C string literal."""
+    plain = [c if c.isascii() and c.isprintable() and c not in '"\\?' else None for c in text]
+    octal = ["".join(f"\\{b:03o}" for b in c.encode()) for c in text]
+    return '"' + "".join(octal[i] if c is None else c for i, c in enumerate(plain)) + '"'
 
 
 def _boolean(value: bool) -> str:
