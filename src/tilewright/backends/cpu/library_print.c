@@ -51,7 +51,16 @@ static int tw_format(char *text, size_t room, const tw_value *value, const void 
     case 4: bits = *(const uint32_t *)element; break;
     default: bits = *(const uint64_t *)element;
   }
-  if (value->kind == 'u') return snprintf(text, room, value->format, (unsigned long long)bits);
+  if (value->kind == 'u') {
+    char format[64];
+    size_t length = strlen(value->format);
+    if (bits >> 63 && length < sizeof format && value->format[length - 1] == 'd') { /* more than %lld can show */
+      memcpy(format, value->format, length + 1);
+      format[length - 1] = 'u';
+      return snprintf(text, room, format, (unsigned long long)bits);
+    }
+    return snprintf(text, room, value->format, (unsigned long long)bits);
+  }
   int unused = 64 - 8 * value->bytes;
   return snprintf(text, room, value->format, (long long)(bits << unused) >> unused);
 }

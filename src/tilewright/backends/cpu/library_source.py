@@ -175,11 +175,10 @@ def _value(t: TileType, conversion: str, shape: str) -> str:
         form, family = f"{'-' * ('-' in flags)}{field}#llx", "u"
     elif kind in "eEfFgGaA":
         form, family = f"{flags}{field}{kind}", "a" if kind in "aA" else "f"
-    elif kind in "di" and (t.is_pointer or t.element.is_signed or t.element.bitwidth < 64):
+    elif kind in "di":
         form, family = f"{flags}{field}lld", "d" if not t.is_pointer and t.element.is_signed else "u"
     else:
-        unsigned = "u" if kind in "di" else kind
-        form, family = f"{flags.replace('+', '').replace(' ', '')}{field}ll{unsigned}", "u"
+        form, family = f"{flags.replace('+', '').replace(' ', '')}{field}ll{kind}", "u"
     return f"{{{_text('%' + form)}, '{family}', {element_bytes(t.dtype)}, {center}, {t.rank}, {shape}}}"
 
 
