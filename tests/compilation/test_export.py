@@ -248,8 +248,8 @@ def prints(x, h, n, flag):
     for dtype in ct.static_iter((ct.int8, ct.uint8, ct.int16, ct.uint16, ct.int32, ct.uint32, ct.int64, ct.uint64)):
         whole = ct.full((2,), n, ct.int64).astype(dtype)
         a = whole
-        ct.printf("%d %5i|%-6d|%06d|%+d %u %x %#X %o %.3d\n", a, a, a, a, a, a, a, a, a, a)
-    print(f"{n:>9}{n:<8}|{flag:d}", 'é "??/"')
+        ct.printf("%d %5i|%-6d|%06d %u %x %#X %o %.3d\n", a, a, a, a, a, a, a, a, a)
+    print(f"{n:>9}{n:<8}|{n:+}|{flag:d}", 'é "??/"')
     ct.assert_(flag, "never printed")
 
 
