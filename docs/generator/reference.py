@@ -13,7 +13,7 @@ from typing import Any
 from tables import markdown
 
 import tilewright as ct
-from tilewright import cli, compilation, language, sanitizer, tune
+from tilewright import cli, compilation, cpp, language, sanitizer, tune
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
@@ -242,6 +242,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "sanitizer": _sanitizer,
     "tune": _module("Tuning", tune),
     "compilation": _module("Compiling ahead", compilation),
+    "cpp": _module("Tile C++", cpp),
     "ir": _ir,
     "commands": _commands,
 }

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright import compilation, language, tune
+from tilewright import compilation, cpp, language, tune
+from tilewright.frontend.cpp.toolchain import find_compiler
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("**/*.md"))
 _FENCE = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,7 +33,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    for module in (ct, tune, compilation):
+    for module in (ct, tune, compilation, cpp):
         for name in module.__all__:
             value = getattr(module, name)
             if getattr(value, "__doc__", None) and not isinstance(value, (ct.DType, type(doctest))):
@@ -68,6 +69,8 @@ def test_every_operation_has_an_example() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])
 def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The code of a page runs in order, in one namespace."""
+    if page.stem == "tile-cpp" and find_compiler() is None:
+        pytest.skip("no C++ compiler: neither the ziglang package nor a recent clang++ is there")
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     globs = vars(module)

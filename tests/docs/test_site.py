@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tilewright as ct
-from tilewright import compilation, language, tune
+from tilewright import compilation, cpp, language, tune
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -50,7 +50,7 @@ def test_the_promotion_table_is_that_of_the_compiler(generator: Callable[[str], 
 
 def test_the_reference_names_everything(generator: Callable[[str], Any]) -> None:
     text = "\n".join([*generator("reference").pages().values(), generator("tables").dtypes()])
-    values = {"compilation": compilation, "language": language, "tune": tune}
+    values = {"compilation": compilation, "cpp": cpp, "language": language, "tune": tune}
     for module in values.values():
         for name in module.__all__:
             assert re.search(rf"`(ct\.)?{name}`", text), name
