@@ -151,6 +151,11 @@ _MODULES = {
 }
 
 
+def watches(backend: Backend) -> bool:
+    """Whether ``backend`` looks for undefined behaviour: kernels then state it even where that costs."""
+    return getattr(backend, "watches", False) is True
+
+
 def backend_names() -> tuple[str, ...]:
     """Every engine that exists, usable here or not."""
     return tuple(_MODULES)

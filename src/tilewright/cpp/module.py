@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -97,7 +97,8 @@ class Module:
         with self._lock:
             found = self._found.get(expression)
             if found is None:
-                found = Kernel(expression, self._translated(expression), self._target)
+                checked = functools.partial(kernel_function, self._request.checked(), expression)
+                found = Kernel(expression, self._translated(expression), checked, self._target)
                 self._found[expression] = found
         return found
 
@@ -121,10 +122,13 @@ class Kernel(Launchable):
     the first element, or None for a null pointer; numbers take Python and NumPy numbers in range.
     """
 
-    def __init__(self, expression: str, function: Function, target: str | None) -> None:
+    def __init__(
+        self, expression: str, function: Function, checked: Callable[[], Function], target: str | None
+    ) -> None:
         super().__init__()
         self.name = expression
         self.function = function
+        self._checked = checked
         self.__name__ = self.name
         self._target = target
 
@@ -139,15 +143,11 @@ class Kernel(Launchable):
 
     def trace(self, signature: Signature) -> Function:
         """The IR, with the alignment of the arrays stated."""
-        function = self.function
-        values: dict[Any, Any] = {}
-        body = open_block(function.body, values)
-        builder = Builder(body, function.loc)
-        for value, spec in zip(function.body.args, signature.arguments):
-            if isinstance(spec, PointerSpec) and spec.divisible > 1:
-                values[value] = builder.emit(AssumeDivisible, values[value], divisor=spec.divisible)
-        body.ops += [clone_op(op, values) for op in function.body.ops]
-        return with_body(function, body)
+        return _aligned(self.function, signature)
+
+    def trace_checked(self, signature: Signature) -> Function:
+        """The IR of a checked program (``TW_CHECKED`` in our headers)."""
+        return _aligned(self._checked(), signature)
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         return super().prepared_for(args, backend or requested() or self._target, flat)
@@ -164,3 +164,15 @@ class Kernel(Launchable):
 
     def __repr__(self) -> str:
         return f"<Tile C++ kernel {self.name} of {self.function.loc.file}>"
+
+
+def _aligned(function: Function, signature: Signature) -> Function:
+    """``function`` with the alignment of its arrays stated."""
+    values: dict[Any, Any] = {}
+    body = open_block(function.body, values)
+    builder = Builder(body, function.loc)
+    for value, spec in zip(function.body.args, signature.arguments):
+        if isinstance(spec, PointerSpec) and spec.divisible > 1:
+            values[value] = builder.emit(AssumeDivisible, values[value], divisor=spec.divisible)
+    body.ops += [clone_op(op, values) for op in function.body.ops]
+    return with_body(function, body)

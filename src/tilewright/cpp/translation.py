@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.frontend.cpp.toolchain import compiler_identity
@@ -33,6 +33,10 @@ class Request:
     std: str
     defines: tuple[tuple[str, str], ...]
     include_dirs: tuple[str, ...]
+
+    def checked(self) -> Request:
+        """The same program, stating what it must not do."""
+        return replace(self, defines=(*self.defines, ("TW_CHECKED", "1")))
 
 
 def kernel_names(request: Request) -> tuple[str, ...]:

@@ -36,6 +36,14 @@ class TileValueError(TileError):
     """A constant of the right type whose value is not allowed."""
 
 
+class TileUndefinedError(TileValueError):
+    """A constant that the language leaves undefined; ``category`` is what the sanitizer calls it."""
+
+    def __init__(self, message: str, loc: Loc | None = None, category: str = "") -> None:
+        super().__init__(message, loc)
+        self.category = category
+
+
 class TileRecursionError(TileError):
     """Recursion that does not end while the kernel is being compiled."""
 

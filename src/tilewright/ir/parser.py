@@ -282,10 +282,11 @@ class _Parser:
         if self.accept("hints"):
             self.expect("{")
             hints = self.entries("}")
+        may_alias = self.accept("may_alias")
         loc = self.location()
         self.expect("{")
         self.block_body(body)
-        return Function(name, body, params, loc, hints)
+        return Function(name, body, params, loc, hints, may_alias)
 
     def block_body(self, block: Block) -> None:
         while not self.accept("}"):

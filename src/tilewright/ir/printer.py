@@ -95,6 +95,8 @@ class _Printer:
         hints = ""
         if function.hints:
             hints = " hints " + self.attributes(list(function.hints.items()))
+        if function.may_alias:
+            hints += " may_alias"
         loc = f" loc({print_loc(function.loc)})" if self.locations else ""
         lines = [f"func @{function.name}({', '.join(params)}){hints}{loc} {{"]
         self.body(function.body, "  ", lines)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Buffer, Executable, LaunchArguments
+from tilewright.backends.base import Backend, Buffer, Executable, LaunchArguments, watches
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
@@ -122,6 +122,10 @@ class Launchable:
         """The IR of the kernel for arguments that ``signature`` describes."""
         raise NotImplementedError
 
+    def trace_checked(self, signature: Signature) -> Function:
+        """The IR that also states what the language leaves undefined where ``trace`` may drop it."""
+        return self.trace(signature)
+
     def bind(
         self,
         grid: tuple[int, ...],
@@ -208,7 +212,7 @@ class Launchable:
 
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
         start = time.perf_counter()
-        function = self.trace(signature)
+        function = self.trace_checked(signature) if watches(backend) else self.trace(signature)
         wanted = run_passes(function, ADD_CHECKS) if checked(backend) else function
         executable, origin = compiled(wanted, backend, self.options.get(backend.name, {}))
         seconds = time.perf_counter() - start

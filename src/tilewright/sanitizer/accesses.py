@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
 
 READ, WRITE, ATOMIC = "read", "write", "atomic"
-OUTSIDE, PARTLY = "partition-outside", "partition-partly-outside"
+OUTSIDE, UNMASKED = "partition-outside", "partition-unmasked"
 Outcome = tuple[Any, "Undefined | None"]
 Locate = Callable[[int], tuple[int, ...]]
 
@@ -166,11 +166,10 @@ def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[A
         start, extent = int(indices[k]) * type.steps[k], view.shape[axis]
         low = min(max(-start, 0), length)
         high = max(min(extent - start, length), low)
-        if low == high and op.name != "atomic_view":
-            if wrong is None or wrong[0] != OUTSIDE:
-                wrong = OUTSIDE, k, start
-        elif promised[k] and high - low < length and wrong is None:
-            wrong = PARTLY, k, start
+        if promised[k] and high - low < length:
+            wrong = wrong or (UNMASKED, k, start)
+        elif low == high and op.name != "atomic_view":
+            wrong = OUTSIDE, k, start
         inside.append(slice(low, high))
         starts.append(start)
     if wrong is not None:
@@ -198,10 +197,11 @@ def _report_outside(
     index = [0] * len(view.shape)
     for j, a in enumerate(type.order):
         index[a] = starts[j]
-    if start >= 0 and category == PARTLY:
+    wholly = start >= extent or start + length <= 0
+    if start >= 0 and not wholly:
         element[k] = extent - start
         index[axis] = extent
-    how = "lies wholly outside" if category == OUTSIDE else "reaches outside"
+    how = "lies wholly outside" if wholly else "reaches outside"
     name = block.launch.owner_name(view.base)
     block.report(
         op,
@@ -211,7 +211,7 @@ def _report_outside(
         element=tuple(element),
         operands={f"index {j}": int(i) for j, i in enumerate(indices)},
         place=Place(name, tuple(index), view.shape, outside_axis(index[axis], extent, axis)),
-        elements=length if category == OUTSIDE else max(-start, 0) + max(start + length - extent, 0),
+        elements=length if wholly else max(-start, 0) + max(start + length - extent, 0),
     )
 
 
@@ -241,13 +241,14 @@ def _window(
         block.report(op, "read-only", f"'{buffer.name}' is read-only", place=array.place(first, size))
         return None, None
     weak = op.attributes["memory_order"] is MemoryOrder.WEAK
-    if not injective(shape, strides):
-        if block.launch.function.may_alias:
+    if block.launch.function.may_alias:
+        if not injective(view.shape, view.strides):
             text = f"different elements of the view of '{buffer.name}' are one element in memory"
-            block.report(op, "span-not-injective", text, place=array.place(first, size))
-        elif writes and weak:
-            text = f"the store writes elements of '{buffer.name}' more than once: the array repeats elements"
-            block.report(op, "race-in-call", text, place=array.place(first, size))
+            values = {"extents": view.shape, "strides": view.strides}
+            block.report(op, "span-not-injective", text, operands=values, place=array.place(first, size))
+    elif writes and weak and not injective(tuple(shape), tuple(strides)):
+        text = f"the store writes elements of '{buffer.name}' more than once: the array repeats elements"
+        block.report(op, "race-in-call", text, place=array.place(first, size))
     if size == array.unit:
         return array, Window((first - buffer.low) // size, tuple(shape), tuple(strides))
     window = Window((first - buffer.low) // size, tuple(shape), tuple(strides))

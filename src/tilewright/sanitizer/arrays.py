@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -164,7 +165,8 @@ def _distance(buffer: Buffer, address: int, size: int) -> str:
     return ""
 
 
-def injective(shape: Sequence[int], strides: Sequence[int]) -> bool:
+@functools.lru_cache(maxsize=256)
+def injective(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether different indices of a strided array are different elements."""
     axes = sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1)
     reach = 0

@@ -116,6 +116,7 @@ class SanitizerBackend:
 
     name = "sanitizer"
     device = "cpu"
+    watches = True
 
     def unavailable(self) -> str | None:
         return None

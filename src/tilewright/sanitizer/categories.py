@@ -58,7 +58,7 @@ _ANNEX = (
     ("stride-index", "stride of a dimension that does not exist", "2.10"),
     ("stride-overflow", "stride that its type cannot hold", "2.10"),
     ("partition-outside", "tile wholly outside its array", "2.12.1"),
-    ("partition-partly-outside", "unmasked tile partly outside its array", "2.12.1"),
+    ("partition-unmasked", "unmasked tile that leaves its array", "2.12.1"),
     ("span-not-injective", "array whose elements share memory", "2.12.1"),
     ("irange-step", "range whose step is not positive", "2.14.3"),
     ("irange-bound", "range whose last step overflows", "2.14.3"),

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tilewright.backends.schedule import Schedule
+from tilewright.ir.errors import TileUndefinedError
 from tilewright.runtime.backend_choice import force_backend
 from tilewright.sanitizer.categories import CATEGORIES, category
 from tilewright.sanitizer.events import EventSink
@@ -67,4 +68,8 @@ def sanitize(
         stack.enter_context(force_backend("sanitizer"))
         _sessions.append(session)
         stack.callback(_sessions.remove, session)
-        yield session.report
+        try:
+            yield session.report
+        except TileUndefinedError as e:  # the compiler found it, so there is nothing to run
+            assert e.loc is not None
+            session.add(Violation(category(e.category), e.message, e.loc.function, e.loc))

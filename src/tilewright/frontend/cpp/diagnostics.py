@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileSyntaxError, TileTypeError
+from tilewright.ir.errors import (
+    TileCompilerExecutionError,
+    TileError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUndefinedError,
+)
 from tilewright.ir.location import Loc
 
 _LINE = re.compile(
@@ -112,6 +118,8 @@ def raise_for(stderr: str, headers: str) -> NoReturn:
 
 def _error(group: list[Message], headers: str) -> TileError:
     first = group[0]
+    if any("shape_size_overflow" in m.text for m in group):
+        return _undefined_in(group, headers)
     place = next((m for m in group if not m.file.startswith(headers)), first)
     text = _plain(first.text)
     reason = _unmet_constraint(group)
@@ -119,6 +127,16 @@ def _error(group: list[Message], headers: str) -> TileError:
         text = f"{text}: {reason}"
     cls = TileSyntaxError if _SYNTAX.match(first.text) else TileTypeError
     return cls(text, Loc(place.file, place.line, place.column - 1))
+
+
+def _undefined_in(group: list[Message], headers: str) -> TileError:
+    """A constant expression that the compiler cannot give a value, because the language leaves it undefined."""
+    place = next((m for m in group if not m.file.startswith(headers)), group[0])
+    return TileUndefinedError(
+        "the size of this shape does not fit size_t, so the program is undefined",
+        Loc(place.file, place.line, place.column - 1),
+        "shape-size-overflow",
+    )
 
 
 def _unmet_constraint(group: list[Message]) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
 from tilewright.frontend.cpp.values import HintScope, Translation
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.dtypes import DType, bool_, int64
+from tilewright.ir.dtypes import DType, bool_, int64, uint8
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
+    Assume,
     AssumeBlocked,
     AssumeBounded,
     AssumeDivisible,
@@ -122,6 +123,9 @@ ATOMICS = (
 )
 
 
+_SUBTRACT = len(ATOMICS)  # of which the IR knows nothing: the negated values are added
+
+
 def _least(dtype: DType) -> float | int:
     return -math.inf if dtype.is_floating else dtype.min
 
@@ -155,9 +159,15 @@ def _modes(cls: type[Op], modes: int) -> dict[str, Any]:
     return attributes
 
 
+_WRAPPING = (arith.Add, arith.Sub, arith.Mul, arith.Neg, arith.Abs)
+
+
 def _arithmetic(state: Translation, cls: type[Op], modes: dict[str, Any], *operands: Value) -> Value:
-    """An arithmetic op. On bool, whose numbers are 0 and 1, it becomes the equivalent logical one."""
-    if operands[0].tile.dtype is bool_:
+    """An arithmetic op, whose signed results must fit. On bool, whose numbers are 0 and 1, it becomes a logical one."""
+    dtype = operands[0].tile.element
+    if cls in _WRAPPING and dtype.is_integer and dtype.is_signed:
+        modes = {**modes, "no_signed_wrap": True}
+    if dtype is bool_:
         if cls in (arith.Add, arith.Sub):
             cls = arith.Xor
         elif cls in (arith.Mul, arith.Div):
@@ -224,9 +234,21 @@ def _bitcast(state: Translation, i: Instruction) -> Value:
         return value
     if isinstance(have, PointerType) and isinstance(want, DType):
         return _through_bits(state, state.builder.emit(arith.Bitcast, value, dtype=PointerType(None)), want)
+    if want is bool_:
+        _require_bool(state, value)
     if want is bool_ or have is bool_:
         return state.builder.emit(arith.Cast, value, dtype=want)
     return state.builder.emit(arith.Bitcast, value, dtype=want)
+
+
+def _require_bool(state: Translation, value: Value) -> None:
+    """State that the bits of ``value`` are those of false or true."""
+    emit, shape = state.builder.emit, value.tile.shape
+    number = state.coerce(value, uint8)
+    is_bool = emit(arith.Cmp, number, state.constant(1, uint8, shape), predicate=CmpPredicate.LE)
+    state.builder.emit_op(
+        Assume, is_bool, [number], (), kind="invalid-bitcast", message="{} is neither false (0) nor true (1)"
+    )
 
 
 def _through_bits(state: Translation, pointers: Value, want: DType) -> Value:
@@ -298,7 +320,7 @@ def _extract(state: Translation, i: Instruction) -> Value:
 
 
 def _offset(state: Translation, i: Instruction) -> Value:
-    return state.builder.emit(PtrOffset, state.tile(i.operands[1]), state.tile(i.operands[2]))
+    return state.builder.emit(PtrOffset, state.tile(i.operands[1]), state.tile(i.operands[2]), in_array=True)
 
 
 def _difference(state: Translation, i: Instruction) -> Value:
@@ -396,15 +418,47 @@ def _store(state: Translation, i: Instruction) -> None:
 
 
 def _atomic(state: Translation, i: Instruction) -> Value:
-    _, kind, order, scope, pointers, value, mask = i.operands
-    return state.builder.emit(
-        AtomicRmw,
-        state.tile(pointers),
-        state.tile(value),
-        _optional(state, mask),
-        kind=ATOMICS[state.integer(kind)],
-        **_order(state, order, scope),
-    )
+    _, kind_code, order, scope, pointers, value, mask = i.operands
+    code, number, where = state.integer(kind_code), state.tile(value), _optional(state, mask)
+    dtype = number.tile.element
+    attributes: dict[str, Any] = _order(state, order, scope)
+    if code == _SUBTRACT:
+        number, attributes["subtracts"] = _negated(state, number, where), True
+    kind = AtomicKind.ADD if code == _SUBTRACT else ATOMICS[code]
+    if kind is AtomicKind.ADD and dtype.is_integer and dtype.is_signed:
+        attributes["no_signed_wrap"] = True
+    return state.builder.emit(AtomicRmw, state.tile(pointers), number, where, kind=kind, **attributes)
+
+
+def _negated(state: Translation, value: Value, mask: Value | None) -> Value:
+    """What an atomic subtraction of ``value`` adds."""
+    dtype, emit = value.tile.element, state.builder.emit
+    if dtype.is_integer and dtype.is_signed:
+        least = state.constant(dtype.min, dtype, value.tile.shape)
+        fits = emit(arith.Cmp, value, least, predicate=CmpPredicate.NE)
+        if mask is not None:
+            fits = emit(arith.Or, fits, emit(arith.Not, mask))
+        message = f"-({{}}), which is to be added, does not fit {dtype}"
+        state.builder.emit_op(Assume, fits, [value], (), kind="atomic-sub-overflow", message=message)
+    return emit(arith.Neg, value)
+
+
+# What a checked program calls broken: the category, and the message for the two numbers that it gives.
+RULES = (
+    ("irange-step", "the step of the range is {}; it must be positive", 1),
+    ("irange-bound", "with the upper bound {} and the step {} the range passes the largest value of its type", 2),
+    ("extent-index", "dimension {} of extents of rank {}", 2),
+    ("extent-overflow", "the extent {} does not fit an index type of {} bits", 2),
+    ("dimension-map-index", "entry {} of a dimension map of {} entries", 2),
+    ("stride-index", "stride {} of a layout of rank {}", 2),
+    ("stride-overflow", "{} times {} does not fit the type of the stride", 2),
+)
+
+
+def _broken(state: Translation, i: Instruction) -> None:
+    kind, message, count = RULES[state.integer(i.operands[0])]
+    values = [state.value(o, t) for o, t in zip(i.operands[1 : 1 + count], i.types[1:])]
+    state.builder.emit_op(Assume, state.builder.constant(False, bool_), values, (), kind=kind, message=message)
 
 
 def _compare_exchange(state: Translation, i: Instruction) -> Value:
@@ -551,6 +605,7 @@ INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "compare_exchange": _compare_exchange,
     "load_view": _load_view,
     "store_view": _store_view,
+    "broken": _broken,
     "hint_begin": _hint_begin,
     "hint_end": _hint_end,
 }

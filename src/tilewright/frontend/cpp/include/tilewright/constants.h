@@ -186,6 +186,7 @@ struct dimension_map {
     static constexpr size_t rank() noexcept { return sizeof...(Idx); }
     static constexpr size_t mapping(rank_type i) noexcept {
         constexpr size_t values[] = {Idx..., 0};
+        TW_REQUIRE(i < rank(), dimension_map_index, i, rank());
         return values[i];
     }
 };

@@ -59,8 +59,14 @@ struct extents {
 
     static constexpr rank_type rank() noexcept { return sizeof...(Exts); }
     static constexpr rank_type rank_dynamic() noexcept { return (size_t(Exts == dynamic_extent) + ... + 0); }
-    static constexpr size_t static_extent(rank_type i) noexcept { return lengths[i]; }
+    static constexpr size_t static_extent(rank_type i) noexcept {
+        TW_REQUIRE(i < rank(), extent_index, i, rank());
+        return lengths[i];
+    }
     constexpr index_type extent(rank_type i) const noexcept {
+        TW_REQUIRE(i < rank(), extent_index, i, rank());
+        TW_REQUIRE(lengths[i] == dynamic_extent || size_t(index_type(lengths[i])) == lengths[i], extent_overflow,
+                   lengths[i], sizeof(index_type) * 8);
         if (lengths[i] != dynamic_extent) return index_type(lengths[i]);
         return dynamic[slots.at[i]];
     }
@@ -115,10 +121,14 @@ template <typename T>
 consteval bool all_static() {
     return T::rank_dynamic() == 0;
 }
+extern "C++" void shape_size_overflow();  // not constexpr: a constant expression that gets here is refused
 template <typename T>
 consteval size_t shape_size() {
     size_t n = 1;
-    for (size_t i = 0; i < size_t(T::rank()); ++i) n *= T::static_extent(i);
+    for (size_t i = 0; i < size_t(T::rank()); ++i) {
+        bool overflows = __builtin_mul_overflow(n, T::static_extent(i), &n);
+        if (checked && overflows) shape_size_overflow();
+    }
     return n;
 }
 template <typename T, typename U>

@@ -48,10 +48,27 @@ extern "C" int printf(char const*, ...);
 
 typedef struct __tw_opaque __attribute__((address_space(100))) * __tw_tile;
 
+// Checked programs keep every operation where it is, used or not, and say what they break.
+#ifdef TW_CHECKED
+#define TW_PURE noexcept
+#define TW_IS_CHECKED true
+#define TW_REQUIRE(condition, kind, x, y) \
+    ((condition) ? void() : __tw_broken(int(cuda::tiles::detail::rule::kind), long(x), long(y)))
+#else
 #define TW_PURE noexcept __attribute__((const))
+#define TW_IS_CHECKED false
+#define TW_REQUIRE(condition, kind, x, y) void()
+#endif
+namespace cuda::tiles::inline v1::detail {
+inline constexpr bool checked = TW_IS_CHECKED;
+enum class rule : int {
+    irange_step, irange_bound, extent_index, extent_overflow, dimension_map_index, stride_index, stride_overflow
+};
+}
 extern "C" {
 int __tw_bid(int axis) TW_PURE;
 int __tw_num_blocks(int axis) TW_PURE;
+void __tw_broken(int rule, long x, long y) noexcept;
 
 __tw_tile __tw_undefined(uint64_t type) TW_PURE;
 __tw_tile __tw_iota(uint64_t type) TW_PURE;

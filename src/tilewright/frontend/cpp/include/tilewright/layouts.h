@@ -49,26 +49,33 @@ concept layout_mapping =
     };
 
 namespace detail {
+template <typename T>
+__tile__ constexpr T times(T x, T y) noexcept {
+    constexpr T largest = T(-1) > T(0) ? T(-1) : T(~(unsigned long)0 >> (65 - 8 * sizeof(T)));
+    TW_REQUIRE(x <= 0 || y <= 0 || x <= largest / y, stride_overflow, x, y);
+    return static_cast<T>(x * y);
+}
 // Products of lengths as folds over constant dimensions, so that no loop is left when the dimension is constant.
 template <typename E, size_t... K>
 __tile__ constexpr typename E::index_type stride_right(E const& e, size_t i, index_pack<size_t, K...>) noexcept {
     typename E::index_type product = 1;
-    ((K > i ? void(product = product * e.extent(K)) : void()), ...);
+    TW_REQUIRE(i < sizeof...(K), stride_index, i, sizeof...(K));
+    ((K > i ? void(product = times(product, e.extent(K))) : void()), ...);
     return product;
 }
 template <typename E, size_t... K>
 __tile__ constexpr typename E::index_type stride_left(E const& e, size_t i, index_pack<size_t, K...>) noexcept {
     typename E::index_type product = 1;
-    ((K < i ? void(product = product * e.extent(K)) : void()), ...);
+    TW_REQUIRE(i < sizeof...(K), stride_index, i, sizeof...(K));
+    ((K < i ? void(product = times(product, e.extent(K))) : void()), ...);
     return product;
 }
-template <typename E>
-constexpr size_t static_product(size_t begin, size_t end) noexcept {
+// The product of the static extents of dimensions begin to end, or dynamic_extent when one of them is not static.
+template <typename E, size_t... K>
+constexpr size_t static_product(size_t begin, size_t end, index_pack<size_t, K...>) noexcept {
+    if (((K >= begin && K < end && E::static_extent(K) == dynamic_extent) || ...)) return dynamic_extent;
     size_t product = 1;
-    for (size_t k = begin; k < end; ++k) {
-        if (E::static_extent(k) == dynamic_extent) return dynamic_extent;
-        product *= E::static_extent(k);
-    }
+    ((K >= begin && K < end ? void(product = times(product, E::static_extent(K))) : void()), ...);
     return product;
 }
 constexpr size_t round_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
@@ -144,7 +151,8 @@ template <extents_like E>
 struct layout_right_mapping {
     __tile__ explicit constexpr layout_right_mapping(E const& other) noexcept : shape_{other} {}
     static constexpr size_t static_stride(typename E::rank_type i) noexcept {
-        return detail::static_product<E>(size_t(i) + 1, size_t(E::rank()));
+        TW_REQUIRE(size_t(i) < size_t(E::rank()), stride_index, i, E::rank());
+        return detail::static_product<E>(size_t(i) + 1, size_t(E::rank()), all{});
     }
     __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
         return detail::stride_right(shape_, size_t(i), all{});
@@ -155,7 +163,8 @@ template <extents_like E>
 struct layout_left_mapping {
     __tile__ explicit constexpr layout_left_mapping(E const& other) noexcept : shape_{other} {}
     static constexpr size_t static_stride(typename E::rank_type i) noexcept {
-        return detail::static_product<E>(0, size_t(i));
+        TW_REQUIRE(size_t(i) < size_t(E::rank()), stride_index, i, E::rank());
+        return detail::static_product<E>(0, size_t(i), all{});
     }
     __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
         return detail::stride_left(shape_, size_t(i), all{});
@@ -194,8 +203,12 @@ struct layout_strided_mapping {
     static_assert(__is_same(S, __remove_cv(S)), "strides must not be cv-qualified");
     __tile__ constexpr layout_strided_mapping(E const& other, S const& strides) noexcept
         : shape_{other}, strides_{strides} {}
-    static constexpr size_t static_stride(typename E::rank_type i) noexcept { return S::static_extent(i); }
+    static constexpr size_t static_stride(typename E::rank_type i) noexcept {
+        TW_REQUIRE(size_t(i) < size_t(E::rank()), stride_index, i, E::rank());
+        return S::static_extent(i);
+    }
     __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {
+        TW_REQUIRE(size_t(i) < size_t(E::rank()), stride_index, i, E::rank());
         return strides_.extent(i);
     }
     TW_MAPPING_MEMBERS(layout_strided<S>)

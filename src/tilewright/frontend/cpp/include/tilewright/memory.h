@@ -12,7 +12,7 @@ template <loadable_tile T>
 using tile_load_t = tile_with_element_t<T, __remove_cv(detail::pointee_t<T>)>;
 
 namespace detail {
-enum class atomic_op : int { exchange, add, max, min, bit_and, bit_or, bit_xor };
+enum class atomic_op : int { exchange, add, max, min, bit_and, bit_or, bit_xor, sub };
 inline constexpr int weak = -1;
 inline constexpr __tw_tile absent = nullptr;
 
@@ -170,29 +170,8 @@ TW_ATOMIC(atomic_xor, atomic_integer, bit_xor)
 TW_ATOMIC(atomic_max, atomic_integer, max)
 TW_ATOMIC(atomic_min, atomic_integer, min)
 TW_ATOMIC(atomic_add, atomic_addend, add)
+TW_ATOMIC(atomic_sub, atomic_addend, sub)
 TW_ATOMIC(atomic_xchg, atomic_number, exchange)
 #undef TW_ATOMIC
-
-// Subtraction adds the negated values.
-template <memory_order Order, thread_scope Scope = default_thread_scope(), storeable_tile Ptrs,
-          non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Values>
-    requires detail::atomic_addend<Ptrs> && detail::any_memory_order<Order>
-__tile__ inline tile_load_t<Ptrs> atomic_sub(Ptrs ptrs, Values values, memory_order_constant<Order> = {},
-                                             thread_scope_constant<Scope> = {}) noexcept {
-    using R = tile_load_t<Ptrs>;
-    R negated = detail::elementwise<detail::unary_op::neg>(detail::make<R>(detail::converted_to<R>(values)));
-    return detail::atomic<detail::atomic_op::add, Order, Scope>(ptrs, negated, detail::absent);
-}
-template <memory_order Order, thread_scope Scope = default_thread_scope(), storeable_tile Ptrs,
-          non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Values, bool_tile_convertible Mask>
-    requires broadcastable_to<Mask, tile_shape_t<Ptrs>> && detail::atomic_addend<Ptrs> &&
-             detail::any_memory_order<Order>
-__tile__ inline tile_load_t<Ptrs> atomic_sub_masked(Ptrs ptrs, Values values, Mask mask,
-                                                    memory_order_constant<Order> = {},
-                                                    thread_scope_constant<Scope> = {}) noexcept {
-    using R = tile_load_t<Ptrs>;
-    R negated = detail::elementwise<detail::unary_op::neg>(detail::make<R>(detail::converted_to<R>(values)));
-    return detail::atomic<detail::atomic_op::add, Order, Scope>(ptrs, negated, detail::mask_of<Ptrs>(mask));
-}
 
 }  // namespace cuda::tiles::inline v1

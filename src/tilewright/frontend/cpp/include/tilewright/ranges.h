@@ -49,7 +49,10 @@ struct irange {
     using iterator = irange_iterator<T>;
     using const_iterator = irange_iterator<T>;
 
-    __tile__ constexpr irange(T lb, T ub, T step = 1) noexcept : lb_{lb}, ub_{ub}, step_{step} {}
+    __tile__ constexpr irange(T lb, T ub, T step = 1) noexcept : lb_{lb}, ub_{ub}, step_{step} {
+        TW_REQUIRE(step > 0, irange_step, step, 0);
+        TW_REQUIRE(step <= 0 || ub <= 0 || ub - 1 <= largest - step, irange_bound, ub, step);
+    }
     __tile__ constexpr iterator begin() const noexcept { return {lb_, step_}; }
     __tile__ constexpr detail::irange_sentinel<T> end() const noexcept { return {ub_}; }
     __tile__ constexpr bool empty() const noexcept { return !(lb_ < ub_); }
@@ -62,6 +65,7 @@ struct irange {
     __tile__ constexpr T step() const noexcept { return step_; }
 
   private:
+    static constexpr T largest = T(-1) > T(0) ? T(-1) : T(~(unsigned long)0 >> (65 - 8 * sizeof(T)));
     T lb_;
     T ub_;
     T step_;
