@@ -59,7 +59,8 @@ def everything(arrays, pair, out, N: ct.Constant[int], wide: ct.ScalarInt64):
     x = ct.load(arrays[index], (0,), (N,))
     both = Pair(x, x) + pair[0]
     with scaled(both.left) as y:
-        for i in ct.static_iter(range(ct.static_eval(max(N // 8, 2)))):
+        y = ct.static_eval(y)
+        for i in ct.static_iter(range(max(N // 8, 2))):
             ct.static_assert(ct.static_eval(isinstance(i, int)))
             y = y + i
     last = max(index, 1) if wide > 1 << 40 else min(index, 0)

@@ -24,7 +24,7 @@ from tilewright.frontend.python.ops.convert import strict_constant, to_condition
 from tilewright.frontend.python.ops.load_store import list_element
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, float64
-from tilewright.ir.errors import TileTypeError
+from tilewright.ir.errors import TileError, TileTypeError
 from tilewright.ir.formatting import format_tile
 from tilewright.ir.semantics import evaluate
 from tilewright.language import array as stubs
@@ -297,13 +297,22 @@ def _binary(key: str, reflected: bool) -> Callable[[Tile, Any], Any]:
         if not _takes(other):
             return NotImplemented
         x, y = self._value, unwrap(other)
-        return wrap(current().operator(key, y, x) if reflected else current().operator(key, x, y))
+        operands = (y, x) if reflected else (x, y)
+        return _result(current().operator, key, *operands)
 
     return method
 
 
 def _unary(key: str) -> Callable[[Tile], Any]:
-    return lambda self: wrap(current().operator(key, self._value))
+    return lambda self: _result(current().operator, key, self._value)
+
+
+def _result(operation: Callable[..., Any], *operands: Any) -> Any:
+    """What Python sees of ``operation(*operands)``; the traceback of an error ends here."""
+    try:
+        return wrap(operation(*operands))
+    except TileError as e:
+        raise e.with_traceback(None) from None
 
 
 def _define_operators() -> None:
@@ -319,7 +328,7 @@ def _define_operators() -> None:
     setattr(Tile, "__abs__", _unary("abs"))  # noqa: B010 - like the others
     setattr(Tile, "__divmod__", _binary("divmod", False))  # noqa: B010
     setattr(Tile, "__rdivmod__", _binary("divmod", True))  # noqa: B010
-    setattr(Tile, "__getitem__", lambda self, index: wrap(current().subscript(self._value, unwrap(index))))  # noqa: B010
+    setattr(Tile, "__getitem__", lambda self, i: _result(current().subscript, self._value, unwrap(i)))  # noqa: B010
 
 
 _define_operators()

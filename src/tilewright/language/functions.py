@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast, overload
 
+from tilewright.ir.errors import TileError
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -24,11 +26,14 @@ COMPILE_TIME: ContextVar[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] |
 
 
 def evaluate(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """``operation(*arguments, **keywords)`` at once, on eager tiles. TileError as in a kernel."""
+    """``operation(*arguments, **keywords)`` at once, on eager tiles. TileError as in a kernel, without our frames."""
     at_compile_time = COMPILE_TIME.get()
     if at_compile_time is not None:
         return at_compile_time(operation, arguments, keywords)
-    return _eager().call(operation, arguments, keywords)
+    try:
+        return _eager().call(operation, arguments, keywords)
+    except TileError as e:
+        raise e.with_traceback(None) from None
 
 
 def tile_operation(stub: _F) -> _F:
