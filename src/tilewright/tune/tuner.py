@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from tilewright.ir.printer import print_function
+from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import facts
 from tilewright.runtime.launch import launch, specialization
@@ -22,6 +22,7 @@ from tilewright.tune.racing import Limits, Race
 from tilewright.tune.results import TuningResult, no_success
 
 T = TypeVar("T")
+Key = tuple[Any, ...]
 
 
 class Tuner(Generic[T]):
@@ -71,24 +72,30 @@ class Tuner(Generic[T]):
         self._limits = Limits(patience, budget_sec, single_run_timeout_sec)
         self._flush, self._quiet = flush_l2, quiet
         self._kernels: dict[tuple[str, str], Launchable] = {}
-        self._results: dict[str, TuningResult[T]] = {}
+        self._results: dict[Key, TuningResult[T]] = {}
+        self._chosen: dict[Key, tuple[T, Launchable]] = {}  # the best configuration, and the kernel for it
 
     def launch(self, stream: Any, /, *arguments: Any) -> None:
         """Launch the kernel with the best configuration for these arguments; the first time, search for it."""
-        config = self.search(*arguments, stream=stream).best.config
-        args = self._args_fn(config, *arguments)
-        launch(stream, self._grid_fn(config, *arguments), self.kernel_for(config, args), args)
+        key = _key(arguments)
+        found = self._chosen.get(key)
+        if found is None:
+            config = self.search(*arguments, stream=stream).best.config
+            found = self._chosen[key] = config, self.kernel_for(config, self._args_fn(config, *arguments))
+        config, kernel = found
+        launch(stream, self._grid_fn(config, *arguments), kernel, self._args_fn(config, *arguments))
 
     def search(self, *arguments: Any, stream: Any = None, refresh: bool = False) -> TuningResult[T]:
         """The outcome of the search for these arguments, now or earlier; ``refresh`` asks for a new one.
 
         ValueError when no configuration works.
         """
-        described = json.dumps([_described(a) for a in arguments])
-        result = None if refresh else self._results.get(described)
+        key = _key(arguments)
+        result = None if refresh else self._results.get(key)
         if result is None:
-            result = self._stored_or_new(described, arguments, stream, refresh)
-            self._results[described] = result
+            result = self._stored_or_new(arguments, stream, refresh)
+            self._results[key] = result
+            self._chosen.pop(key, None)
         return result
 
     def kernel_for(self, config: T, args: Args) -> Launchable:
@@ -103,9 +110,9 @@ class Tuner(Generic[T]):
             self._kernels[key] = found
         return found
 
-    def _stored_or_new(self, described: str, arguments: Args, stream: Any, refresh: bool) -> TuningResult[T]:
+    def _stored_or_new(self, arguments: Args, stream: Any, refresh: bool) -> TuningResult[T]:
         cache = disk_cache()
-        key = "" if cache is None else self._key(described, arguments)
+        key = "" if cache is None else self._name(arguments)
         data = None if cache is None or refresh else cache.get(key)
         if data is not None:
             return store.decode(data, self.configs)
@@ -143,7 +150,7 @@ class Tuner(Generic[T]):
 
         return Work(kernel, self._grid_fn(config, *arguments), args)
 
-    def _key(self, described: str, arguments: Args) -> str:
+    def _name(self, arguments: Args) -> str:
         """The name of the result in the disk cache."""
         first = self._args_fn(self.configs[0], *arguments)
         signature, engine = self.kernel.described(first, None)
@@ -151,24 +158,39 @@ class Tuner(Generic[T]):
         choices = [self._choices(config, arguments) for config in self.configs]
         machine = f"{engine.name} {engine.target()} {os.cpu_count()} {os.environ.get('TILEWRIGHT_NUM_THREADS')}"
         text = print_function(self.kernel.trace(signature))
-        parts = (described, _source(self.kernel), text, "\n".join(map(str, known)), "\n".join(choices), machine)
+        parts = (
+            repr(_facts(arguments)),
+            _source(self.kernel),
+            text,
+            "\n".join(map(str, known)),
+            "\n".join(choices),
+            machine,
+        )
         return f"tuned-{cache_key(*parts)}"
 
     def _choices(self, config: T, arguments: Args) -> str:
         """Everything that a configuration decides, apart from arrays."""
         hints = None if self._hints_fn is None else self._hints_fn(config)
         options = None if self._options_fn is None else self._options_fn(config)
-        args = [_described(a) for a in self._args_fn(config, *arguments)]
+        args = _facts(self._args_fn(config, *arguments))
         return repr((config, self._grid_fn(config, *arguments), args, hints, options))
 
 
-def _described(value: Any) -> Any:
+def _key(arguments: Args) -> Key:
+    """What the best configuration depends on while a program runs: the engine asked for, and the arguments."""
+    return requested(), _facts(arguments)
+
+
+def _facts(value: Any) -> Any:
     """What is known of an argument before it is compiled for: dtype, shape and strides of an array, or the value."""
+    kind = type(value)
+    if kind in (int, float, bool, str) or value is None:
+        return kind.__name__, value
     if isinstance(value, (tuple, list)):
-        return [_described(item) for item in value]
+        return tuple(map(_facts, value))
     if is_array(value):
         strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", None)
-        return f"{getattr(value, 'dtype', '')} {tuple(getattr(value, 'shape', ()))} {strides}"
+        return getattr(value, "dtype", None), tuple(getattr(value, "shape", ())), strides
     return repr(value)
 
 

@@ -1,0 +1,69 @@
+"""Options of the CPU engine change who does the work, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.cpu import threads
+
+
+@ct.kernel
+def squares(x, out, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * ct.load(x, (i,), (TILE,)))
+
+
+@ct.kernel
+def in_turn(turn, TILE: ct.Constant[int]):
+    while ct.atomic_cas(turn, (0,), ct.bid(0), ct.bid(0) + 1) != ct.bid(0):
+        pass
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads each launch asked for."""
+    found: list[int] = []
+    run = threads.POOL.run
+
+    def counted(work: Callable[[], None], count: int) -> None:
+        found.append(count)
+        run(work, count)
+
+    monkeypatch.setattr(threads.POOL, "run", counted)
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "4")
+    return found
+
+
+@pytest.mark.parametrize(
+    "options, count",
+    [({}, [4]), ({"threads": 3}, [3]), ({"threads": 1}, []), ({"chunk": 7}, [4]), ({"threads": 9}, [4])],
+)
+def test_threads_and_chunks(options: dict[str, Any], count: list[int], used: list[int]) -> None:
+    x = np.arange(1 << 18, dtype=np.float64)
+    out = np.zeros_like(x)
+    ct.launch(None, (1 << 10,), squares.replace_options("cpu", **options), (x, out, 256), backend="cpu")
+    np.testing.assert_array_equal(out, x * x)
+    assert used == count
+
+
+def test_blocks_that_wait_for_each_other_get_all_threads(used: list[int]) -> None:
+    turn = np.zeros(1, np.int32)
+    ct.launch(None, (20,), in_turn.replace_options("cpu", threads=1, chunk=20), (turn, 1), backend="cpu")
+    assert turn[0] == 20 and used == [20]
+
+
+def test_options_of_one_engine_do_not_concern_another() -> None:
+    x, out = np.arange(8.0), np.zeros(8)
+    ct.launch(None, (1,), squares.replace_options("triton", num_warps=8), (x, out, 8), backend="cpu")
+    np.testing.assert_array_equal(out, x * x)
+
+
+@pytest.mark.parametrize("options", [{"thread": 1}, {"threads": 0}, {"threads": True}, {"chunk": 1.5}])
+def test_mistakes(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="of the cpu engine is|the cpu engine has no option"):
+        ct.launch(None, (1,), squares.replace_options("cpu", **options), (np.ones(8), np.ones(8), 8), backend="cpu")
