@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import pdb
 import sys
@@ -266,3 +267,49 @@ def test_closures_and_methods() -> None:
     out = ints(4)
     ct.launch(None, (4,), closing, (out,))
     np.testing.assert_array_equal(out, [8, 12, 16, 20])
+
+
+def test_step_goes_from_a_call_to_the_function() -> None:
+    """Nothing of this package lies between a kernel and the functions that it calls."""
+    seen: list[str] = []
+
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
+        seen.append(frame.f_code.co_name)
+        return trace
+
+    @ct.kernel
+    def calling(x):
+        plain(1)
+
+    sys.settrace(trace)
+    try:
+        ct.launch(None, (1,), calling, (ints(4),))
+    finally:
+        sys.settrace(None)
+    assert seen[seen.index("calling") + 1] == "calling"  # the line of the call
+    assert "plain" in seen and seen[seen.index("plain") - 1] == "calling"
+
+
+def plain(x):
+    return x + 1
+
+
+def test_what_kernels_define_is_not_kept() -> None:
+    freed: list[int] = []
+
+    class Witness:
+        def __del__(self) -> None:
+            freed.append(1)
+
+    @ct.kernel
+    def defining(x):
+        witness = ct.static_eval(Witness())
+
+        def inner(a, b):
+            return a + b + (0 if witness is not None else 1)
+
+        ct.store(x, (0,), ct.reduce(ct.load(x, (0,), (4,)), 0, inner, 0))
+
+    ct.launch(None, (3,), defining, (ints(4),))
+    gc.collect()
+    assert len(freed) == 3

@@ -16,7 +16,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.eager.blocks import Body, run
 from tilewright.eager.builder import Index
 from tilewright.eager.objects import wrap
-from tilewright.eager.rewrite import tile_code
+from tilewright.eager.rewrite import kernel_code
 from tilewright.eager.session import EagerTracer, known_arguments, running
 from tilewright.frontend.python.compile import argument, parameter_names
 from tilewright.frontend.python.source import source_of
@@ -73,7 +73,7 @@ class PythonExecutable:
             tracer = EagerTracer(index, grid, memory, pause)
             with running(tracer):
                 values = self._arguments(tracer, arguments)
-                the_kernel_is_called_here = tile_code(self._function)  # see places.KERNEL_CALL
+                the_kernel_is_called_here = kernel_code(self._function)  # see places.KERNEL_CALL
                 try:
                     result = stepper.call(self._function, the_kernel_is_called_here, values)
                     if result is not None:

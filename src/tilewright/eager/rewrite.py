@@ -31,15 +31,15 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.language.functions import TileFunction
 
-# The variables of a rewritten function that hold ``tile_code``, and ``bool`` and ``not`` of tile code.
-_CALLEE, _BOOL, _NOT = "__tile_code__", "__tile_bool__", "__tile_not__"
+# The variables of a rewritten function that hold the table of callees, and ``bool`` and ``not`` of tile code.
+_CALLEES, _BOOL, _NOT = "__tile_code__", "__tile_bool__", "__tile_not__"
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 
 
 def tile_code(function: Any) -> Any:
     """What tile code calls when it says ``function``."""
     if isinstance(function, types.FunctionType):
-        return _rewritten(function)
+        return function if function.__code__ in _made else _rewritten(function)
     if isinstance(function, types.MethodType):
         return types.MethodType(tile_code(function.__func__), function.__self__)
     if isinstance(function, TileFunction):
@@ -47,6 +47,32 @@ def tile_code(function: Any) -> Any:
     if isinstance(function, (types.BuiltinFunctionType, type)):
         return _BUILTINS.get(function, function)
     return function
+
+
+class _Callees(dict[Any, Any]):
+    """``tile_code`` as a table, in which functions are found without a Python call that debuggers would step into."""
+
+    def __missing__(self, callee: Any) -> Any:
+        found = tile_code(callee)
+        if isinstance(callee, (types.FunctionType, TileFunction)) and getattr(callee, "__code__", None) not in _made:
+            self[callee] = found  # what a kernel defines anew in each block is not kept
+        return found
+
+
+def kernel_code(function: types.FunctionType) -> Callable[..., Any]:
+    """``tile_code`` of a kernel, after that of every function which it calls by name."""
+    pending: list[Any] = [function]
+    seen: set[Any] = set()
+    while pending:
+        callee = pending.pop()
+        if callee not in seen:
+            seen.add(callee)
+            pending += _called.get(_CALLEE_TABLE[callee], ())
+    return _CALLEE_TABLE[function]
+
+
+_called: dict[Any, list[Any]] = {}  # rewritten functions -> the functions that they call by name
+_made: set[types.CodeType] = set()  # rewritten code, and that of functions defined in it
 
 
 @functools.lru_cache(maxsize=4096)
@@ -78,19 +104,27 @@ def _rewritten(function: types.FunctionType) -> Callable[..., Any]:
     _shift(body, source.first_line - 1, source.indent)
     outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))
     code = next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == function.__code__.co_name)
+    _made.update(_nested(code))
     closure = tuple(cells[name] for name in code.co_freevars)
     made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__ = function.__kwdefaults__
+    _called[made] = rewriter.called
     return functools.update_wrapper(made, function)
 
 
 def _is_program(function: types.FunctionType) -> bool:
-    """Whether the function belongs to the program, and is not rewritten yet."""
-    code = function.__code__
+    """Whether the function belongs to the program: neither to this package nor to the standard library."""
+    file = function.__code__.co_filename
     ours = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
-    if ours or not _HELPERS.keys().isdisjoint(code.co_freevars):
-        return False
-    return not code.co_filename.startswith(_STANDARD_LIBRARY) or "site-packages" in code.co_filename
+    return not ours and (not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """``code`` and that of the functions that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
 
 
 def _shift(body: list[ast.stmt], lines: int, columns: int) -> None:
@@ -108,12 +142,17 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
+        self.called: list[Any] = []
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if self._is_static(node.func):
+        callee = self._named(node.func)
+        if isinstance(callee, types.FunctionType) and callee in SYNTACTIC:
             return node
+        if isinstance(callee, (types.FunctionType, TileFunction)):
+            self.called.append(callee)
         self.generic_visit(node)
-        node.func = _applied(_CALLEE, node.func)
+        table = ast.copy_location(ast.Name(_CALLEES, ast.Load()), node.func)
+        node.func = ast.copy_location(ast.Subscript(table, node.func, ast.Load()), node.func)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -125,14 +164,14 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.copy_location(_applied(_NOT, node.operand), node) if isinstance(node.op, ast.Not) else node
 
-    def _is_static(self, callee: ast.expr) -> bool:
+    def _named(self, callee: ast.expr) -> Any:
+        """What a name, or an attribute of a module, refers to outside of the function."""
         if isinstance(callee, ast.Name):
-            found = self.names.get(callee.id)
-        elif isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
-            found = getattr(self.names.get(callee.value.id), callee.attr, None)
-        else:
-            return False
-        return isinstance(found, types.FunctionType) and found in SYNTACTIC
+            return self.names.get(callee.id)
+        if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
+            module = self.names.get(callee.value.id)
+            return getattr(module, callee.attr, None) if isinstance(module, types.ModuleType) else None
+        return None
 
 
 def _applied(name: str, argument: ast.expr) -> ast.expr:
@@ -188,4 +227,5 @@ _BUILTINS: dict[Any, Any] = {
     builtins.str: lambda *a: objects.text(*a) if a else "",
     **{f: _on_tiles(f) for f in (min, max, len, bool, abs, divmod)},
 }
-_HELPERS: dict[str, Callable[..., Any]] = {_CALLEE: tile_code, _BOOL: _BUILTINS[bool], _NOT: _not}
+_CALLEE_TABLE = _Callees()
+_HELPERS: dict[str, Any] = {_CALLEES: _CALLEE_TABLE, _BOOL: _BUILTINS[bool], _NOT: _not}
