@@ -95,6 +95,13 @@ def test_mistakes(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> 
     assert words in capsys.readouterr().err
 
 
+def test_engines_that_store_nothing_are_not_listed() -> None:
+    for engine in ("reference", "python"):
+        off = {"TILEWRIGHT_CACHE_DIR": "off", "TILEWRIGHT_BACKEND": engine, "TILEWRIGHT_RECORD": "m.jsonl"}
+        assert run("program.py", "8", **off) == ["compiled"] * 2
+    assert not Path("m.jsonl").exists()
+
+
 def test_what_cannot_be_compiled_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [manifest_line(engine="abacus"), manifest_line(options={"warps": 4}), manifest_line()]
     Path("m.jsonl").write_text("\n".join(lines))

@@ -95,6 +95,16 @@ def test_other_engines_and_other_objects() -> None:
     assert "made from scaled() at" in reason and "define the kernel once" in reason
 
 
+def test_checked_mode_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make()
+    launch(kernel, "cpu")
+    monkeypatch.setenv("TILEWRIGHT_CHECK", "1")
+    launch(kernel, "cpu")
+    again = compilations(kernel)[1]
+    assert again.engine == "cpu with checks"
+    assert again.reasons == ("the first launch on the engine cpu with checks; before it ran on cpu",)
+
+
 def test_inspection_shows_keys_reasons_and_stages() -> None:
     kernel = make()
     assert str(kernel.inspect()) == "kernel scaled: 0 specializations"

@@ -90,6 +90,8 @@ def test_failures_are_results(monkeypatch: pytest.MonkeyPatch) -> None:
         watch.search([12, 24])
     with pytest.raises(ValueError, match="search_space is empty"):
         watch.search([])
+    with pytest.raises(ValueError, match="single_run_timeout_sec is 0; it must be positive"):
+        watch.search([8], single_run_timeout_sec=0)
 
 
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,8 +218,9 @@ class Launchable:
         seconds = time.perf_counter() - start
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
         earlier = [s.compilation for s in self._specializations.values()]
-        reasons = explanation.reasons(self.name, function.loc, backend.name, facts, earlier)
-        compilation = Compilation(backend.name, origin, seconds, facts, tuple(reasons))
+        engine = f"{backend.name} with checks" if checked(backend) else backend.name
+        reasons = explanation.reasons(self.name, function.loc, engine, facts, earlier)
+        compilation = Compilation(engine, origin, seconds, facts, tuple(reasons))
         if explanation.wanted():
             explanation.show(self.name, len(earlier) + 1, compilation)
         return Specialization(function, executable, argument_effects(function).written, compilation)
@@ -254,20 +255,19 @@ def checked(backend: Backend) -> bool:
 
 def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[Executable, str]:
     """``function`` compiled by ``backend``, or found in the disk cache; and which of the two."""
-    if manifest.wanted():
-        manifest.record(function, backend.name, options)
     cache = disk_cache()
-    if cache is None:
-        return within_timeout(lambda: backend.compile(function, options), function.name), "compiled"
-    key = _key(function, backend, options)
-    data = cache.get(key)
-    if data is not None:
-        return backend.deserialize(function, data, options), "disk cache"
-    executable = within_timeout(lambda: backend.compile(function, options), function.name)
-    data = backend.serialize(executable)
-    if data is not None:
+    key = "" if cache is None else _key(function, backend, options)
+    stored = None if cache is None else cache.get(key)
+    if stored is not None:
+        executable, data = backend.deserialize(function, stored, options), None
+    else:
+        executable = within_timeout(lambda: backend.compile(function, options), function.name)
+        data = backend.serialize(executable) if cache is not None or manifest.wanted() else None
+    if cache is not None and data is not None:
         cache.put(key, data)
-    return executable, "compiled"
+    if manifest.wanted() and (stored or data) is not None:  # engines that store nothing need no manifest
+        manifest.record(function, backend.name, options)
+    return executable, "compiled" if stored is None else "disk cache"
 
 
 def _key(function: Function, backend: Backend, options: Mapping[str, Any]) -> str:

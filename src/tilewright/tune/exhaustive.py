@@ -45,6 +45,8 @@ def exhaustive_search(
     configs = list(search_space)
     if not configs:
         raise ValueError("search_space is empty: there is nothing to measure")
+    if single_run_timeout_sec is not None and not single_run_timeout_sec > 0:
+        raise ValueError(f"single_run_timeout_sec is {single_run_timeout_sec!r}; it must be positive, or None")
 
     def work(config: T) -> Work:
         chosen: Any = kernel if isinstance(kernel, Launchable) else kernel(config)
