@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,10 +12,8 @@ from tilewright.backends.base import Executable, Export
 from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
-from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.library import write_library
+from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.options import Options
-from tilewright.backends.cpu.target import host
 from tilewright.ir.core import Function
 
 
@@ -25,26 +24,26 @@ class CpuBackend:
     device = "cpu"
 
     def unavailable(self) -> str | None:
-        """None: this module cannot be imported without LLVM, and needs nothing else."""
-        return None
+        """llvmlite may be missing."""
+        return None if importlib.util.find_spec("llvmlite") else "it needs LLVM: pip install llvmlite"
 
     def target(self) -> str:
         """Processor, its features, and the versions of LLVM's wrapper and of the generated code."""
-        return host().key()
+        return target_key()
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        lowered = codegen.lower(codegen.optimize(function), host())
+        lowered = codegen.lower(codegen.optimize(function), codegen.host())
         compiled = CompiledKernel(
-            code=compile_module(lowered.text, host()),
+            code=codegen.compile_native(lowered.text, codegen.host()),
             arguments=tuple(a.tile for a in function.body.args),
             scratch_bytes=lowered.scratch_bytes,
             may_spin=lowered.may_spin,
             block_work=lowered.block_work,
             sites=tuple(map(Site.of, lowered.sites)),
         )
-        return CpuExecutable(function, compiled, host(), chosen)
+        return CpuExecutable(function, compiled, chosen)
 
     def serialize(self, executable: Executable) -> bytes:
         """A pickle: whoever can write the cache could as well change the machine code in it."""
@@ -52,15 +51,15 @@ class CpuBackend:
         return pickle.dumps(executable.compiled)
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> CpuExecutable:
-        """Load object code; nothing is compiled."""
+        """Load machine code; nothing is compiled."""
         compiled: CompiledKernel = pickle.loads(data)
-        return CpuExecutable(function, compiled, host(), Options.of(options))
+        return CpuExecutable(function, compiled, Options.of(options))
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
         """Write a shared library for this kind of processor, and its C header."""
         if target is not None:
             raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
-        write_library(kernels, path, host())
+        codegen.write_library(kernels, path, codegen.host())
 
 
 BACKEND = CpuBackend()

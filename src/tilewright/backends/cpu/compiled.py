@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.backends.cpu.image import Image
 from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType
@@ -34,15 +35,20 @@ class Site:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """Object code and its calling convention.
+    """Machine code and its calling convention.
 
     ``arguments`` are the types of the parameters; every thread needs ``scratch_bytes``; ``may_spin`` says that a
     block may wait for another one; ``block_work`` is about how many element operations a block does, if known.
     """
 
-    code: bytes
+    code: Image | bytes
     arguments: tuple[TileType, ...]
     scratch_bytes: int
     may_spin: bool
     block_work: int | None
     sites: tuple[Site, ...]
+
+    @property
+    def code_bytes(self) -> int:
+        """The size of the machine code."""
+        return len(self.code.content if isinstance(self.code, Image) else self.code)

@@ -11,10 +11,9 @@ from tilewright.backends.base import LaunchArguments
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.cpu.jit import NativeCode, assemble, optimize_module
+from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.printing import printer
-from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -33,12 +32,12 @@ _pack_context = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q{8 * (len(Field) - 
 class CpuExecutable:
     """Machine code of one kernel."""
 
-    def __init__(self, function: Function, compiled: CompiledKernel, processor: Processor, options: Options) -> None:
+    def __init__(self, function: Function, compiled: CompiledKernel, options: Options) -> None:
         self.compiled = compiled
         self._options = Options() if compiled.may_spin else options
         self._function = function
-        self._processor = processor
-        self._native = NativeCode(compiled.code, processor)
+        code = compiled.code
+        self._native = LoadedImage(code) if isinstance(code, Image) else codegen.NativeCode(code, codegen.host())
         self._entry = _ENTRY(self._native.address(SYMBOL))
         self._alone = _ENTRY(self._native.address(SERIAL_SYMBOL))
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
@@ -109,21 +108,21 @@ class CpuExecutable:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
 
         def generated() -> str:
-            return codegen.lower(codegen.optimize(self._function), self._processor).text
+            return codegen.lower(codegen.optimize(self._function), codegen.host()).text
 
         return _Stages(
             {
                 "optimized Tile IR": lambda: print_function(codegen.optimize(self._function)),
                 "LLVM IR": generated,
-                "optimized LLVM IR": lambda: optimize_module(generated(), self._processor),
-                "assembly": lambda: assemble(generated(), self._processor),
+                "optimized LLVM IR": lambda: codegen.optimize_module(generated(), codegen.host()),
+                "assembly": lambda: codegen.assemble(generated(), codegen.host()),
                 "sizes": self._sizes,
             }
         )
 
     def _sizes(self) -> str:
         return (
-            f"scratch bytes per thread: {self.compiled.scratch_bytes}\nobject code bytes: {len(self.compiled.code)}\n"
+            f"scratch bytes per thread: {self.compiled.scratch_bytes}\nmachine code bytes: {self.compiled.code_bytes}\n"
         )
 
 

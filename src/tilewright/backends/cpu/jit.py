@@ -6,6 +6,9 @@ import threading
 
 import llvmlite.binding as llvm
 
+from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
+from tilewright.backends.cpu.image import Image, can_load
+from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, machine
 from tilewright.ir.errors import TileCompilerExecutionError
 
@@ -20,16 +23,23 @@ def compile_module(text: str, processor: Processor, *, position_independent: boo
         return code
 
 
+def compile_native(text: str, processor: Processor) -> Image | bytes:
+    """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``."""
+    if can_load():
+        return link(compile_module(text, processor, position_independent=True), (SYMBOL, SERIAL_SYMBOL))
+    return compile_module(text, processor)
+
+
 def optimize_module(text: str, processor: Processor) -> str:
     """The LLVM IR that code is generated from."""
     with _LOCK:
-        return str(_optimized(text, machine(processor)))
+        return str(_optimized(text, machine(processor, position_independent=can_load())))
 
 
 def assemble(text: str, processor: Processor) -> str:
     """The assembly text of an LLVM module."""
     with _LOCK:
-        target = machine(processor)
+        target = machine(processor, position_independent=can_load())
         found: str = target.emit_assembly(_optimized(text, target))
         return found
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import llvmlite
 import llvmlite.binding as llvm
 
 from tilewright.backends.cpu.features import HostFeatures
-
-CODE_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,6 @@ class Processor:
     def lanes(self, element_bytes: int) -> int:
         """Elements of a vector register."""
         return max(1, self.vector_bytes // element_bytes)
-
-    def key(self) -> str:
-        """Names the machine code that this processor runs."""
-        return f"{self.triple}:{self.cpu}:{self.flags}:llvmlite-{llvmlite.__version__}:{CODE_VERSION}"
 
 
 @functools.cache

@@ -1,6 +1,7 @@
-"""From a Tile IR function to an LLVM module: ``codegen.lower``, after the passes of ``codegen.optimize``.
+"""From a Tile IR function to machine code: the passes of ``optimize``, ``lower`` to an LLVM module, and what LLVM does.
 
-Both load when they are first used: a kernel from the disk cache needs neither.
+All of it loads when it is first used: a kernel from the disk cache needs none of it, and LLVM takes longer to load
+than such a kernel.
 """
 
 from __future__ import annotations
@@ -10,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
+    from tilewright.backends.cpu.jit import NativeCode, assemble, compile_native, optimize_module
+    from tilewright.backends.cpu.library import write_library
+    from tilewright.backends.cpu.target import host
     from tilewright.passes.pipelines import optimize
 
-__all__ = ["lower", "optimize"]
+__all__ = ["NativeCode", "assemble", "compile_native", "host", "lower", "optimize", "optimize_module", "write_library"]
 
-_MODULES = {"lower": "tilewright.backends.cpu.codegen.kernel", "optimize": "tilewright.passes.pipelines"}
+_MODULES = {
+    "lower": "tilewright.backends.cpu.codegen.kernel",
+    "optimize": "tilewright.passes.pipelines",
+    "host": "tilewright.backends.cpu.target",
+    "write_library": "tilewright.backends.cpu.library",
+    **dict.fromkeys(("NativeCode", "assemble", "compile_native", "optimize_module"), "tilewright.backends.cpu.jit"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,37 @@
+"""Which machine code fits: the processor and the compiler, identified without loading LLVM."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import sys
+from pathlib import Path
+
+from tilewright.backends.cpu import codegen
+
+CODE_VERSION = 4  # raise it when the calling convention or the stored form of the code changes
+_PROCESSORS = Path("/proc/cpuinfo")
+_ONE_PROCESSOR = 8192  # bytes: more than the description of the first one
+_TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
+
+
+@functools.cache
+def target_key() -> str:
+    """Names the machine code that this process makes and runs: part of every cache key."""
+    if not _PROCESSORS.exists():
+        return f"{codegen.host()}:{_compiler()}:{CODE_VERSION}"
+    with _PROCESSORS.open() as file:
+        first = file.read(_ONE_PROCESSOR).split("\n\n")[0]
+    facts = sorted(line for line in first.splitlines() if line.startswith(_TELLING) and "MHz" not in line)
+    return f"{sys.platform}:{platform.machine()}:{facts}:{_compiler()}:{CODE_VERSION}"
+
+
+def _compiler() -> str:
+    """Identifies the LLVM that would compile."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return "none"
+    status = os.stat(Path(spec.origin).with_name("_version.py"))
+    return f"{spec.origin} {status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,129 @@
+"""From an object file of LLVM (ELF, x86-64, position-independent) to an image: what a linker does."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.image import Image
+from tilewright.ir.errors import TileCompilerExecutionError
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_SYMBOLS, _RELOCATIONS, _ZEROS = 2, 4, 8  # types of sections
+_OCCUPIES_MEMORY = 2  # a flag of sections
+_GLOBAL_OFFSETS = (9, 41, 42)  # relocations: the distance to a word that holds the address
+_DISTANCES = (2, 4)  # the distance to the symbol, in 32 bits
+_ADDRESS = 1
+_JUMP = b"\xff\x25"  # jmp to the address at a distance, in 32 bits, from the end of the instruction
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+
+
+class _Linker:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.sections = list(_sections(data))
+        self.places: dict[int, int] = {}  # section number -> offset in the image
+        self.content = bytearray()
+        self.relative: list[int] = []
+        self.imports: list[tuple[int, str]] = []
+        self._words: dict[tuple[str, int], int] = {}  # places of words that hold addresses
+        self._jumps: dict[str, int] = {}
+        for number, section in enumerate(self.sections):
+            # Nothing unwinds through kernels, so that the tables for this stay behind.
+            if section.flags & _OCCUPIES_MEMORY and section.name != ".eh_frame":
+                self.places[number] = self._append(self._bytes(section), section.alignment)
+        table = next(s for s in self.sections if s.kind == _SYMBOLS)
+        self.names = self._bytes(self.sections[table.link])
+        self.symbols = list(_SYMBOL.iter_unpack(self._bytes(table)))
+
+    def link(self, wanted: Sequence[str]) -> Image:
+        for section in self.sections:
+            if section.kind == _RELOCATIONS and section.info in self.places:
+                for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
+                    self._relocate(self.places[section.info] + offset, info & 0xFFFFFFFF, info >> 32, addend)
+        known = {self._name(s): self.places[s[3]] + s[4] for s in self.symbols if s[3] in self.places}
+        return Image(bytes(self.content), {n: known[n] for n in wanted}, tuple(self.relative), tuple(self.imports))
+
+    def _relocate(self, place: int, kind: int, number: int, addend: int) -> None:
+        symbol = self.symbols[number]
+        name, target = self._name(symbol), self._offset(symbol)
+        if kind in _GLOBAL_OFFSETS:
+            self._write_distance(place, self._word(name, target) + addend)
+        elif kind in _DISTANCES:
+            self._write_distance(place, (self._jump(name) if target is None else target) + addend)
+        elif kind == _ADDRESS and target is not None:
+            struct.pack_into("<Q", self.content, place, target + addend)
+            self.relative.append(place)
+        else:
+            raise TileCompilerExecutionError(f"the generated code refers to {name!r} in an unknown way ({kind})")
+
+    def _write_distance(self, place: int, target: int) -> None:
+        struct.pack_into("<i", self.content, place, target - place)
+
+    def _word(self, name: str, target: int | None) -> int:
+        """The place of a word that will hold the address of a symbol."""
+        key = (name, -1 if target is None else target)
+        if key not in self._words:
+            self._words[key] = place = self._append(struct.pack("<Q", target or 0), 8)
+            if target is None:
+                self.imports.append((place, name))
+            else:
+                self.relative.append(place)
+        return self._words[key]
+
+    def _jump(self, name: str) -> int:
+        """The place of a jump to a function outside, which may be too far away for a direct call."""
+        if name not in self._jumps:
+            word = self._word(name, None)
+            self._jumps[name] = place = self._append(_JUMP + bytes(4), 8)
+            self._write_distance(place + 2, word - 4)
+        return self._jumps[name]
+
+    def _offset(self, symbol: tuple[int, ...]) -> int | None:
+        """Where in the image ``symbol`` lies; None when it is outside."""
+        section, value = symbol[3], symbol[4]
+        return self.places[section] + value if section in self.places else None
+
+    def _name(self, symbol: tuple[int, ...]) -> str:
+        start = symbol[0]
+        return self.names[start : self.names.index(0, start)].decode()
+
+    def _bytes(self, section: _Section) -> bytes:
+        if section.kind == _ZEROS:
+            return bytes(section.size)
+        return self.data[section.offset : section.offset + section.size]
+
+    def _append(self, content: bytes, alignment: int) -> int:
+        place = -(-len(self.content) // max(alignment, 1)) * max(alignment, 1)
+        self.content.extend(bytes(place - len(self.content)) + content)
+        return place
+
+
+def _sections(data: bytes) -> Iterator[_Section]:
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    count, names = struct.unpack_from("<HH", data, 0x3C)
+    rows = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
+    strings = rows[names][4]
+    for name, kind, flags, _, offset, size, link, info, alignment, _ in rows:
+        start = strings + name
+        title = data[start : data.index(0, start)].decode()
+        yield _Section(title, kind, flags, offset, size, link, info, alignment)
+
+
+def link(data: bytes, wanted: Sequence[str]) -> Image:
+    """The image of an object file whose functions ``wanted`` are to be called."""
+    return _Linker(data).link(wanted)
