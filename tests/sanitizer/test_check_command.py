@@ -45,7 +45,12 @@ def test_text(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", program, "one"]) == 1
     out, err = capsys.readouterr()
     assert out == "argument one -4\n"
-    for part in (f"{program}:7:12: division-by-zero", "return x // y", f"called from {program}:13:", "block: (0, 0, 0)"):
+    for part in (
+        f"{program}:7:12: division-by-zero",
+        "return x // y",
+        f"called from {program}:13:",
+        "block: (0, 0, 0)",
+    ):
         assert part in err, err
     assert "element: (2,)" in err and "annex 3.1 item 6" in err and "1 violation of 1 category" in err
 
