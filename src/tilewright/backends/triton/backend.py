@@ -51,7 +51,10 @@ class TritonBackend:
             made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options)
             return made.binary.texts
 
-        return TritonExecutable(function, artifact, texts)
+        def plain() -> TritonExecutable:
+            return self._executable(function, compile_for(function, self.gpu(), options, staging=False), options)
+
+        return TritonExecutable(function, artifact, texts, plain)
 
     def serialize(self, executable: Executable) -> bytes | None:
         assert isinstance(executable, TritonExecutable)
@@ -77,11 +80,11 @@ def compiler() -> Any:
     return importlib.import_module("tilewright.backends.triton.compiler")
 
 
-def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any]) -> Artifact:
+def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any], *, staging: bool = True) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
     optimized = optimize(function)
     chosen = choose(optimized, target, options)
-    kernel = lower(optimized, target, triton_version())
+    kernel = lower(optimized, target, triton_version(), staging=staging)
     compile_ttir = compiler().compile_ttir
     binary = compile_ttir(kernel, target, chosen)
     while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and "num_stages" not in options:
@@ -118,6 +121,7 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         f"tensor descriptors: {len(kernel.descriptors)}",
+        f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
         f"hints without effect: {', '.join(ignored + ['latency'] * latency) or 'none'}",
     ]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +14,11 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.backends.base import LaunchArguments
-from tilewright.backends.triton import driver
+from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.tensormap import TensorMap
+from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
@@ -78,13 +81,22 @@ def _attributes(num_ctas: int) -> list[bytes]:
 class TritonExecutable:
     """Machine code of one kernel for one architecture, on every device of that architecture."""
 
-    def __init__(self, function: Function, artifact: Artifact, texts: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        artifact: Artifact,
+        texts: Callable[[], Mapping[str, str]],
+        compile_plain: Callable[[], TritonExecutable],
+    ) -> None:
         self.artifact = artifact
+        self._compile_plain = compile_plain  # the same kernel without staged descriptors
+        self._plain: TritonExecutable | None = None
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
+        self._temporary = bool(self._tables) or any(d.staged for d in artifact.descriptors)
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._maps: dict[Any, TensorMap] = {}
@@ -93,18 +105,23 @@ class TritonExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Queue every block of ``grid`` on the stream. CudaError when the driver refuses."""
-        frames = self._local
-        frame = getattr(frames, "frame", None)
+        local = self._local
+        frame = getattr(local, "frame", None)
         if frame is None:
-            frame = frames.frame = _Frame(self)
+            frame = local.frame = _Frame(self)
+        if self._temporary and not self._can_stage(grid, arguments):
+            self._without_staging().launch(grid, arguments)
+            return
         kernel = self._kernel(arguments.device)
-        release = self._fill(frame, grid, arguments, kernel)
+        borrowed = self._fill(frame, grid, arguments, kernel)
         self._run(frame, kernel)
-        if release is not None:
-            release()
+        for free in borrowed:
+            free()
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
+        if self._temporary:  # memory that lives for one launch
+            return functools.partial(self.launch, grid, arguments)
         frame, kernel = _Frame(self), self._kernel(arguments.device)
         self._fill(frame, grid, arguments, kernel)
         launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
@@ -137,69 +154,100 @@ class TritonExecutable:
 
     def _fill(
         self, frame: _Frame, grid: tuple[int, int, int], arguments: LaunchArguments, kernel: driver.LoadedKernel
-    ) -> Callable[[], None] | None:
+    ) -> list[Callable[[], None]]:
         """Write the launch into ``frame``. Returns what frees the memory that was borrowed for it."""
         values, binary = arguments.values, self.artifact.binary
         if frame.configured != (grid, arguments.stream):
             frame.configure(binary, grid, arguments.stream)
-        release = None
+        borrowed: list[Callable[[], None]] = []
         if self._tables:
             values = list(values)
-            release = self._copy_tables(values, arguments, kernel)
+            self._copy_tables(values, arguments, kernel, borrowed)
         if self._converted:
             values = list(values)
             for i in self._converted:
                 values[i] = int(np.float32(values[i]).astype(ml_dtypes.bfloat16).view(np.uint16))
         self._pack(frame.numbers, 0, *values)
         if binary.descriptors:
-            frame.maps = self._tensor_maps(values, arguments.device)
+            frame.maps = [self._map(i, d, arguments, kernel, borrowed) for i, d in enumerate(self.artifact.descriptors)]
             first = len(self.artifact.formats)
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
-        return release
+        return borrowed
 
-    def _tensor_maps(self, values: Sequence[Any], device: int) -> list[TensorMap]:
-        found = []
+    def _map(
+        self,
+        i: int,
+        d: Descriptor,
+        arguments: LaunchArguments,
+        kernel: driver.LoadedKernel,
+        borrowed: list[Callable[[], None]],
+    ) -> TensorMap:
+        """The tensor map of descriptor ``i``."""
+        base, shape, strides = _geometry(d, arguments.values)
+        meta = self.artifact.binary.descriptors[i]
+        if d.staged and staging.needs_copy(d, meta["elem_size"], base, strides):
+            kernel.device.make_current()
+            copy = staging.Staged(d, meta["elem_size"], base, shape, strides, arguments.stream)
+            borrowed.append(copy.free)
+            base, strides = copy.base, tuple(copy.strides)
+        key = i, base, shape, strides
+        known = self._maps.get(key)
+        if known is None:
+            if len(self._maps) >= _MAX_MAPS:
+                self._maps.clear()
+            known = self._maps[key] = TensorMap(d, meta, base, shape, strides, arguments.device)
+        return known
+
+    def _can_stage(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
+        """Whether every array that has to be copied can be, and is worth it."""
         for i, d in enumerate(self.artifact.descriptors):
-            shape = tuple(values[n] if kind == "p" else n for kind, n in d.shape)
-            strides = tuple(values[n] if kind == "p" else n for kind, n in d.strides)
-            key = i, values[d.base], shape, strides
-            known = self._maps.get(key)
-            if known is None:
-                if len(self._maps) >= _MAX_MAPS:
-                    self._maps.clear()
-                meta = self.artifact.binary.descriptors[i]
-                known = self._maps[key] = TensorMap(d, meta, values[d.base], shape, strides, device)
-            found.append(known)
-        return found
+            if d.staged:
+                base, shape, strides = _geometry(d, arguments.values)
+                item = self.artifact.binary.descriptors[i]["elem_size"]
+                if staging.needs_copy(d, item, base, strides) and not staging.pays(
+                    d, item, shape, strides, math.prod(grid)
+                ):
+                    return False
+        return True
+
+    def _without_staging(self) -> TritonExecutable:
+        """The kernel that reads such arrays where they are, with plain loads."""
+        if self._plain is None:
+            self._plain = self._compile_plain()
+        return self._plain
 
     def _copy_tables(
-        self, values: list[Any], arguments: LaunchArguments, kernel: driver.LoadedKernel
-    ) -> Callable[[], None]:
+        self,
+        values: list[Any],
+        arguments: LaunchArguments,
+        kernel: driver.LoadedKernel,
+        borrowed: list[Callable[[], None]],
+    ) -> None:
         """Put the tables of list arguments, which are in host memory, into the memory of the device."""
         kernel.device.make_current()
         sizes = {b.address: b.high - b.low for b in arguments.buffers}
         stream = ctypes.c_void_p(arguments.stream)
-        copies = []
         for i in self._tables:
             host, size = values[i], sizes[values[i]]
             address = ctypes.c_uint64()
             driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), stream)
             driver.call("cuMemcpyHtoDAsync_v2", address, ctypes.c_void_p(host), ctypes.c_size_t(size), stream)
             values[i] = address.value
-            copies.append(address)
-
-        def release() -> None:
-            for address in copies:
-                driver.call("cuMemFreeAsync", address, stream)
-
-        return release
+            borrowed.append(functools.partial(driver.call, "cuMemFreeAsync", address, stream))
 
     # -- showing
 
     def stages(self) -> Mapping[str, str]:
         """Every form of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()
+
+
+def _geometry(d: Descriptor, values: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Address, extents and strides of the array that ``d`` describes."""
+    shape = tuple(values[n] if kind == "p" else n for kind, n in d.shape)
+    strides = tuple(values[n] if kind == "p" else n for kind, n in d.strides)
+    return values[d.base], shape, strides
 
 
 def too_much_shared(function: Function, needed: int, available: int) -> TileError:

@@ -42,7 +42,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = _guess(function, target)
+    options = _guess(function)
     hints = {name: _resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_ctas") and target.has_tma:
         options = replace(options, num_ctas=hints["num_ctas"])
@@ -60,21 +60,45 @@ def _resolved(value: Any, target: GpuTarget) -> Any:
     return value.resolve(target.name) if isinstance(value, ByTarget) else value
 
 
-def _guess(function: Function, target: GpuTarget) -> Options:
+def _guess(function: Function) -> Options:
     products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     if products:
-        return _guess_product(products, function, target)
+        return _guess_products(function, products)
     largest = max((_registers(op) for op in function.walk()), default=0)
     warps = 4
-    while warps < 16 and largest > warps * 32 * 16:  # 16 words per thread
+    while warps < 32 and largest > warps * 32 * _WORDS:
         warps *= 2
     return Options(num_warps=warps)
 
 
-def _guess_product(products: list[Op], function: Function, target: GpuTarget) -> Options:
-    accumulators = max(op.results[0].tile.size for op in products)
-    warps = 8 if accumulators >= 128 * 128 else 4
-    return Options(num_warps=warps, num_stages=4 if len(products) == 1 else 3)
+_WORDS = 16  # of the largest tile, per thread
+_PRODUCT_WORDS = 192  # of all results of products, per thread
+_STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a few blocks per multiprocessor
+
+
+def _guess_products(function: Function, products: list[Op]) -> Options:
+    """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
+    with more, such as attention, by several blocks per multiprocessor."""
+    results = sum(op.results[0].tile.size for op in products) // _repeats(function)
+    warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (1 if len(products) > 1 else 2) else 8
+    if len(products) == 1:
+        return Options(num_warps=warps, num_stages=4 if results > 128 * 128 else 3)
+    loaded = max((_loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
+    return Options(num_warps=warps, num_stages=max(1, min(4, _STAGE_BYTES // max(loaded, 1))))
+
+
+def _repeats(function: Function) -> int:
+    """In how many loops products are: only one of them runs at a time."""
+    return max(1, sum(_loaded_bytes(op) > 0 for op in function.walk() if op.name == "for"))
+
+
+def _loaded_bytes(loop: Op) -> int:
+    """What one iteration of a loop with products loads."""
+    ops = loop.regions[0].ops
+    if not any(op.name in ("mma", "mma_scaled") for op in ops):
+        return 0
+    tiles = [op.results[0].tile for op in ops if op.name in ("load", "load_view")]
+    return sum(t.size * t.element.bytes for t in tiles)
 
 
 def _registers(op: Op) -> int:

@@ -29,10 +29,13 @@ class TtirKernel:
     descriptors: tuple[Descriptor, ...]
 
 
-def lower(function: Function, target: GpuTarget, dialect: tuple[int, int]) -> TtirKernel:
-    """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
+def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, staging: bool = True) -> TtirKernel:
+    """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
+
+    ``staging`` allows descriptors whose arrays the launch may have to copy.
+    """
     facts = IntegerFacts(function)
-    s = State(target, dialect, facts, make_plan(function, target, facts))
+    s = State(target, dialect, facts, make_plan(function, target, facts, staging=staging))
     parameters = []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):

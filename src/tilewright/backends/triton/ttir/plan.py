@@ -20,16 +20,20 @@ _LARGEST_BOX = 256
 _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
 
 
-def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts) -> Plan:
+def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, staging: bool) -> Plan:
+    """``staging`` allows descriptors of copies, for arrays that are only read and that a loop of products reads."""
     ordering = Ordering(function)
     plan = Plan(ordering.barriers, ordering.unpipelined)
     if target.has_tma:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
-        written_and_read = _written_and_read(function)
+        read, written = _read_and_written(function)
+        looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
         for op in function.walk():
-            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, written_and_read):
-                found = descriptor(op, params, facts, target)
+            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, read & written):
+                root = root_of(op.operands[0])
+                may_stage = staging and op in looped and root not in written and None not in written
+                found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
                     plan.descriptors[op] = found
     return plan
@@ -51,14 +55,15 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget, mi
     hint = resolved(op.attributes["allow_tma"], target)
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return False
-    if root_of(op.operands[0]) in mixed:
+    if mixed and (root_of(op.operands[0]) in mixed or None in mixed):
         return False  # the copy engine is not ordered with plain accesses
     if op.name == "store_view":
         return hint is True or _comes_from_mma(op.value)  # type: ignore[attr-defined]
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
-def _written_and_read(function: Function) -> set[Value | None]:
+def _read_and_written(function: Function) -> tuple[set[Value | None], set[Value | None]]:
+    """The roots of all loads, and of all stores."""
     reads: set[Value | None] = set()
     writes: set[Value | None] = set()
     for op in function.walk():
@@ -66,7 +71,7 @@ def _written_and_read(function: Function) -> set[Value | None]:
             reads.add(root_of(op.operands[0]))
         if op.spec.effect & Effect.WRITE:
             writes.add(root_of(op.operands[0]))
-    return (reads & writes) | ({None} if None in reads | writes else set())
+    return reads, writes
 
 
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
@@ -82,45 +87,54 @@ def _comes_from_mma(value: Value) -> bool:
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
-def descriptor(op: Any, params: dict[Value, int], facts: IntegerFacts, target: GpuTarget) -> Descriptor | None:
+def descriptor(
+    op: Any, params: dict[Value, int], facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
+) -> Descriptor | None:
     """The descriptor for the tiles of ``op``, or None when the copy engine cannot move them."""
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.operands[0].op if op.view.op is not None else None
     if view is None or view.name != "make_tensor_view" or t.index_dtype.bitwidth != 32 or t.rank > 5:
         return None
-    base = _param(view.base, params)
+    base, shape, strides = (
+        _param(view.base, params),
+        _sources(t.shape, view.shape, params),
+        _sources(t.strides, view.strides, params),
+    )
+    if base is None or shape is None or strides is None or t.dtype.is_bool or t.dtype.bitwidth == 4:
+        return None
     item = t.dtype.bytes
-    if base is None or _divisor(view.base, facts) % 16 or t.dtype.is_bool or t.dtype.bitwidth == 4:
-        return None
-    shape = _sources(t.shape, view.shape, params)
-    strides = _sources(t.strides, view.strides, params)
-    if shape is None or strides is None or t.strides.count(1) < 1:
-        return None
     tile = dict(zip(partition.order, partition.tile_shape))
-    candidates = [a for a in range(t.rank) if t.strides[a] == 1 and tile[a] * item >= 16]
-    if not candidates:
+    inner = next((a for a in reversed(range(t.rank)) if t.strides[a] == 1 and tile[a] * item >= 16), None)
+    if inner is None:
         return None
-    inner = candidates[-1]
-    dynamic = iter(view.strides)
-    for axis, stride in enumerate(t.strides):
-        divisor = stride if stride is not None else _divisor(next(dynamic), facts)
-        if axis != inner and (divisor * item) % 16:
-            return None
     axes = sorted((a for a in range(t.rank) if a != inner), key=lambda a: (tile[a] != 1, partition.order.index(a)))
     axes.append(inner)
     block = tuple(tile[a] for a in axes)
-    fill_nan = partition.padding is PaddingMode.NAN and t.dtype.is_float
-    zeros = partition.padding in (PaddingMode.UNDETERMINED, PaddingMode.ZERO)
     if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
         return None
-    if op.name == "load_view" and not (zeros or (not t.dtype.is_floating and padding_is_zero(partition.padding))):
+    if op.name == "load_view" and not _pads_with_zero(partition):
         return None
-    return Descriptor(base, shape, strides, tuple(axes), block, memory_element(t.dtype, target), fill_nan and False)
+    aligned = _is_aligned(view, t, inner, facts)
+    if not aligned and not (may_stage and t.rank == 2):
+        return None
+    return Descriptor(base, shape, strides, tuple(axes), block, memory_element(t.dtype, target), not aligned)
 
 
-def padding_is_zero(mode: PaddingMode) -> bool:
-    return mode in (PaddingMode.UNDETERMINED, PaddingMode.ZERO, PaddingMode.NEG_ZERO, PaddingMode.NAN)
+def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+    """Whether the address and all strides but that of ``inner`` are known to be whole units of 16 bytes."""
+    dynamic = iter(view.strides)
+    divisors = [stride if stride is not None else _divisor(next(dynamic), facts) for stride in t.strides]
+    outer = (d for axis, d in enumerate(divisors) if axis != inner)
+    return _divisor(view.base, facts) % 16 == 0 and all(d * t.dtype.bytes % 16 == 0 for d in outer)
+
+
+def _pads_with_zero(partition: PartitionViewType) -> bool:
+    """Whether what lies outside the array may be zero bits."""
+    zeros = [PaddingMode.UNDETERMINED, PaddingMode.ZERO]
+    if not partition.view.dtype.is_floating:
+        zeros += [PaddingMode.NEG_ZERO, PaddingMode.NAN]
+    return partition.padding in zeros
 
 
 def _param(value: Value, params: dict[Value, int]) -> int | None:

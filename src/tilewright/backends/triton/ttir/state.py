@@ -32,6 +32,8 @@ class Descriptor:
 
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: the index of a function parameter
     (``"p", i``) or a constant (``"c", n``). Axes are those of the array in the order ``axes``; ``block`` is the tile.
+    A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
+    describes a copy of it.
     """
 
     base: int
@@ -40,7 +42,7 @@ class Descriptor:
     axes: tuple[int, ...]
     block: Shape
     element: str
-    fill_nan: bool = False
+    staged: bool = False
 
 
 @dataclass
