@@ -262,3 +262,19 @@ def test_a_failure_of_the_compiler_names_a_report(monkeypatch: pytest.MonkeyPatc
     report = str(error.value).split()[-1]
     with open(report) as f:
         assert "not a name" in f.read()
+
+
+@ct.kernel
+def talk(x, n):
+    tile = ct.load(x, (0, 0), (4, 8))
+    ct.print("block", ct.bid(0), tile, sep=" ")
+    if n > 3:
+        ct.assert_(tile > 0, "positive")
+    ct.printf("%d of %5.2f\n", n, ct.sum(tile))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_prints_and_asserts(target: str) -> None:
+    artifact = compiled(talk, (np.zeros((4, 8), np.float32), 5), target)
+    assert artifact.reports
+    assert artifact.formats[-1] == "u64"

@@ -12,12 +12,16 @@ from tilewright.backends.triton.ttir.state import Descriptor
 
 @dataclass(frozen=True)
 class Artifact:
-    """``formats`` say how the parameters are passed, ``hidden`` how many null pointers follow them."""
+    """``formats`` say how the parameters are passed, ``hidden`` how many null pointers follow them.
+
+    A kernel that ``reports`` takes the address of its buffer after the other numbers.
+    """
 
     binary: GpuBinary
     formats: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
     hidden: int
+    reports: bool = False
 
     def to_bytes(self) -> bytes:
         fields = asdict(self)
@@ -33,7 +37,13 @@ class Artifact:
         binary = fields["binary"]
         binary["descriptors"] = tuple(binary["descriptors"])
         descriptors = tuple(_descriptor(d) for d in fields["descriptors"])
-        return cls(GpuBinary(code=data[8 + size :], **binary), tuple(fields["formats"]), descriptors, fields["hidden"])
+        return cls(
+            GpuBinary(code=data[8 + size :], **binary),
+            tuple(fields["formats"]),
+            descriptors,
+            fields["hidden"],
+            fields["reports"],
+        )
 
 
 def _descriptor(fields: dict[str, Any]) -> Descriptor:

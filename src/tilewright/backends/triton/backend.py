@@ -97,7 +97,8 @@ def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any
         "choices": _choices(chosen, kernel, function, target),
     }
     binary = replace(binary, texts=texts)
-    return Artifact(binary, formats_of(function), kernel.descriptors, _hidden(binary.texts, kernel))
+    formats = (*formats_of(function), *(("u64",) if kernel.reports else ()))
+    return Artifact(binary, formats, kernel.descriptors, _hidden(binary.texts, kernel), kernel.reports)
 
 
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
@@ -106,7 +107,7 @@ _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembl
 def _hidden(texts: Mapping[str, str], kernel: TtirKernel) -> int:
     """How many parameters the compiler added."""
     entry = re.search(r"\.entry\s+\w+\s*\((.*?)\)", texts.get("PTX", ""), re.DOTALL)
-    declared = len(kernel.parameters) + len(kernel.descriptors)
+    declared = len(kernel.parameters) + kernel.reports + len(kernel.descriptors)
     return max(entry.group(1).count(".param") - declared, 0) if entry else 2
 
 

@@ -56,7 +56,7 @@ class _Source(ASTSource):  # type: ignore[misc]
 
 def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
     """As Triton takes them. No contraction of a * b + c and no flushing: the language rounds every operation."""
-    given: dict[str, Any] = {"num_warps": options.num_warps, "num_stages": options.num_stages, "debug": True}
+    given: dict[str, Any] = {"num_warps": options.num_warps, "num_stages": options.num_stages}
     given |= {"enable_fp_fusion": False, "sanitize_overflow": False}
     if target.is_cuda:
         given |= {"num_ctas": options.num_ctas, "enable_reflect_ftz": False}

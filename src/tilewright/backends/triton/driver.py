@@ -18,7 +18,6 @@ _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
 INVALID_CONTEXT, INVALID_HANDLE, CONTEXT_DESTROYED = 201, 400, 709
-_ASSERT = 710
 
 
 class CudaError(TileError):
@@ -71,8 +70,6 @@ def failure(code: int, doing: str) -> CudaError:
     if library is not None:
         library.cuGetErrorString(code, ctypes.byref(text))
     said = (text.value or b"unknown error").decode()
-    if code == _ASSERT:
-        said = "an assert in a kernel failed (its message is on the standard error); the process has to be restarted"
     return CudaError(f"{doing}: {said} (CUDA error {code})", code)
 
 

@@ -17,6 +17,7 @@ from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.tensormap import TensorMap
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.core import Function
@@ -99,12 +100,16 @@ class TritonExecutable:
         self._temporary = bool(self._tables) or any(d.staged for d in artifact.descriptors)
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
+        self._reports: dict[int, Reports] = {}
         self._maps: dict[Any, TensorMap] = {}
 
     # -- launching
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Queue every block of ``grid`` on the stream. CudaError when the driver refuses."""
+        """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
+
+        CudaError when the driver refuses, TileError when an assert fails.
+        """
         local = self._local
         frame = getattr(local, "frame", None)
         if frame is None:
@@ -113,14 +118,19 @@ class TritonExecutable:
             self._without_staging().launch(grid, arguments)
             return
         kernel = self._kernel(arguments.device)
+        reports = self._reports_of(kernel) if self.artifact.reports else None
+        if reports is not None:
+            arguments = arguments._replace(values=(*arguments.values, reports.address))
         borrowed = self._fill(frame, grid, arguments, kernel)
         self._run(frame, kernel)
         for free in borrowed:
             free()
+        if reports is not None:
+            reports.deliver(arguments.stream)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
-        if self._temporary:  # memory that lives for one launch
+        if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self.launch, grid, arguments)
         frame, kernel = _Frame(self), self._kernel(arguments.device)
         self._fill(frame, grid, arguments, kernel)
@@ -198,6 +208,12 @@ class TritonExecutable:
                 self._maps.clear()
             known = self._maps[key] = TensorMap(d, meta, base, shape, strides, arguments.device)
         return known
+
+    def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:
+        index = kernel.device.index
+        if index not in self._reports:
+            self._reports[index] = Reports(self._function, kernel.device)
+        return self._reports[index]
 
     def _can_stage(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
         """Whether every array that has to be copied can be, and is worth it."""

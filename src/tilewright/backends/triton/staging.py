@@ -17,7 +17,23 @@ _DEVICE_MEMORY = 2
 class _Copy2D(ctypes.Structure):
     """CUDA_MEMCPY2D."""
 
-    _fields_ = (*tuple(field for side in ("src", "dst") for field in ((f"{side}_x", ctypes.c_size_t), (f"{side}_y", ctypes.c_size_t), (f"{side}_type", ctypes.c_int), (f"{side}_host", ctypes.c_void_p), (f"{side}_device", ctypes.c_uint64), (f"{side}_array", ctypes.c_void_p), (f"{side}_pitch", ctypes.c_size_t))), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t))
+    _fields_ = (
+        *tuple(
+            field
+            for side in ("src", "dst")
+            for field in (
+                (f"{side}_x", ctypes.c_size_t),
+                (f"{side}_y", ctypes.c_size_t),
+                (f"{side}_type", ctypes.c_int),
+                (f"{side}_host", ctypes.c_void_p),
+                (f"{side}_device", ctypes.c_uint64),
+                (f"{side}_array", ctypes.c_void_p),
+                (f"{side}_pitch", ctypes.c_size_t),
+            )
+        ),
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+    )
 
 
 def needs_copy(d: Descriptor, item: int, base: int, strides: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
-from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, output, shape, views
+from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, report, shape, views
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
@@ -22,11 +22,15 @@ ENTRY = "kernel"
 
 @dataclass(frozen=True)
 class TtirKernel:
-    """A TTIR module with one kernel, ``ENTRY``: its parameters are those of the function, then ``descriptors``."""
+    """A TTIR module with one kernel, ``ENTRY``.
+
+    Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, ``descriptors``.
+    """
 
     text: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
+    reports: bool = False
 
 
 def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, staging: bool = True) -> TtirKernel:
@@ -44,6 +48,10 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, st
         s.bind(value, arg)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
+    s.sites = {op: i for i, op in enumerate(report.sites(function))}
+    if s.sites:
+        s.report = Val("%report", "!tt.ptr<i64>")
+        parameters.append(f"{s.report.name}: {s.report.element}")
     for d in dict.fromkeys(s.plan.descriptors.values()):
         text = views.descriptor_type(s, d)
         s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
@@ -56,7 +64,7 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, st
     head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
     types = tuple(s[v].element for v in function.body.args)
-    return TtirKernel(text, types, tuple(s.descriptors))
+    return TtirKernel(text, types, tuple(s.descriptors), bool(s.sites))
 
 
 def _divisors(function: Function) -> dict[int, int]:
@@ -98,6 +106,10 @@ def _program_id(s: State, op: Op) -> Val:
 
 def _program_count(s: State, op: Op) -> Val:
     return s.w.emit(f"tt.get_num_programs {'xyz'[op.attributes['axis']]} : i32", "i32")
+
+
+def _nothing(s: State, op: Op) -> None:
+    """A promise."""
 
 
 def _first_operand(s: State, op: Op) -> Val:
@@ -144,6 +156,7 @@ _EFFECTS: dict[str, Callable[[State, Any], None]] = {
     "store": memory.store,
     "store_view": views.store_view,
     "atomic_view": views.atomic_view,
-    "print": output.print_op,
-    "assert": output.assert_op,
+    "assume": _nothing,
+    "print": report.print_op,
+    "assert": report.assert_op,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.triton.ttir import convert
-from tilewright.backends.triton.ttir.shape import reduce_or, zero
+from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.ir.core import Op, Value
@@ -82,7 +82,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
     kind = x.element
     bits = w.convert("arith.extui", x, "i8") if kind == "i1" else w.bitcast(x, f"i{x.bits}")
     kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
-    found = reduce_or(w, kept, axis, x.shape[:axis] + x.shape[axis + 1 :])
+    found = w.reduce("arith.ori", kept, axis)
     return w.convert("arith.trunci", found, "i1") if kind == "i1" else w.bitcast(found, kind)
 
 
@@ -167,7 +167,7 @@ def _slice(w: Writer, x: Val, axis: int, at: Val | None) -> Val:
         return w.reshape(x, shape)
     bits = w.bitcast(x, f"i{x.bits}")
     kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
-    return w.bitcast(reduce_or(w, kept, axis, shape), x.element)
+    return w.bitcast(w.reduce("arith.ori", kept, axis), x.element)
 
 
 def _widened(w: Writer, x: Val, name: str) -> Val:

@@ -172,8 +172,7 @@ def _pick_dynamic(s: State, x: Val, before: int, count: int, after: int, index: 
     view = w.reshape(bits, shape)
     here = w.place(_is_at(w, index, count), (axis,), shape)
     kept = w.select(here, view, w.like(0, view))
-    result = tuple(n for n in (before, after) if n != 1)
-    return w.bitcast(reduce_or(w, kept, axis, result), kind)
+    return w.bitcast(w.reduce("arith.ori", kept, axis), kind)
 
 
 def _is_at(w: Writer, index: Val, count: int) -> Val:
@@ -184,19 +183,6 @@ def _is_at(w: Writer, index: Val, count: int) -> Val:
         index = w.convert("arith.extui", index, "i32")
     index = w.op("arith.andi", index, w.like(count - 1, index))
     return w.compare("eq", w.arange(count), w.splat(index, (count,)))
-
-
-def reduce_or(w: Writer, x: Val, axis: int, shape: Shape) -> Val:
-    """The bitwise or of x along ``axis``."""
-    value = Val(w.name(), x.element, shape)
-    w.line(f'{value.name} = "tt.reduce"({x.name}) <{{axis = {axis} : i32}}> ({{')
-    with w.region():
-        a, b = w.name(), w.name()
-        w.line(f"^bb0({a}: {x.element}, {b}: {x.element}):")
-        both = w.op("arith.ori", Val(a, x.element), Val(b, x.element))
-        w.located(f"tt.reduce.return {both.name} : {x.element}")
-    w.located(f"}}) : ({x.type}) -> {value.type}")
-    return value
 
 
 def insert(s: State, op: Insert) -> Val:
@@ -229,7 +215,7 @@ def pack(s: State, op: Op) -> Val:
         wide = w.convert("arith.extui", flat, "i32")
         shifts = w.op("arith.muli", w.arange(2), w.constant(4, "i32", (2,)))
         shifted = w.op("arith.shli", wide, w.place(shifts, (len(flat.shape) - 1,), flat.shape))
-        return w.convert("arith.trunci", reduce_or(w, shifted, len(flat.shape) - 1, flat.shape[:-1]), "i8")
+        return w.convert("arith.trunci", w.reduce("arith.ori", shifted, len(flat.shape) - 1), "i8")
     bits = w.bitcast(x, f"i{x.bits}")
     count = x.bits // 8
     if count == 1:
@@ -267,4 +253,4 @@ def unpack(s: State, op: Op) -> Val:
     integer = f"i{dtype.bitwidth}"
     wide = w.convert("arith.extui", w.reshape(x, shape), integer)
     moved = w.op("arith.shli", wide, _byte_shifts(w, count, integer, shape))
-    return w.bitcast(reduce_or(w, moved, len(shape) - 1, shape[:-1]), name)
+    return w.bitcast(w.reduce("arith.ori", moved, len(shape) - 1), name)

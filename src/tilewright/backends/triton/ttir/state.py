@@ -66,6 +66,8 @@ class State:
         self._values: dict[Value, Val] = {}
         self._views: dict[Value, View] = {}
         self.descriptors: dict[Descriptor, Val] = {}
+        self.report: Val | None = None  # the buffer of prints and asserts
+        self.sites: dict[Op, int] = {}
 
     def __getitem__(self, value: Value) -> Val:
         return self._values[value]

@@ -224,6 +224,25 @@ class Writer:
         fields = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
         return self.emit(f"tt.extern_elementwise {names} {fields} : ({types}) -> {x.type}", x.element, x.shape)
 
+    def reduce(self, name: str, x: Val, axis: int) -> Val:
+        """x folded along ``axis`` by an op on two scalars."""
+        value = Val(self.name(), x.element, x.shape[:axis] + x.shape[axis + 1 :])
+        self.line(f'{value.name} = "tt.reduce"({x.name}) <{{axis = {axis} : i32}}> ({{')
+        with self.region():
+            a, b = Val(self.name(), x.element), Val(self.name(), x.element)
+            self.line(f"^bb0({a.name}: {x.element}, {b.name}: {x.element}):")
+            both = self.op(name, a, b)
+            self.located(f"tt.reduce.return {both.name} : {x.element}")
+        self.located(f"}}) : ({x.type}) -> {value.type}")
+        return value
+
+    def end_block(self) -> None:
+        """Every thread that gets here ends."""
+        code, register = ("mov.u32 $0, $1; exit;", "r") if self.target.is_cuda else ("s_endpgm", "v")
+        fields = f'{{constraints = "={register},{register}", packed_element = 1 : i32, pure = false}}'
+        zero = self.constant(0, "i32")
+        self.emit(f'tt.elementwise_inline_asm "{code}" {fields} {zero.name} : i32 -> i32', "i32")
+
     def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
         """Inline PTX for each element."""
         if not self.target.is_cuda:
