@@ -121,7 +121,12 @@ def _kernels() -> str:
     found = [(n, getattr(ct, n)) for n in names]
     base = next(c for c in ct.kernel.__mro__ if c.__name__ == "Launchable")
     methods = [(f"kernel.{n}", getattr(base, n)) for n in ("bind", "inspect", "replace_options")]
-    return _page("Kernels and launches", "What a program uses outside of kernels.", [*found, *methods])
+    intro = (
+        "What a program uses outside of kernels. Throughout the reference, *Source* names where the behaviour is laid "
+        "down: *guide* is the chapter on tile kernels of the CUDA programming guide, *data model* and *Tile C++* are "
+        "NVIDIA's documents of these names, and *fact sheet* is the list of what `cuda.tile` 1.7 does."
+    )
+    return _page("Kernels and launches", intro, [*found, *methods])
 
 
 def _annotations() -> str:
@@ -184,8 +189,9 @@ def _module(title: str, module: Any) -> Callable[[], str]:
 def _sanitizer() -> str:
     names = [(f"sanitizer.{n}", getattr(sanitizer, n)) for n in sanitizer.__all__]
     found = [(n, v) for n, v in names if isinstance(v, type)]
-    rows = [[f"`{c.name}`", c.source, "yes" if c.default else "opt-in"] for c in sanitizer.CATEGORIES.values()]
-    table = markdown(["category", "document", "on"], rows)
+    categories = sanitizer.CATEGORIES.values()
+    rows = [[f"`{c.name}`", c.title, c.source, "yes" if c.default else "opt-in"] for c in categories]
+    table = markdown(["category", "what it is", "laid down in", "on"], rows)
     return _page("Sanitizer", f"{prose(sanitizer.__doc__)}\n\n{table}", [("sanitize", sanitizer.sanitize), *found])
 
 
