@@ -173,9 +173,19 @@ def test_a_million_elements(program: Path) -> None:
     assert f"touched {1024 * 1024} {2000 * 256} {50 * 256} {4000 * 256} 0" in text
 
 
+def test_a_program_that_fails_is_shown_too(program: Path) -> None:
+    program.write_text(PROGRAM + "\nraise KeyError('late')\n")
+    output = program.with_suffix(".html")
+    with pytest.raises(KeyError, match="late"):
+        main(["view", "-o", str(output), str(program)])
+    assert "transposed" in output.read_text()
+
+
 def test_mistakes(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(program.with_name("missing.py"))]) == 1
     assert "there is no program" in capsys.readouterr().err
+    assert main(["view", "-o", str(program / "no" / "folder.html"), str(program)]) == 1
+    assert "cannot write" in capsys.readouterr().err
     program.write_text("print('nothing to see')")
     assert main(["view", str(program)]) == 1
     assert "launched no kernel" in capsys.readouterr().err

@@ -33,11 +33,11 @@ def render(title: str, recordings: Sequence[Recording]) -> str:
     folder = files("tilewright.view") / "static"
     parts = {
         "title": html.escape(title),
-        "style": (folder / "page.css").read_text(),
+        "style": (folder / "page.css").read_text("utf-8"),
         "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-        "script": "\n".join((folder / name).read_text() for name in ("recording.js", "picture.js", "page.js")),
+        "script": "\n".join((folder / name).read_text("utf-8") for name in ("recording.js", "picture.js", "page.js")),
     }
-    page = (folder / "page.html").read_text()
+    page = (folder / "page.html").read_text("utf-8")
     for name, text in parts.items():
         page = page.replace(f"%%{name}%%", text)
     return page
