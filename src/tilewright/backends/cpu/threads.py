@@ -6,6 +6,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 
 _ALIGNMENT = 64
@@ -42,6 +43,18 @@ def scratch(size: int) -> int:
         _ARENA.address = -(-ctypes.addressof(_ARENA.memory) // _ALIGNMENT) * _ALIGNMENT
         _ARENA.size = size
     return _ARENA.address
+
+
+def _find_current_processor() -> Callable[[], int]:
+    """A function that tells which processor its caller runs on; it says -1 where the system does not tell."""
+    if hasattr(os, "sched_setaffinity"):
+        ask = getattr(ctypes.CDLL(None), "sched_getcpu", None)
+        if ask is not None:
+            return ask
+    return lambda: -1
+
+
+_current_processor = _find_current_processor()
 
 
 class _Job:
@@ -81,8 +94,10 @@ class Pool:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = 0
+        self._threads: list[int] = []  # their numbers in the system
+        self._started = 0
         self._wanted = 0  # by the launches that are running
+        self._avoided = -1
 
     def run(self, work: Callable[[], None], threads: int) -> None:
         """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended.
@@ -91,6 +106,7 @@ class Pool:
         """
         job = _Job(work)
         self._change_demand(threads - 1)
+        self._make_way(threads)
         for _ in range(threads - 1):
             self._jobs.put(job)
         try:
@@ -102,13 +118,40 @@ class Pool:
     def _change_demand(self, change: int) -> None:
         with self._lock:
             self._wanted += change
-            for _ in range(self._threads, self._wanted):
+            for _ in range(self._started, self._wanted):
                 threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
-                self._threads += 1
+                self._started += 1
+
+    def _make_way(self, threads: int) -> None:
+        """Keep the threads off the processor that this one runs on, where each can have one of its own.
+
+        Systems like to wake a thread where its waker runs, and take milliseconds to notice that another processor is
+        idle: longer than many launches.
+        """
+        here = _current_processor()
+        if here == self._avoided:
+            return
+        allowed = os.sched_getaffinity(0)
+        here = here if 1 < threads <= len(allowed) else -1
+        with self._lock:
+            if here != self._avoided:
+                self._avoided = here
+                for thread in self._threads:
+                    _restrict(thread, allowed - {here})
 
     def _serve(self) -> None:
+        with self._lock:
+            self._threads.append(threading.get_native_id())
+            if self._avoided >= 0:
+                _restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
         while True:
             self._jobs.get().help()
+
+
+def _restrict(thread: int, processors: set[int]) -> None:
+    """Let ``thread`` run on ``processors`` only. A wish: what the system refuses costs time, not correctness."""
+    with suppress(OSError):
+        os.sched_setaffinity(thread, processors)
 
 
 POOL = Pool()
