@@ -79,6 +79,7 @@ def wide(dtype: DType) -> np.ndarray:
     return decoded(values, dtype) if dtype.bitwidth <= 16 else values.astype(np.float64)
 
 
+@functools.cache
 def expected(source: DType, target: DType, mode: RoundingMode) -> np.ndarray:
     """The values of the samples of ``source`` rounded to a floating-point ``target``."""
     if target.bitwidth <= 16:
@@ -146,14 +147,18 @@ def test_nearest_is_what_ml_dtypes_calls_so(engine: str) -> None:
         np.testing.assert_array_equal(result[keep].view(f"u{target.bytes}"), want[keep].view(f"u{target.bytes}"))
 
 
+@functools.cache
+def rounded_integers(source: DType, target: DType) -> np.ndarray:
+    return rounded("cast", target, RN, exactly(samples(source).astype(np.uint8) if source.is_bool else samples(source)))
+
+
 @pytest.mark.parametrize("source", (dtypes.bool_, *dtypes.INTEGERS), ids=str)
 def test_integer_to_float(engine: str, source: DType) -> None:
     targets = [t for t in FLOATING if t is not dtypes.float8_e8m0fnu]
     got = apply(engine, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets])
     for target, result in zip(targets, got):
         if target.is_float or target in (dtypes.tfloat32, dtypes.float8_e5m2):
-            integral = samples(source).astype(np.uint8) if source.is_bool else samples(source)
-            want = rounded("cast", target, RN, exactly(integral))
+            want = rounded_integers(source, target)
             assert_same(values(result, target), want, samples(source))
         else:  # nothing above 2**53 is in range, so the detour over float64 is exact where it matters
             assert_same(values(result, target), converted(wide(source), target), samples(source))
@@ -168,17 +173,25 @@ def test_integer_to_power_of_two(engine: str) -> None:
     assert np.isnan(got[~positive].astype(np.float32)).all()
 
 
+@functools.cache
+def whole_numbers(source: DType) -> list[int]:
+    return [0 if math.isnan(v) else int(min(max(v, -1e300), 1e300)) for v in wide(source).tolist()]
+
+
+@functools.cache
+def truncated(source: DType, target: DType) -> np.ndarray:
+    low, high = target.min, target.max
+    return np.array([low if v < low else high if v > high else v for v in whole_numbers(source)], target.storage)
+
+
 @pytest.mark.parametrize("source", FLOATING, ids=str)
 def test_float_to_integer(engine: str, source: DType) -> None:
     """Truncates, saturates, and takes NaN to 0."""
     targets = (dtypes.bool_, *dtypes.INTEGERS)
     got = apply(engine, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets])
-    numbers = wide(source).tolist()
     np.testing.assert_array_equal(got[0], wide(source) != 0)
-    whole = [0 if math.isnan(v) else int(min(max(v, -1e300), 1e300)) for v in numbers]
     for target, result in zip(targets[1:], got[1:]):
-        want = [min(max(v, target.min), target.max) for v in whole]
-        np.testing.assert_array_equal(result, np.array(want, target.storage), target.name)
+        np.testing.assert_array_equal(result, truncated(source, target), target.name)
 
 
 @pytest.mark.parametrize("source", (dtypes.bool_, *dtypes.INTEGERS), ids=str)

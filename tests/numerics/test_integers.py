@@ -149,7 +149,7 @@ def test_bools(engine: str) -> None:
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
 def test_constants_as_operands(engine: str, dtype: DType) -> None:
     """Divisors and counts that the compiler knows: powers of two, others, and those that the original leaves undefined."""
-    a, _ = pairs(dtype)
+    a = all_values(dtype) if dtype.bitwidth <= 16 else pairs(dtype)[0][:20_000]
     divisors = [d for d in (1, 2, 8, 64, 3, 7, 10, -1, -4, -3, 0) if dtype.is_signed or d >= 0]
     counts = (0, 1, dtype.bitwidth - 1, dtype.bitwidth)
     formulas = [formula for d in divisors for formula in _divisions(d)] + [f for c in counts for f in _shifts(c)]
@@ -181,7 +181,6 @@ def _shifts(c: int) -> list[Any]:
 
 
 def _meant_with(dtype: DType, a: np.ndarray, b: np.ndarray, meaning: Meaning) -> np.ndarray:
-    values, places = np.unique(a, return_inverse=True)
     mask, width, other = (1 << dtype.bitwidth) - 1, dtype.bitwidth, int(b[0])
-    wrapped = [meaning(v, other, width) & mask for v in values.tolist()]
-    return np.array(wrapped, f"u{dtype.bytes}").view(dtype.storage)[places]
+    wrapped = [meaning(v, other, width) & mask for v in a.tolist()]
+    return np.array(wrapped, f"u{dtype.bytes}").view(dtype.storage)

@@ -93,7 +93,7 @@ def cumulated(engine: str, x: np.ndarray, name: str, axis: int, mode: RoundingMo
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_sums_and_products(engine: str, name: str, dtype: DType, shape: tuple[int, ...], axis: int) -> None:
     x = values(shape, dtype, name)
-    for mode in MODES if len(shape) == 2 else (RN,):
+    for mode in MODES if shape == (4, 128) else (RN,):
         want = folded(x, axis, combine(name, dtype, mode))
         assert_same(reduced(engine, x, name, axis, mode).reshape(-1), want.reshape(-1).astype(np.float64))
 
@@ -115,7 +115,7 @@ def test_sums_flush_each_step(engine: str) -> None:
 @pytest.mark.parametrize("name", SCANS)
 def test_scans(engine: str, name: str, dtype: DType, shape: tuple[int, ...], axis: int, backward: bool) -> None:
     x = values(shape, dtype, name)
-    for mode in MODES if len(shape) == 2 else (RN,):
+    for mode in MODES if shape == (4, 128) else (RN,):
         out = cumulated(engine, x, name, axis, mode, backward)
         want = scanned(x, axis, combine(name, dtype, mode), backward)
         assert_same(out.reshape(-1), want.reshape(-1).astype(np.float64))

@@ -142,7 +142,7 @@ def exact_values(name: str, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     operands = samples(name, dtype)
     if function.flushed:
         operands = tuple(map(_flush, operands))
-    return function_values(function.exact, *operands)
+    return function_values(function.exact, *operands, double=dtype is dtypes.float64)
 
 
 def error(engine: str, name: str, dtype: DType) -> tuple[float, list[Any]]:

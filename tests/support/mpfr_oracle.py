@@ -65,19 +65,22 @@ def oracle(name: str, dtype: DType, mode: RoundingMode, *operands: Any) -> np.nd
     return rounded(name, dtype, mode, *map(exactly, operands))
 
 
-def function_values(function: Callable[..., Any], *operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def function_values(
+    function: Callable[..., Any], *operands: np.ndarray, double: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """A function of arrays of floats to 100 bits: the nearest float64, and what is missing in units of its last place.
 
-    Nothing is missing from an infinity or a NaN.
+    Nothing is missing from an infinity or a NaN, and from all results unless ``double``: other formats need not know.
     """
-    nearest, missing = [], []
     with np.errstate(invalid="ignore"):
         rows = zip(*(x.astype(np.float64).tolist() for x in operands))
-    with gmpy2.context(precision=100, emin=-(1 << 30), emax=1 << 30):
-        for row in rows:
-            value = function(*map(gmpy2.mpfr, row))
-            near = float(value)
-            nearest.append(near)
+    with gmpy2.context(precision=100 if double else 64, emin=-(1 << 30), emax=1 << 30):
+        exact = [function(*map(gmpy2.mpfr, row)) for row in rows]
+        nearest = list(map(float, exact))
+        if not double:
+            return np.array(nearest), np.zeros(len(nearest))
+        missing = []
+        for value, near in zip(exact, nearest):
             if not math.isfinite(near):
                 missing.append(0.0)
                 continue
