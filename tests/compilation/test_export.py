@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,8 +22,9 @@ from tilewright.cli.files import load_module
 from tilewright.compilation import ArrayConstraint, CallingConvention, KernelSignature, ScalarConstraint, export_kernel
 
 V2 = CallingConvention.cutile_python_v2()
-COMPILER = [os.environ["CC"]] if os.environ.get("CC") else ["cc"] if shutil.which("cc") else None
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on PATH or in CC")
+ZIG = [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else None
+COMPILER = shlex.split(os.environ.get("CC", "")) or (["cc"] if shutil.which("cc") else ZIG)
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler: CC, cc on PATH, or the package ziglang")
 
 
 @ct.kernel

@@ -117,6 +117,15 @@ def test_inspection_shows_keys_reasons_and_stages() -> None:
     assert found.stage("Tile IR").startswith("func @scaled(")
 
 
+def test_inspection_shows_hints_and_options() -> None:
+    kernel = make().replace_hints(occupancy=2).replace_options("cpu", threads=1, chunk=4)
+    assert str(kernel.inspect()).splitlines() == [
+        "kernel scaled: 0 specializations",
+        "hints: occupancy = 2",
+        "options of cpu: threads = 1, chunk = 4",
+    ]
+
+
 def test_environment_variable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = make()
     launch(kernel)

@@ -40,6 +40,11 @@ class KernelSignature:
 
     TypeError for wrong kinds of values; ValueError for what the calling convention lacks (tuples and static shapes
     need version 2) and for alias groups that are used once, twice by one argument, or by arrays and lists.
+
+    >>> from tilewright.compilation import CallingConvention, KernelSignature, ScalarConstraint
+    >>> signature = KernelSignature([ScalarConstraint(ct.float32), 128], CallingConvention.cutile_python_v2())
+    >>> signature.with_mangled_symbol("scale").symbol
+    'scale_Kt2_Sf32_I128'
     """
 
     parameters: Sequence[Any]

@@ -21,7 +21,14 @@ ACQ_REL, DEVICE = MemoryOrder.ACQ_REL, MemoryScope.DEVICE
 
 
 class Tile:
-    """An immutable array of static shape, each dimension a power of two; rank 0 is a scalar. Source: data model."""
+    """An immutable array of static shape, each dimension a power of two; rank 0 is a scalar. Source: data model.
+
+    >>> x = ct.arange(4, dtype=ct.int32)
+    >>> x.shape, x.dtype, x.ndim
+    ((4,), int32, 1)
+    >>> (x[:, None] * 10 + x).reshape((2, 8)).astype(ct.int64).extract((1, 0), (1, 4))
+    Tile([[20, 21, 22, 23]], dtype=int64)
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -69,7 +76,20 @@ TileLike = Union[Tile, bool, int, float]
 
 
 class TiledView:
-    """The tile space of an array. Source: data model, "Tiled Views"."""
+    """The tile space of an array. Source: data model, "Tiled Views".
+
+    >>> @ct.kernel
+    ... def row_sums(x, out):
+    ...     view = x.tiled_view((1, 4), padding_mode=ct.PaddingMode.ZERO)
+    ...     total = ct.zeros((1, 4), ct.float64)
+    ...     for k in range(view.num_tiles(1)):
+    ...         total += view.load((ct.bid(0), k))
+    ...     ct.store(out, (ct.bid(0),), ct.sum(total))
+    >>> x, out = np.ones((3, 10)), np.zeros(3)
+    >>> ct.launch(None, (3,), row_sums, (x, out))
+    >>> out
+    array([10., 10., 10.])
+    """
 
     dtype: DType
     tile_shape: tuple[int, ...]
@@ -115,7 +135,17 @@ class TiledView:
 
 
 class RawArrayMemory:
-    """The memory of an array, addressed by element offset from its base and without bounds checks."""
+    """The memory of an array, addressed by element offset from its base and without bounds checks.
+
+    >>> @ct.kernel
+    ... def reverse(x, out, N: ct.Constant[int]):
+    ...     offsets = ct.arange(N, dtype=ct.int32)
+    ...     ct.store(out, (0,), x.get_raw_memory().load_offset(N - 1 - offsets))
+    >>> x, out = np.arange(4.0), np.zeros(4)
+    >>> ct.launch(None, (1,), reverse, (x, out, 4))
+    >>> out
+    array([3., 2., 1., 0.])
+    """
 
     dtype: DType
 
@@ -166,7 +196,18 @@ class RawArrayMemory:
 
 
 class Array:
-    """An array in global memory, passed to a kernel. Source: data model, "Global Arrays"."""
+    """An array in global memory, passed to a kernel. Source: data model, "Global Arrays".
+
+    >>> @ct.kernel
+    ... def middle(x, out):
+    ...     rows = x.slice(0, 1, 3)
+    ...     ct.store(out, (0, 0), ct.load(rows, (0, 0), (2, 4)))
+    >>> x, out = np.arange(16.0).reshape(4, 4), np.zeros((2, 4))
+    >>> ct.launch(None, (1,), middle, (x, out))
+    >>> out
+    array([[ 4.,  5.,  6.,  7.],
+           [ 8.,  9., 10., 11.]])
+    """
 
     dtype: DType
     ndim: int

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -67,11 +68,17 @@ class Inspection:
     """What ``kernel.inspect()`` tells. Printing it shows the key of every specialization, and why each was made."""
 
     name: str
+    hints: Mapping[str, Any]
+    options: Mapping[str, Mapping[str, Any]]
     specializations: tuple[Specialization, ...]
 
     def __str__(self) -> str:
         count = len(self.specializations)
         lines = [f"kernel {self.name}: {count} specialization{'s' * (count != 1)}"]
+        if self.hints:
+            lines.append("hints: " + ", ".join(f"{name} = {value!r}" for name, value in self.hints.items()))
+        for engine, options in self.options.items():
+            lines.append(f"options of {engine}: " + ", ".join(f"{name} = {value!r}" for name, value in options.items()))
         for number, found in enumerate(self.specializations, 1):
             head, *rest = found.compilation.lines()
             lines += [f"{number}. {head}", *(f" {line}" for line in rest)]
@@ -107,6 +114,7 @@ class Launchable:
 
     is_tile_kernel = True
     name: str
+    hints: Mapping[str, Any] = MappingProxyType({})  # of the language, for the compiler
 
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared] = {}
@@ -182,7 +190,7 @@ class Launchable:
 
     def inspect(self) -> Inspection:
         """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
-        return Inspection(self.name, tuple(self._specializations.values()))
+        return Inspection(self.name, self.hints, self.options, tuple(self._specializations.values()))
 
     def _explained(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
         explained = Explained([], [], [])

@@ -42,6 +42,20 @@ class Tuner(Generic[T]):
     Results are kept in the disk cache, by the source and the Tile IR of the kernel, the configurations, the
     arguments' dtypes, shapes, strides and numbers, and the machine. ValueError for empty ``configs`` and for limits
     that are not positive.
+
+    >>> @ct.kernel
+    ... def double(x, out, TILE: ct.Constant[int]):
+    ...     ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2)
+    >>> doubler = ct.tune.Tuner(
+    ...     double,
+    ...     [256, 128],
+    ...     lambda tile, x, out: (ct.cdiv(x.size, tile),),
+    ...     lambda tile, x, out: (x, out, tile),
+    ... )
+    >>> x, out = np.ones(1000), np.zeros(1000)
+    >>> doubler.launch(None, x, out)
+    >>> float(out.sum())
+    2000.0
     """
 
     def __init__(
