@@ -24,7 +24,8 @@ from tilewright.sanitizer.events import Launch
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.races import Thread
 from tilewright.sanitizer.report import Related, Violation
-from tilewright.sanitizer.session import current_session
+from tilewright.sanitizer.session import Session, current_session
+from tilewright.sanitizer.unwritten import unmarked_memory
 
 _TURN = 8  # memory operations that a spinning block makes before others run: observed ones take longer
 _SHOWN_BLOCKS = 16  # blocks of a deadlock that the report lists
@@ -42,7 +43,10 @@ class SanitizedExecutable:
 
         UndefinedBehaviorError at the first violation when the session asks for that.
         """
-        session = current_session()
+        with unmarked_memory():
+            self._launch(current_session(), grid, arguments)
+
+    def _launch(self, session: Session, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         session.report.launches += 1
         memory = Memory(arguments.buffers)
         state = LaunchState(session, self.function, memory, grid, self._written)

@@ -15,6 +15,7 @@ from tilewright.sanitizer.arrays import ArrayState, outside_axis, owner_of
 from tilewright.sanitizer.races import Races
 from tilewright.sanitizer.report import Place
 from tilewright.sanitizer.session import Session
+from tilewright.sanitizer.unwritten import unwritten_elements
 
 
 class LaunchState:
@@ -33,6 +34,8 @@ class LaunchState:
         self.memory = memory
         self.races = Races(grid[0] * grid[1] * grid[2])
         self.arrays = [ArrayState(i, b, tracked=_written(b, written)) for i, b in enumerate(memory.buffers)]
+        for array, contents in zip(self.arrays, memory.bytes):
+            array.unwritten = unwritten_elements(array.buffer, contents)
         self.births = session.categories & {"nan-born", "inf-born"}
         self._order = itertools.count()
 

@@ -12,6 +12,7 @@ from tilewright.runtime.backend_choice import force_backend
 from tilewright.sanitizer.categories import CATEGORIES, category
 from tilewright.sanitizer.events import EventSink
 from tilewright.sanitizer.report import Report, UndefinedBehaviorError, Violation
+from tilewright.sanitizer.unwritten import marked_memory
 
 DEFAULT = frozenset(c.name for c in CATEGORIES.values() if c.default)
 
@@ -66,6 +67,7 @@ def sanitize(
     session = Session(Report(), categories, stop, Schedule(schedule, seed), tuple(sinks))
     with ExitStack() as stack:
         stack.enter_context(force_backend("sanitizer"))
+        stack.enter_context(marked_memory())
         _sessions.append(session)
         stack.callback(_sessions.remove, session)
         try:
