@@ -80,8 +80,7 @@ def _compiler() -> list[str]:
 
 def _link(compiler: Sequence[str], inputs: Sequence[Path], output: Path) -> None:
     command = [*compiler, *_FLAGS, *map(str, inputs), "-o", str(output), "-lm"]
-    cache = str(output.parent)  # zig wants a folder for what it builds
-    environment = {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **os.environ}
+    environment = {"ZIG_LOCAL_CACHE_DIR": str(output.parent), **os.environ}  # else zig leaves a folder here
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as e:
