@@ -11,8 +11,8 @@ from typing import Any
 
 from tilewright.backends.schedule import ORDERS
 from tilewright.cli.errors import UsageError
-from tilewright.cli.run import add_program
 from tilewright.cli.run import run as run_program
+from tilewright.compat import add_program
 from tilewright.sanitizer import Report, UndefinedBehaviorError, sanitize
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.output import to_json, to_sarif

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.cli import run
 from tilewright.cli.errors import UsageError
+from tilewright.compat import add_program
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
@@ -20,7 +21,7 @@ from tilewright.runtime.specialize import compiled
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("record", help="run a program and list all that it compiles in a manifest")
     parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="the file to add to")
-    run.add_program(parser)
+    add_program(parser)
     parser.set_defaults(run=_record)
     parser = commands.add_parser("precompile", help="compile what a manifest lists into the disk cache")
     parser.add_argument("manifest", metavar="MANIFEST", type=Path)

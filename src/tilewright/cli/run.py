@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from tilewright.cli.errors import UsageError
-from tilewright.compat import run_program
+from tilewright.compat import add_program, run_program
 
 
 def add_parser(commands: Any) -> None:
@@ -15,17 +15,15 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def add_program(parser: argparse.ArgumentParser) -> None:
-    """The options that say which program to run, and how."""
-    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors as CPU tensors")
-    parser.add_argument("--replace", action="store_true", help="use tilewright even where cuda.tile is installed")
-    parser.add_argument("program", metavar="PROGRAM.py")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
-
-
 def run(options: argparse.Namespace) -> int:
     try:
-        run_program(options.program, options.arguments, device=options.device, replace=options.replace)
+        run_program(
+            options.program,
+            options.arguments,
+            device=options.device,
+            replace=options.replace,
+            module=options.module,
+        )
     except FileNotFoundError as e:
         raise UsageError(str(e)) from None
     return 0

@@ -1,20 +1,17 @@
-"""``python -m tilewright.compat [--device cpu] [--replace] prog.py [arguments]``."""
+"""``python -m tilewright.compat [--device cpu] [--replace] prog.py [arguments]``, or ``-m module`` for the program."""
 
 from __future__ import annotations
 
 import argparse
 
-from tilewright.compat.program import run_program
+from tilewright.compat.program import add_program, run_program
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tilewright.compat", description=__doc__)
-    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors as CPU tensors")
-    parser.add_argument("--replace", action="store_true", help="use tilewright even where cuda.tile is installed")
-    parser.add_argument("program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    options = parser.parse_args()
-    run_program(options.program, options.arguments, device=options.device, replace=options.replace)
+    add_program(parser)
+    o = parser.parse_args()
+    run_program(o.program, o.arguments, device=o.device, replace=o.replace, module=o.module)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import runpy
 import sys
@@ -13,21 +14,35 @@ from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
 
 
-def run_program(path: str, arguments: Sequence[str], *, device: str | None = None, replace: bool = False) -> None:
-    """Run the program at ``path`` with ``sys.argv[1:] == arguments``, and say which implementation it gets.
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The options that say which program to run, and how."""
+    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors as CPU tensors")
+    parser.add_argument("--replace", action="store_true", help="use tilewright even where cuda.tile is installed")
+    parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM names a module, such as pytest")
+    parser.add_argument("program", metavar="PROGRAM")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
 
-    With ``device="cpu"``, what it allocates as torch CUDA tensors are CPU tensors. FileNotFoundError when there is
-    no such program; whatever the program raises passes through.
+
+def run_program(
+    program: str, arguments: Sequence[str], *, device: str | None = None, replace: bool = False, module: bool = False
+) -> None:
+    """Run the file ``program``, or the module of that name, with ``sys.argv[1:] == arguments``.
+
+    Says which implementation of ``cuda.tile`` it gets. With ``device="cpu"``, what it allocates as torch CUDA tensors
+    are CPU tensors. FileNotFoundError when there is no such program; whatever the program raises passes through.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no program {path}")
+    if not module and not Path(program).is_file():
+        raise FileNotFoundError(f"there is no program {program}")
     used = install(replace=replace)
     print(f"tilewright: cuda.tile is {used.value}", file=sys.stderr)
     old_argv, old_path = sys.argv, list(sys.path)
-    sys.argv = [path, *arguments]
-    sys.path.insert(0, str(Path(path).resolve().parent))
+    sys.argv = [program, *arguments]
+    sys.path.insert(0, os.getcwd() if module else str(Path(program).resolve().parent))
     try:
         with cuda_tensors_on_cpu() if device == "cpu" else nullcontext():
-            runpy.run_path(os.path.abspath(path), run_name="__main__")  # as Python itself names the file
+            if module:
+                runpy.run_module(program, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(os.path.abspath(program), run_name="__main__")  # as Python itself names the file
     finally:
         sys.argv, sys.path = old_argv, old_path

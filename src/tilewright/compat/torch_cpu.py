@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -14,9 +14,10 @@ from unittest import mock
 
 @contextmanager
 def cuda_tensors_on_cpu() -> Iterator[None]:
-    """Within this context torch maps the device ``cuda`` to ``cpu``, and ``torch.cuda`` describes one idle GPU.
+    """Within this context torch maps CUDA devices to ``cpu``, and ``torch.cuda`` describes one idle GPU.
 
-    Does nothing where torch is not installed.
+    Tensors are CPU tensors that answer ``is_cuda`` with True, so that what a program asserts about its inputs holds;
+    ``x.device`` tells the truth. For pytest, enter it in a fixture. Does nothing where torch is not installed.
     """
     if importlib.util.find_spec("torch") is None:
         yield
@@ -25,54 +26,140 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
     overrides = importlib.import_module("torch.overrides")
     with ExitStack() as stack:
         stack.enter_context(_device_mode(torch, overrides.TorchFunctionMode))
-        stack.enter_context(mock.patch.object(torch.Tensor, "cuda", lambda self, *args, **kwargs: self))
+        for name, value in _TENSOR.items():
+            stack.enter_context(mock.patch.object(torch.Tensor, name, value))
+        stack.enter_context(mock.patch.object(torch, "Generator", _cpu_generators(torch)))
         for name, value in _fake_cuda(torch).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         yield
 
 
+# What a tensor on a GPU has and a tensor on a CPU answers otherwise.
+_TENSOR = {
+    "cuda": lambda self, *args, **kwargs: self,
+    "is_cuda": property(lambda self: True),
+    "get_device": lambda self: 0,
+    "pin_memory": lambda self, *args, **kwargs: self,
+    "record_stream": lambda self, stream: None,
+}
+
+
+def _on_cpu(torch: Any, value: Any) -> Any:
+    """``value``, and the CPU instead of a CUDA device."""
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    if isinstance(value, str) and value.split(":")[0] == "cuda":
+        return "cpu"
+    return value
+
+
+def _cpu_generators(torch: Any) -> Any:
+    """``torch.Generator`` for which every device is the CPU: a class still, as annotations and isinstance need it."""
+    original = torch.Generator
+
+    class Meta(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, original)
+
+    class Generator(metaclass=Meta):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return original(_on_cpu(torch, device))
+
+    return Generator
+
+
 def _device_mode(torch: Any, base: Any) -> Any:
     """A mode that rewrites the devices in the arguments of every torch function."""
 
-    def on_cpu(value: Any) -> Any:
-        if isinstance(value, torch.device) and value.type == "cuda":
-            return torch.device("cpu")
-        if isinstance(value, str) and value.split(":")[0] == "cuda":
-            return "cpu"
-        return value
-
     class CpuMode(base):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            keywords = {k: on_cpu(v) for k, v in (kwargs or {}).items()}
-            return func(*map(on_cpu, args), **keywords)
+            values = [_on_cpu(torch, a) for a in args]
+            keywords = {k: _on_cpu(torch, v) for k, v in (kwargs or {}).items()}
+            # A device may be an ordinal, such as torch.cuda.current_device() gives.
+            if type(keywords.get("device")) is int:
+                keywords["device"] = "cpu"
+            if func is torch.Tensor.to and len(values) > 1 and type(values[1]) is int:
+                values[1] = "cpu"
+            return func(*values, **keywords)
 
     return CpuMode()
 
 
 def _fake_cuda(torch: Any) -> dict[str, Any]:
     """What ``torch.cuda`` answers: one device that has always finished."""
-    properties = SimpleNamespace(name="cpu", multi_processor_count=torch.get_num_threads(), major=9, minor=0)
-    stream = SimpleNamespace(cuda_stream=0, synchronize=_nothing, wait_stream=_nothing)
+    properties = SimpleNamespace(
+        name="cpu",
+        multi_processor_count=torch.get_num_threads(),
+        major=9,
+        minor=0,
+        warp_size=32,
+        total_memory=1 << 34,
+        L2_cache_size=1 << 25,
+    )
+    answers = {
+        "is_available": True,
+        "is_initialized": True,
+        "is_bf16_supported": True,
+        "device_count": 1,
+        "current_device": 0,
+        "current_stream": _Stream(),
+        "default_stream": _Stream(),
+        "get_device_capability": (9, 0),
+        "get_device_name": properties.name,
+        "get_device_properties": properties,
+        "memory_allocated": 0,
+        "max_memory_allocated": 0,
+        "mem_get_info": (properties.total_memory, properties.total_memory),
+    }
+    actions = "init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all reset_peak_memory_stats"
     return {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "current_stream": lambda device=None: stream,
-        "default_stream": lambda device=None: stream,
-        "synchronize": _nothing,
-        "empty_cache": _nothing,
-        "set_device": _nothing,
-        "manual_seed": _nothing,
-        "manual_seed_all": _nothing,
-        "get_device_capability": lambda device=None: (9, 0),
-        "get_device_name": lambda device=None: properties.name,
-        "get_device_properties": lambda device=None: properties,
+        **{name: _constantly(answer) for name, answer in answers.items()},
+        **{name: _constantly(None) for name in actions.split()},
         "Event": _Event,
+        "Stream": _Stream,
+        "stream": _Entered,
+        "device": _Entered,
     }
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Stands for what a CPU has no use for."""
+def _constantly(answer: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: answer
+
+
+class _Stream:
+    """A stream whose work has always ended."""
+
+    cuda_stream = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Streams need no resources."""
+
+    def synchronize(self) -> None:
+        """Everything has finished already."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Everything has finished already."""
+
+    def wait_event(self, event: Any) -> None:
+        """Everything has finished already."""
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        event = _Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        """There is no other stream to go back to."""
+
+
+class _Entered(nullcontext[Any]):
+    """``torch.cuda.device(0)`` and ``torch.cuda.stream(s)``: there is one device with one stream."""
 
 
 class _Event:
@@ -84,6 +171,9 @@ class _Event:
 
     def record(self, stream: Any = None) -> None:
         self._time = self._clock()
+
+    def wait(self, stream: Any = None) -> None:
+        """Everything has finished already."""
 
     def synchronize(self) -> None:
         """Everything has finished already."""

@@ -1,0 +1,138 @@
+"""Programs written for ``cuda.tile``, unmodified: each checks its own results.
+
+Most allocate torch CUDA tensors, as published programs do, and are skipped where torch is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilewright
+from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_program
+
+FOLDER = Path(__file__).parent / "programs"
+PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
+NUMPY_ONLY = ("monte_carlo", "numpy_only")
+ARGUMENTS = {"vector_add": ["--correctness-check"]}
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
+
+
+@pytest.fixture(autouse=True)
+def clean_imports() -> Iterator[None]:
+    """``cuda.tile`` means what it meant before."""
+    finders, modules = list(sys.meta_path), dict(sys.modules)
+    yield
+    sys.meta_path[:] = finders
+    for name in [m for m in sys.modules if m == "cuda" or m.startswith("cuda.")]:
+        if name in modules:
+            sys.modules[name] = modules[name]
+        else:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(p, marks=[] if p in NUMPY_ONLY else needs_torch) for p in PROGRAMS]
+)
+def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    device = None if name in NUMPY_ONLY else "cpu"
+    run_program(str(FOLDER / f"{name}.py"), ARGUMENTS.get(name, []), device=device)
+    captured = capsys.readouterr()
+    assert "ok" in captured.out or "passed" in captured.out
+    assert "cuda.tile is tilewright" in captured.err
+
+
+@pytest.mark.parametrize("name", NUMPY_ONLY)
+def test_reference_engine(name: str) -> None:
+    with tilewright.use_backend("reference"):
+        run_program(str(FOLDER / f"{name}.py"), [])
+
+
+def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    source = str(Path(tilewright.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "TILEWRIGHT_CACHE_DIR": "off"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=folder)
+
+
+@needs_torch
+def test_suite_of_pytest() -> None:
+    suite = str(FOLDER / "suite_of_tests.py")
+    done = run("-m", "tilewright", "run", "--device", "cpu", "-m", "pytest", "-q", "-p", "no:cacheprovider", suite)
+    assert done.returncode == 0 and " passed" in done.stdout and "failed" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("command", [["tilewright", "run"], ["tilewright.compat"]])
+def test_commands(command: list[str], tmp_path: Path) -> None:
+    """Both commands pass arguments and the exit status on, and find modules beside the program."""
+    (tmp_path / "beside.py").write_text("VALUE = 7\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nimport beside\nimport cuda.tile as ct\nimport cuda.tile.tune\n"
+        "from cuda.tile import RoundingMode, tune\nfrom cuda.tile.compilation import export_kernel\n"
+        "assert __name__ == '__main__' and sys.argv[0].endswith('program.py')\n"
+        "print(ct.__name__, ct.tune is tune is cuda.tile.tune, sys.argv[1:], ct.cdiv(beside.VALUE, 2))\nsys.exit(3)\n"
+    )
+    done = run("-m", *command, str(program), "-x", "--device=cuda")
+    assert done.stdout == "tilewright True ['-x', '--device=cuda'] 4\n", done
+    assert done.returncode == 3 and done.stderr == "tilewright: cuda.tile is tilewright\n"
+
+
+def test_modules_run_as_programs(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text("import sys, cuda.tile as ct\nprint(ct.__name__, sys.argv[1:])\n")
+    done = run("-m", "tilewright", "run", "-m", "package", "a", "-b", folder=tmp_path)
+    assert done.stdout == "tilewright ['a', '-b']\n", done
+
+
+def test_a_missing_program_is_said() -> None:
+    done = run("-m", "tilewright", "run", "nowhere.py")
+    assert done.returncode == 1 and "there is no program nowhere.py" in done.stderr
+
+
+FAKE = "NAME = 'the original'\n"
+
+
+@pytest.mark.parametrize(("options", "used"), [([], "the installed cuda.tile"), (["--replace"], "tilewright")])
+def test_an_installed_original_is_left_alone_unless_asked(options: list[str], used: str, tmp_path: Path) -> None:
+    package = tmp_path / "cuda" / "tile"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(FAKE)
+    program = tmp_path / "program.py"
+    program.write_text("import cuda.tile as ct\nprint(getattr(ct, 'NAME', ct.__name__))\n")
+    source = str(Path(tilewright.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(tmp_path)])}
+    command = [sys.executable, "-m", "tilewright", "run", *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stderr == f"tilewright: cuda.tile is {used}\n"
+    assert done.stdout == ("tilewright\n" if options else "the original\n")
+
+
+def test_install_inside_a_process() -> None:
+    assert install() is Implementation.TILEWRIGHT
+    assert install() is Implementation.TILEWRIGHT
+    module = __import__("cuda.tile", fromlist=["tile"])
+    assert module is tilewright
+    with pytest.raises(ModuleNotFoundError):
+        __import__("cuda.tile.nowhere")
+
+
+@needs_torch
+def test_torch_is_itself_again_afterwards() -> None:
+    import torch  # noqa: PLC0415 - optional
+
+    generator = torch.Generator
+    with cuda_tensors_on_cpu():
+        x = torch.ones(3, device="cuda")
+        assert x.is_cuda and torch.cuda.is_available() and isinstance(torch.Generator(device="cuda"), generator)
+        assert isinstance(torch.Generator("cuda"), torch.Generator) and x.to(0).get_device() == 0
+    assert not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(3, device="cuda")
