@@ -8,8 +8,8 @@ from typing import Any
 
 from tilewright.backends.schedule import ORDERS
 from tilewright.cli.errors import UsageError
-from tilewright.cli.run import add_program
 from tilewright.cli.run import run as run_program
+from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
 from tilewright.view import Recorder, render
 
