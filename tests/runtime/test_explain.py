@@ -68,6 +68,19 @@ def test_reasons_name_the_argument_and_the_fact(change: dict[str, Any], expected
     assert list(again.reasons) == expected
 
 
+def test_arguments_whose_names_begin_alike() -> None:
+    @ct.kernel
+    def two(x, xs):
+        ct.store(xs, (0,), ct.load(x, (0,), (8,)).astype(xs.dtype))
+
+    ct.launch(None, (1,), two, (X, X.copy()), backend="reference")
+    ct.launch(None, (1,), two, (X.astype(np.float64), np.ones(17, np.float32)), backend="reference")
+    assert compilations(two)[1].reasons == (
+        "argument 'x': the argument is float64 array of rank 1; it was float32 array of rank 1",
+        "argument 'xs': extent 0 is no multiple of 16; it was a multiple of 16",
+    )
+
+
 def test_what_is_not_a_fact_compiles_nothing() -> None:
     kernel = make()
     launch(kernel)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontend.signature import (
@@ -115,7 +115,7 @@ def differences(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
     changed: set[str] = set()
     for fact in new:
         was = before.get((fact.argument, fact.what))
-        if was == fact.value or any(fact.argument.startswith(name) for name in changed):
+        if was == fact.value or _within(fact.argument, changed):
             continue
         if fact.what == "kind":
             changed.add(fact.argument)
@@ -126,9 +126,14 @@ def differences(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
     found += [
         f"argument '{f.argument}': {f.what} was {f.value}, and nothing is known of it now"
         for f in old
-        if (f.argument, f.what) not in kept and not any(f.argument.startswith(name) for name in changed)
+        if (f.argument, f.what) not in kept and not _within(f.argument, changed)
     ]
     return found
+
+
+def _within(argument: str, names: Iterable[str]) -> bool:
+    """Whether ``argument`` is one of ``names``, or an entry of one."""
+    return any(argument == name or argument.startswith(f"{name}[") for name in names)
 
 
 # How many kernel objects have compiled something, by where they are written: each has a cache of its own.
