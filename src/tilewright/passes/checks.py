@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import bool_, int32, int64, uint64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Or, Rem, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem, Sub
 from tilewright.ir.ops.memory import Assert
 from tilewright.ir.ops.shape import Broadcast, Extract, Iota, PtrToInt, Reshape
-from tilewright.ir.rewrite import clone_op
+from tilewright.ir.rewrite import clone_function, clone_op
 from tilewright.ir.types import PartitionViewType, TileType
 from tilewright.passes.base import Rewriter
 from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.effects import argument_roots
 
 # The roles of parameters that the runtime fills in: what the kernel is told about them holds.
-_DESCRIBED = ("base", "shape", "stride", "table", "length")
+_DESCRIBED = ("base", "shape", "stride", "table", "length", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,28 @@ class Checks:
 
     Accesses that promise to stay in bounds (the bounds are those of the array, not of its allocation), integer
     division, shifts, subtiles and assumptions are checked. The block stops before the op, so that no array is touched.
+    The arguments ``pointers`` come without extents: for each, in order, the function gets two more parameters, of the
+    roles ``low`` and ``high``: where the array begins and ends, in bytes from the pointer.
     """
+
+    pointers: tuple[str, ...] = ()
 
     name: ClassVar[str] = "checks"
 
     def run(self, function: Function) -> Function:
-        return _Checker(function).function(function)
+        extended = clone_function(function)
+        limits = {}
+        for argument in self.pointers:
+            limits[argument] = tuple(extended.body.add_arg(TileType(int64), f"{argument}_{r}") for r in ("low", "high"))
+            extended.params += [Param(argument, "low"), Param(argument, "high")]
+        return _Checker(extended, limits).function(extended)
 
 
 class _Checker(Rewriter):
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, limits: dict[str, tuple[Value, ...]]) -> None:
         super().__init__()
+        self.limits = limits
+        self.bases = {p.argument: a for a, p in zip(function.body.args, function.params) if p.role == "base"}
         self.described = {a for a, p in zip(function.body.args, function.params) if p.role in _DESCRIBED}
         self._roots = argument_roots(function)
 
@@ -59,6 +70,11 @@ class _Checker(Rewriter):
 
     def operand(self, value: Value) -> Value:
         return self.values.get(value, value)
+
+    def pointer(self, address: Value) -> str | None:
+        """The argument without extents that ``address`` surely points into."""
+        names = self._roots.get(address, set())
+        return next(iter(names)) if len(names) == 1 and names <= self.limits.keys() else None
 
     def array(self, address: Value) -> str:
         """The argument that ``address`` points into, in words."""
@@ -156,6 +172,30 @@ def _view(c: _Checker, op: Op, b: Builder) -> None:
         _require(b, inside, [first, last, end], message)
 
 
+def _pointer(c: _Checker, op: Op, b: Builder) -> None:
+    """An access through pointers to an argument without extents: every element lies between its limits."""
+    name = c.pointer(op.operands[0])
+    if name is None:
+        return
+    ptrs, mask = c.operand(op.operands[0]), op.mask  # type: ignore[attr-defined]
+    shape, size = ptrs.tile.shape, b.constant(ptrs.tile.pointee.bytes, int64)
+    low, high = (b.emit(Div, c.operand(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
+    last = b.emit(Sub, high, b.constant(1, int64))
+
+    def spread(x: Value) -> Value:
+        return b.emit(Broadcast, b.emit(Reshape, x, shape=(1,) * len(shape)), shape=shape) if shape else x
+
+    base = spread(b.emit(PtrToInt, c.operand(c.bases[name]), dtype=int64))
+    distance = b.emit(Sub, b.emit(PtrToInt, ptrs, dtype=int64), base)
+    element = b.emit(Div, distance, spread(size), rounding=RoundingMode.RM)
+    above = b.emit(Cmp, element, spread(low), predicate=CmpPredicate.GE)
+    inside = b.emit(And, above, b.emit(Cmp, element, spread(last), predicate=CmpPredicate.LE))
+    if mask is not None:
+        inside = b.emit(Or, inside, b.emit(Not, c.operand(mask)))
+    message = f"{op.name.replace('_', ' ')} of the element {{}} of '{name}', which has the elements {{}} to {{}}"
+    _require(b, inside, [element, low, last], message)
+
+
 def _divisible(c: _Checker, op: Op, b: Builder) -> None:
     if op.operands[0] in c.described:
         return
@@ -210,6 +250,7 @@ _CHECKS: dict[str, Callable[[_Checker, Op, Builder], None]] = {
     "shr": _shift,
     "extract": _subtile,
     "insert": _subtile,
+    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas"), _pointer),
     "load_view": _view,
     "store_view": _view,
     "assume_divisible": _divisible,

@@ -25,11 +25,12 @@ OPTIMIZE: tuple[Pass, ...] = (
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
 
-# Before these, for the checked mode.
-ADD_CHECKS: tuple[Pass, ...] = (
-    Canonicalize(),  # what is known to hold needs no check
-    Checks(),
-)
+def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
+    """Before these, for the checked mode; see ``Checks`` for ``pointers``."""
+    return (
+        Canonicalize(),  # what is known to hold needs no check
+        Checks(pointers),
+    )
 
 
 def run_passes(function: Function, passes: Sequence[Pass]) -> Function:

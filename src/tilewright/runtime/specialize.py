@@ -14,14 +14,14 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tilewright.backends.base import Backend, Buffer, Executable, LaunchArguments, watches
-from tilewright.frontend.signature import Signature
+from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
 from tilewright.passes.effects import argument_effects
-from tilewright.passes.pipelines import ADD_CHECKS, run_passes
+from tilewright.passes.pipelines import add_checks, run_passes
 from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describe, explain
@@ -204,7 +204,15 @@ class Launchable:
         for region in explained.regions:
             if not region.layout.writable and _argument_of(region, explained.tables) in specialization.written:
                 raise ValueError(f"{Place(self.name, region.name)} is read-only, but the kernel stores to it")
+        if checked(backend):
+            extents = {r.name: r.layout.extent() for r in explained.regions}
+            explained.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]
         return Prepared(self.name, specialization, explained)
+
+    def _pointers(self, signature: Signature) -> tuple[str, ...]:
+        """The arguments that the kernel knows by their address only."""
+        arguments = zip(self.parameters, signature.arguments)
+        return tuple(place.argument for (place, _), spec in arguments if isinstance(spec, PointerSpec))
 
     def specialize(self, signature: Signature, backend: Backend) -> Specialization:
         """The kernel compiled for ``signature``, at most once. TileError when the kernel is wrong."""
@@ -221,7 +229,7 @@ class Launchable:
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
         start = time.perf_counter()
         function = self.trace_checked(signature) if watches(backend) else self.trace(signature)
-        wanted = run_passes(function, ADD_CHECKS) if checked(backend) else function
+        wanted = run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
         executable, origin = compiled(wanted, backend, self.options.get(backend.name, {}))
         seconds = time.perf_counter() - start
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
@@ -257,8 +265,11 @@ def _argument_of(region: Region, tables: Sequence[Table]) -> str:
 
 
 def checked(backend: Backend) -> bool:
-    """Whether kernels that ``backend`` compiles are to check what they do: TILEWRIGHT_CHECK=1, on a CPU."""
-    return backend.device == "cpu" and variable("TILEWRIGHT_CHECK") == "1"
+    """Whether kernels that ``backend`` compiles are to check what they do: TILEWRIGHT_CHECK=1, on a CPU.
+
+    Engines that look for undefined behaviour themselves need no such help.
+    """
+    return backend.device == "cpu" and variable("TILEWRIGHT_CHECK") == "1" and not watches(backend)
 
 
 def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[Executable, str]:
