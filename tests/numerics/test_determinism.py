@@ -15,7 +15,7 @@ import pytest
 from support.elementwise import ENGINES, apply
 
 import tilewright as ct
-from tilewright.backends.cpu import backend as cpu_backend
+from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.target import host
 
 M, N, K = 96, 80, 64
@@ -113,6 +113,17 @@ def test_options_of_the_kernel(engine: str, name: str) -> None:
     assert len({run(engine, name), *(run(engine, name, kernel.replace_hints(**hints)) for hints in OPTIONS)}) == 1
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_options_of_the_engine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tuner chooses among."""
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "6")
+    found = {run("cpu", name)}
+    for threads in (1, 2, 5):
+        for chunk in (1, 7, 1000):
+            found.add(run("cpu", name, PROGRAMS[name][0].replace_options("cpu", threads=threads, chunk=chunk)))
+    assert len(found) == 1
+
+
 def fresh(name: str) -> Any:
     """The kernel of a program again: one that no other test has compiled."""
     return PROGRAMS[name][0].replace_hints(occupancy=1)
@@ -126,7 +137,7 @@ def test_widths_of_vectors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for vector_bytes in (16, 32, 64):
         for registers in (16, 32):
             processor = dataclasses.replace(host(), vector_bytes=vector_bytes, vector_registers=registers)
-            monkeypatch.setattr(cpu_backend, "host", lambda processor=processor: processor)
+            monkeypatch.setattr(codegen, "host", lambda processor=processor: processor)
             found.add(run("cpu", name, fresh(name)))
     assert len(found) == 1
 
