@@ -264,6 +264,22 @@ def test_a_failure_of_the_compiler_names_a_report(monkeypatch: pytest.MonkeyPatc
         assert "not a name" in f.read()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_odd_folds_and_products(target: str) -> None:
+    """8-bit floats in a fold of the user, and a product whose K the matrix units do not have."""
+
+    @ct.kernel
+    def fold(x, y, out):
+        tile = ct.load(x, (0,), (64,))
+        least = ct.reduce(tile, 0, lambda a, b: ct.where(a < b, a, b), 0.0)
+        product = ct.mma(ct.load(y, (0, 0), (16, 8)), ct.load(y, (0, 0), (8, 16)), ct.zeros((16, 16), ct.float64))
+        ct.store(out, (0, 0), product + least.astype(ct.float64))
+
+    y = np.zeros((64, 64))
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        assert compiled(fold, (np.zeros(64, dtype), y, y.copy()), target).binary.code
+
+
 @ct.kernel
 def talk(x, n):
     tile = ct.load(x, (0, 0), (4, 8))

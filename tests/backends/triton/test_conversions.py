@@ -14,7 +14,7 @@ from tilewright.ir.dtypes import ALL_DTYPES, DType, float8_e8m0fnu, float64
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.conversion import cast
 
-RN, RZ, RM, RP = RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP
+RN, RZ, RM, RP, RA = RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP, RoundingMode.RA
 COUNT = 20_000
 
 
@@ -49,7 +49,7 @@ def test_conversion(source: DType, target: DType) -> None:
     x = samples(source)
     held = types.element(source, writer.target)
     value = Computed(x.view(DTYPES[held]), held)
-    for mode in (RN, RZ, RM, RP) if target.is_floating and source.bitwidth < 64 else (RN,):
+    for mode in (RN, RZ, RM, RP, RA) if target.is_floating and source.bitwidth < 64 else (RN,):
         with np.errstate(all="ignore"):
             wanted = cast(x, source, target, mode)
             found = convert.cast(writer, value, source, target, mode).array.view(wanted.dtype)  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def assert_equal_bits(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any],
     assert not differ.any(), f"{differ.sum()} of {differ.size} differ"
 
 
-@pytest.mark.parametrize("mode", [RZ, RM, RP])
+@pytest.mark.parametrize("mode", [RZ, RM, RP, RA])
 def test_float64_rounds_once(mode: RoundingMode) -> None:
     writer = Evaluator()
     x = samples(float64)

@@ -15,7 +15,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import PointerType
 
 _WIDE = {"f16": 1, "bf16": 1, "f32": 2, "f64": 3}
-_DIRECTED = (RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP)
+_DIRECTED = (RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP, RoundingMode.RA)
 
 
 def cast(w: Writer, x: Val, source: DType, target: DType, mode: RoundingMode = RoundingMode.RN) -> Val:
@@ -155,6 +155,8 @@ def _to_tf32(w: Writer, x: Val, mode: RoundingMode) -> Val:
     if mode is RoundingMode.RN:
         odd = w.op("arith.andi", w.op("arith.shrui", bits, w.like(13, bits)), w.like(1, bits))
         increment = w.op("arith.addi", odd, w.like(0xFFF, bits))
+    elif mode is RoundingMode.RA:
+        increment = w.like(0x1000, bits)
     else:
         away = {RoundingMode.RM: negative, RoundingMode.RP: w.op("arith.xori", negative, w.like(True, negative))}
         all_ones, zero = w.like(0x1FFF, bits), w.like(0, bits)
@@ -195,9 +197,10 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
         mask = w.op("arith.subi", w.op("arith.shli", one, by), one)
         quotient = w.op("arith.shrui", value, by)
         if away is None:
+            half = w.op("arith.shrui", w.op("arith.addi", mask, one), one)
             odd = w.op("arith.andi", quotient, one)
-            half = w.op("arith.subi", w.op("arith.shrui", w.op("arith.addi", mask, one), one), one)
-            increment = w.op("arith.addi", half, odd)
+            to_even = w.op("arith.addi", w.op("arith.subi", half, one), odd)
+            increment = half if mode is RoundingMode.RA else to_even
         else:
             increment = w.select(away, mask, c(0))
         return w.op("arith.shrui", w.op("arith.addi", value, increment), by)
@@ -238,7 +241,7 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
 
 
 def _rounds_away(w: Writer, mode: RoundingMode, negative: Val) -> Val | None:
-    """Whether magnitudes round up in the directed ``mode``; None for round to nearest."""
+    """Whether magnitudes round up in the directed ``mode``; None for rounding to nearest."""
     if mode is RoundingMode.RM:
         return negative
     if mode is RoundingMode.RP:
@@ -258,7 +261,8 @@ def _encode_e8m0(w: Writer, x: Val, mode: RoundingMode) -> Val:
     elif mode in (RoundingMode.RZ, RoundingMode.RM):
         up = w.like(False, tiny)
     else:  # a tie goes up
-        up = w.compare("ugt", mantissa, w.select(tiny, c(0x400000), c(0x3FFFFF)))
+        limit = c(0x5FFFFF) if mode is RoundingMode.RA else c(0x400000)
+        up = w.compare("ugt", mantissa, w.select(tiny, limit, c(0x3FFFFF)))
     code = w.op("arith.addi", exponent, w.convert("arith.extui", up, "i32"))
     code = w.select(w.compare("ugt", code, c(0xFF)), c(0xFF), code)
     invalid = w.op("arith.ori", w.compare("sle", bits, c(0)), w.compare("sge", bits, c(0x7F800000)))

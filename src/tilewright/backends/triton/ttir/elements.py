@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bool_
-from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import RoundingMode
 
 Rule = Callable[[Writer, Op, Sequence[Val]], Val]
 
@@ -72,7 +72,7 @@ _FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23)}
 
 
 def round_directed(w: Writer, x: Val, element: str, mode: RoundingMode) -> Val:
-    """float64 or float32 ``x`` rounded to the narrower ``element`` toward zero or an infinity."""
+    """float64 or float32 ``x`` rounded to the narrower ``element`` as ``mode`` says, which is not the default one."""
     nearest = w.convert("arith.truncf", x, element)
     back = w.convert("arith.extf", nearest, x.element)
     integer = f"i{nearest.bits}"
@@ -82,6 +82,12 @@ def round_directed(w: Writer, x: Val, element: str, mode: RoundingMode) -> Val:
     up, down = w.op("arith.addi", bits, one), w.op("arith.subi", bits, one)  # away from zero, toward zero
     above, below = w.compare("ogt", back, x), w.compare("olt", back, x)
     sign = w.like(-(1 << (nearest.bits - 1)), bits)
+    if mode is RoundingMode.RA:
+        # A tie that went toward zero: as far from x as the next value away from zero.
+        beyond = w.convert("arith.extf", w.bitcast(up, element), x.element)
+        tie = w.compare("oeq", w.op("arith.subf", x, back), w.op("arith.subf", beyond, x))
+        inward = w.select(negative, above, below)
+        return w.bitcast(w.select(w.op("arith.andi", tie, inward), up, bits), element)
     is_zero = w.compare("oeq", nearest, w.like(0.0, nearest))
     if mode is RoundingMode.RM:  # the next value below, where the nearest one is above
         lower = w.select(is_zero, w.op("arith.ori", sign, one), w.select(negative, up, down))
@@ -276,38 +282,6 @@ def _shift(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     return w.select(wide, w.like(0, x), shifted)
 
 
-_FLOAT_PREDICATES = {
-    CmpPredicate.EQ: "oeq",
-    CmpPredicate.NE: "une",
-    CmpPredicate.LT: "olt",
-    CmpPredicate.LE: "ole",
-    CmpPredicate.GT: "ogt",
-    CmpPredicate.GE: "oge",
-}
-
-
-def _cmp(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    predicate: CmpPredicate = op.attributes["predicate"]
-    x, y = operands
-    t = op.operands[0].tile
-    if x.element.startswith("!"):
-        x, y = (pointer_bits(w, v) for v in operands)
-        signed = False
-    elif x.element == "i8" and t.element.is_floating:
-        raise AssertionError(f"comparison of {t}")
-    elif not x.element.startswith("i"):
-        if x.element.startswith("f8"):
-            x, y = (
-                w.emit(f"tt.fp_to_fp {v.name} : {v.type} -> {Val('', 'f16', v.shape).type}", "f16", v.shape)
-                for v in (x, y)
-            )
-        return w.compare(_FLOAT_PREDICATES[predicate], x, y)
-    else:
-        signed = t.element.is_signed and t.element is not bool_
-    name = predicate.value
-    return w.compare(name if name in ("eq", "ne") else ("s" if signed else "u") + name, x, y)
-
-
 def pointer_bits(w: Writer, x: Val) -> Val:
     """The addresses in ``x`` as i64."""
     return w.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {Val('', 'i64', x.shape).type}", "i64", x.shape)
@@ -336,6 +310,5 @@ RULES: dict[str, Rule] = {
     "not": _not,
     "shl": _shift,
     "shr": _shift,
-    "cmp": _cmp,
     "select": _select,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
-from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, report, shape, views
+from tilewright.backends.triton.ttir import compare, convert, elements, linear, math, memory, report, shape, views
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
@@ -119,6 +119,7 @@ def _first_operand(s: State, op: Op) -> Val:
 _ELEMENTWISE: dict[str, Callable[[Any, Op, Sequence[Val]], Val]] = {
     **elements.RULES,
     **math.RULES,
+    "cmp": compare.cmp_op,
     "cast": convert.cast_op,
     "bitcast": convert.bitcast_op,
 }

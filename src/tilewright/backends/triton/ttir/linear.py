@@ -8,6 +8,7 @@ from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
+from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.linear import Mma, MmaScaled
@@ -48,8 +49,10 @@ def scan(s: State, op: Op, lower: Combine) -> None:
 def _combine(
     s: State, op: Op, name: str, values: list[Val], attributes: str, shape: Shape, gone: int | None, lower: Combine
 ) -> list[Val]:
-    """tt.reduce or tt.scan, whose region is the combiner."""
+    """tt.reduce or tt.scan, whose region is the combiner. Triton folds no 8-bit floats: their bits take their place."""
     w = s.w
+    kinds = [v.element for v in values]
+    values = [w.bitcast(v, "i8") if v.element in FP8 else v for v in values]
     shape = shape if gone is None else shape[:gone] + shape[gone + 1 :]
     results = [Val("", v.element, shape) for v in values]
     found = w.name()
@@ -60,19 +63,20 @@ def _combine(
     with w.region():
         scalars = [Val(w.name(), v.element) for v in (*values, *values)]
         w.line(f"^bb0({', '.join(f'{v.name}: {v.element}' for v in scalars)}):")
-        for arg, scalar in zip(body.args, scalars):
-            s.bind(arg, scalar)
+        for arg, scalar, kind in zip(body.args, scalars, kinds * 2):
+            s.bind(arg, w.bitcast(scalar, kind) if kind in FP8 else scalar)
         for nested in body.ops[:-1]:
             w.loc = nested.loc
             lower(s, nested)
-        out = s.all(body.terminator.operands)
+        out = [w.bitcast(v, "i8") if v.element in FP8 else v for v in s.all(body.terminator.operands)]
         types = ", ".join(v.element for v in out)
         w.located(f"tt.{name}.return {', '.join(v.name for v in out)} : {types}")
     w.loc = op.loc
     inputs, outputs = ", ".join(v.type for v in values), ", ".join(v.type for v in results)
     w.located(f"}}) : ({inputs}) -> {outputs if count == 1 else f'({outputs})'}")
     names = [found] if count == 1 else [f"{found}#{i}" for i in range(count)]
-    return [Val(n, v.element, shape) for n, v in zip(names, results)]
+    found_values = [Val(n, v.element, shape) for n, v in zip(names, results)]
+    return [w.bitcast(v, kind) if kind in FP8 else v for v, kind in zip(found_values, kinds)]
 
 
 def _last(w: Writer, x: Val, axis: int) -> Val:
@@ -88,7 +92,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
 
 # -- matrix products
 
-_SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 8}
+_SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
 
 
 def mma(s: State, op: Mma) -> Val:

@@ -1,0 +1,39 @@
+"""Comparison of numbers and pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.triton.ttir.convert import cast
+from tilewright.backends.triton.ttir.elements import pointer_bits
+from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import float32
+from tilewright.ir.enums import CmpPredicate
+
+_FLOAT_PREDICATES = {
+    CmpPredicate.EQ: "oeq",
+    CmpPredicate.NE: "une",
+    CmpPredicate.LT: "olt",
+    CmpPredicate.LE: "ole",
+    CmpPredicate.GT: "ogt",
+    CmpPredicate.GE: "oge",
+}
+
+
+def cmp_op(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    predicate: CmpPredicate = op.attributes["predicate"]
+    x, y = operands
+    t = op.operands[0].tile
+    if t.is_pointer:
+        return _integers(w, predicate, pointer_bits(w, x), pointer_bits(w, y), signed=False)
+    if not t.element.is_floating:
+        return _integers(w, predicate, x, y, signed=t.element.is_signed and not t.element.is_bool)
+    if t.element.is_restricted:
+        x, y = cast(w, x, t.element, float32), cast(w, y, t.element, float32)
+    return w.compare(_FLOAT_PREDICATES[predicate], x, y)
+
+
+def _integers(w: Writer, predicate: CmpPredicate, x: Val, y: Val, *, signed: bool) -> Val:
+    name = predicate.value
+    return w.compare(name if name in ("eq", "ne") else ("s" if signed else "u") + name, x, y)
