@@ -243,6 +243,43 @@ def test_bools(tmp_path: Path) -> None:
 
 
 @ct.kernel
+def unlucky(
+    kernel,
+    arguments,
+    int32_t,
+    grid_x,
+    double,
+    new,
+    tw_run,
+    errno,
+    pair,
+    pair_0,
+    x,
+    x_shape0,
+    größe,
+    assertions,
+    printf,
+    _,
+):
+    total = kernel + arguments + int32_t + grid_x + double + new + tw_run + errno + pair[0] + pair_0 + x_shape0 + größe
+    ct.store(x, (0,), ct.full((1,), total + assertions + printf + _, ct.int32))
+
+
+@needs_compiler
+def test_names_that_c_has_other_uses_for(tmp_path: Path) -> None:
+    x = np.zeros(1, np.int32)
+    args = tuple(
+        (7,) if n == "pair" else x if n == "x" else 1 << i
+        for i, n in enumerate(unlucky.__wrapped__.__code__.co_varnames[:16])
+    )
+    run, _ = export(tmp_path, unlucky, KernelSignature.from_kernel_args(unlucky, args, V2).parameters)
+    passed = arguments(unlucky, tuple(a[0] if isinstance(a, tuple) else a for a in args))
+    assert run(1, 1, 1, *passed) == 0
+    assert x[0] == 7 + sum(a for a in args if isinstance(a, int))
+    subprocess.run([*(COMPILER or ()), "-x", "c", "-fsyntax-only", str(tmp_path / "lib.h")], check=True, timeout=60)
+
+
+@ct.kernel
 def prints(x, h, n, flag):
     tile = ct.load(x, (0, 0), (2, 4))
     half = ct.load(h, (0,), (4,))
@@ -365,6 +402,11 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "a-b")]),
         ValueError,
         "the symbol 'a-b' is no name in C",
+    ),
+    "keyword": (
+        lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "double")]),
+        ValueError,
+        "the symbol 'double' is no name in C",
     ),
     "same symbol": (
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), n], V2, "f") for n in (8, 16)]),

@@ -173,4 +173,4 @@ def _abi(name: str, spec: ArgumentSpec, positions: dict[Param, int]) -> Iterator
 
 
 def _identifier(name: str) -> str:
-    return re.sub(r"\W+", "_", name).rstrip("_")
+    return re.sub(r"\W+", "_", name.replace("]", ""))

@@ -21,7 +21,7 @@ from tilewright.backends.base import Export
 from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.library_source import FIELDS, definition, header
+from tilewright.backends.cpu.library_source import FIELDS, RESERVED, definition, header, with_c_names
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
@@ -39,8 +39,9 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     if sys.platform == "win32":
         raise TileUnsupportedFeatureError("a shared library can be exported on Linux and macOS only")
     for kernel in kernels:
-        if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII):
+        if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII) or kernel.symbol in RESERVED:
             raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
+    kernels = list(map(with_c_names, kernels))
     compiler = _compiler()
     library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     declarations = header(library, kernels, processor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tilewright.backends.base import Export, Parameter
 from tilewright.backends.cpu.compiled import Site
@@ -22,6 +24,17 @@ _ELEMENTS = {
     "i1": "bool",
 }
 FIELDS = "".join(f"#define TW_{f.name} {int(f)}\n" for f in Field) + f"#define TW_FIELDS {len(Field)}\n"
+# Words that are no names in C or in C++, and macros of the headers that a library includes.
+_WORDS = """
+alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class compl complex concept const
+const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete do double
+dynamic_cast else enum errno explicit export extern false float for friend goto if imaginary inline int linux long
+mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast stderr stdin stdout
+struct switch template this thread_local throw true try typedef typeid typename typeof union unix unsigned using
+virtual void volatile while xor xor_eq NULL INFINITY NAN I
+"""
+RESERVED = frozenset(_WORDS.split())
 _STATUS = """\
 #ifndef TILEWRIGHT_STATUS
 #define TILEWRIGHT_STATUS
@@ -83,14 +96,30 @@ extern tw_entry {entry};
 
 {_print_function(printer, sites) if printer != "NULL" else ""}
 {_prototype(kernel)} {{
-  static const char *const assertions[] = {{{messages or "0"}}};
-  static const tw_kernel kernel = {{
-      {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, assertions, {printer}}};
+  static const char *const tw_assertions[] = {{{messages or "0"}}};
+  static const tw_kernel tw_this = {{
+      {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, tw_assertions,
+      {printer}}};
 {checks}
-  const tw_word arguments[] = {{{words or "{0}"}}};
-  return tw_run(&kernel, grid_x, grid_y, grid_z, arguments);
+  const tw_word tw_arguments[] = {{{words or "{0}"}}};
+  return tw_run(&tw_this, grid_x, grid_y, grid_z, tw_arguments);
 }}
 """
+
+
+def with_c_names(kernel: Export) -> Export:
+    """``kernel`` with parameters whose names are different, and have no other use in C, C++ or this file."""
+    taken = {"grid_x", "grid_y", "grid_z"}
+    parameters = []
+    for p in kernel.parameters:
+        name = re.sub(r"\W", "_", p.name, flags=re.ASCII)
+        if name.lower().startswith(("tw_", "tilewright_", "_")):
+            name = f"arg_{name}"
+        while name in taken or name in RESERVED or name.endswith("_t"):
+            name += "_"
+        taken.add(name)
+        parameters.append(replace(p, name=name))
+    return replace(kernel, parameters=tuple(parameters))
 
 
 def _passed(kernel: Export) -> Iterator[Parameter]:
