@@ -65,6 +65,21 @@ class Executable(Protocol):
         """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""
 
 
+class Work(NamedTuple):
+    """What a launch does: floating-point operations, and bytes between arrays and registers."""
+
+    flops: float
+    moved: float
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """An executable that knows how much a launch does."""
+
+    def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
+        """ValueError when that depends on what the kernel finds in memory."""
+
+
 class Backend(Protocol):
     """An engine that compiles kernels."""
 

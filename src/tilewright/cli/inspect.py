@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.cli import roofline
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.specialize import Launchable, Specialization
 
 SPECIFICATIONS = """\
 argument specifications:
@@ -26,6 +28,8 @@ _EPILOG = f"""\
 {SPECIFICATIONS}
 example:
   tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
+  ... --perf                        what each loop nest of the machine code does
+  ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
 # tf32 and e5m3fnu arrays have no dtype of their own in host memory.
 _DTYPES: dict[str, DType] = {
@@ -45,24 +49,51 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
     parser.add_argument("--backend", metavar="NAME", help="the engine (default: the one a launch would take)")
     parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
+    parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
+    parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     kernel = load_kernel(options.kernel)
+    wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
+    args = tuple(map(parse_argument, options.arg))
     try:
-        found = specialization(kernel, tuple(map(parse_argument, options.arg)), options.backend)
+        found = specialization(kernel, args, options.backend)
+        if options.plot is not None:
+            plot(kernel, args, options)
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise UsageError(str(e)) from e
+    if options.plot is None or wanted:
+        show(found, wanted)
+    return 0
+
+
+def show(found: Specialization, wanted: Sequence[str]) -> None:
+    """Print the stages ``wanted``, or all of them. UsageError when one does not exist."""
     shown = []
     for stage in found.stage_names():
         shown.append(stage)
-        if options.stage is None or stage in options.stage:
+        if not wanted or stage in wanted:
             print(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
-    missing = set(options.stage or ()) - set(shown)
+    missing = set(wanted) - set(shown)
     if missing:
         raise UsageError(f"there is no stage {', '.join(sorted(missing))}; the stages are: {', '.join(shown)}")
-    return 0
+
+
+def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> None:
+    """Run ``kernel`` on arrays of ones, say how fast it was, and draw that. ValueError when its work is not known."""
+    grid = tuple(map(int, options.grid.split(",")))
+    for argument in args:
+        if isinstance(argument, np.ndarray):
+            argument.fill(1)
+    work = kernel.work(grid, args, options.backend)
+    time = roofline.seconds(kernel.bind(grid, args, backend=options.backend))
+    run = roofline.Run(kernel.name, work.flops, work.moved, time)
+    roof = roofline.Roof.measure()
+    print(roofline.describe(run, roof))
+    options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
 
 
 def load_kernel(target: str) -> Launchable:

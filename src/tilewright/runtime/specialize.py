@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Buffer, Executable, LaunchArguments, watches
+from tilewright.backends.base import Backend, Buffer, Counting, Executable, LaunchArguments, Work, watches
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
@@ -154,6 +154,12 @@ class Launchable:
         blocks = checked_grid(grid)
         prepared = self.prepared_for(kernel_args, backend, flat)
         return BoundLaunch(prepared.bind(blocks, flat, stream, check=check_overlap), (kernel_args, flat.owners))
+
+    def work(self, grid: tuple[int, ...], kernel_args: tuple[Any, ...], backend: str | None = None) -> Work:
+        """What a launch would compute and move. ValueError where the engine, or the kernel, does not tell that."""
+        flat = Flat()
+        blocks = checked_grid(grid)
+        return self.prepared_for(kernel_args, backend, flat).work(blocks, flat)
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
@@ -338,6 +344,13 @@ class Prepared:
     ) -> Callable[[], None]:
         """``run``, to be called later and more than once. The objects in ``flat`` have to live as long."""
         return self.specialization.executable.bind(grid, self._arguments(flat, stream, check))
+
+    def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
+        """What a run would compute and move."""
+        executable = self.specialization.executable
+        if not isinstance(executable, Counting):
+            raise ValueError("the engine does not tell how much a kernel computes; the engine cpu does")
+        return executable.work(grid, self._arguments(flat, None, False))
 
     def _arguments(self, flat: Flat, stream: Any, check: bool) -> LaunchArguments:
         numbers = flat.numbers

@@ -7,7 +7,7 @@ import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping
 
-from tilewright.backends.base import LaunchArguments
+from tilewright.backends.base import LaunchArguments, Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
@@ -104,6 +104,10 @@ class CpuExecutable:
         text = failure(site.message, condition.shape, context[Field.FAILED_ELEMENT], values)
         raise TileError(f"{text}, in block {index}", site.loc)
 
+    def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
+        """From the loop nests and how often they run. ValueError when that is not known before."""
+        return codegen.total_work(self._function, grid, arguments.values)
+
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
 
@@ -117,6 +121,7 @@ class CpuExecutable:
                 "optimized LLVM IR": lambda: codegen.optimize_module(generated(), codegen.host()),
                 "assembly": lambda: codegen.assemble(generated(), codegen.host()),
                 "sizes": self._sizes,
+                "performance": lambda: codegen.performance(self._function),
             }
         )
 

@@ -36,10 +36,11 @@ def optimize_module(text: str, processor: Processor) -> str:
         return str(_optimized(text, machine(processor, position_independent=can_load())))
 
 
-def assemble(text: str, processor: Processor) -> str:
-    """The assembly text of an LLVM module."""
+def assemble(text: str, processor: Processor, *, verbose: bool = False) -> str:
+    """The assembly text of an LLVM module; ``verbose``: with names of blocks and notes of spilled registers."""
     with _LOCK:
         target = machine(processor, position_independent=can_load())
+        target.set_asm_verbosity(verbose)
         found: str = target.emit_assembly(_optimized(text, target))
         return found
 

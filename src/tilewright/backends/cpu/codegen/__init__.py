@@ -13,14 +13,28 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
     from tilewright.backends.cpu.jit import NativeCode, assemble, compile_native, optimize_module
     from tilewright.backends.cpu.library import write_library
+    from tilewright.backends.cpu.performance import performance, total_work
     from tilewright.backends.cpu.target import host
     from tilewright.passes.pipelines import optimize
 
-__all__ = ["NativeCode", "assemble", "compile_native", "host", "lower", "optimize", "optimize_module", "write_library"]
+__all__ = [
+    "NativeCode",
+    "assemble",
+    "compile_native",
+    "host",
+    "lower",
+    "optimize",
+    "optimize_module",
+    "performance",
+    "total_work",
+    "write_library",
+]
 
 _MODULES = {
     "lower": "tilewright.backends.cpu.codegen.kernel",
     "optimize": "tilewright.passes.pipelines",
+    "performance": "tilewright.backends.cpu.performance",
+    "total_work": "tilewright.backends.cpu.performance",
     "host": "tilewright.backends.cpu.target",
     "write_library": "tilewright.backends.cpu.library",
     **dict.fromkeys(("NativeCode", "assemble", "compile_native", "optimize_module"), "tilewright.backends.cpu.jit"),

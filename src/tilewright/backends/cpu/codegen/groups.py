@@ -10,6 +10,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.loop_nests import fused_nest
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
@@ -40,9 +41,14 @@ def fuse(
         for op, buffer in sides:
             elements.write(buffer, shape, position, elements.at(op.result, position))
 
+    width, label = state.processor.lanes(plan.width), f"nest{len(state.nests) + 1}"
+    cause = values[0].op if consumer is None else consumer
+    if cause is not None:
+        state.nests.append(fused_nest(label, cause, state.block, plan.ops, values, width, plan.width))
+
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder), state.accesses, masked)
-        return list(body(elements, state.processor.lanes(plan.width), visit))
+        elements = Elements(state, Nest(state.builder, label), state.accesses, masked)
+        return list(body(elements, width, visit))
 
     overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
     results = _pick(

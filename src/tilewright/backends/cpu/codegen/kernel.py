@@ -18,6 +18,7 @@ from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER
+from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
@@ -46,6 +47,7 @@ class Lowered:
     may_spin: bool
     block_work: int | None
     sites: list[Op]  # print and assert ops, by number
+    nests: list[LoopNest]
 
 
 def lower(function: Function, processor: Processor, entry: str | None = None) -> Lowered:
@@ -66,7 +68,7 @@ def lower(function: Function, processor: Processor, entry: str | None = None) ->
     else:
         _driver(module, block, entry)
     spins = any(control.may_spin(op) for op in function.walk())
-    return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites)
+    return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites, state.nests)
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:

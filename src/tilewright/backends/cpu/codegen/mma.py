@@ -11,6 +11,7 @@ from tilewright.backends.cpu.codegen import lanes, mma_bytes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import close, materialize, write
 from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
@@ -69,7 +70,7 @@ def _operand(state: State, x: Value) -> Buffer:
 def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value, right: Value) -> None:
     t = op.result.tile
     out = _accumulator(state, op, acc)
-    multiply(state, (x, y, out), (left.tile.element, right.tile.element, t.element), left.tile.shape, t.shape)
+    multiply(state, op, (x, y, out), (left.tile.element, right.tile.element, t.element), left.tile.shape, t.shape)
     if t.element.short == "f16":
         _round(state, out)
     bind(state, op, out)
@@ -77,12 +78,13 @@ def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value,
 
 def multiply(
     state: State,
+    op: Op,
     buffers: tuple[Buffer, Buffer, Buffer],
     types: tuple[DType, DType, DType],
     left: tuple[int, ...],
     result: tuple[int, ...],
 ) -> None:
-    """Add the product of the first two ``buffers`` to the third; ``left`` and ``result`` are shapes of tiles."""
+    """For ``op``, add the product of the first two ``buffers`` to the third; ``left`` and ``result`` are shapes."""
     m, n = result[-2:]
     k = left[-1]
     sizes = (m, n, k)
@@ -91,6 +93,9 @@ def multiply(
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(result[:-2])
+    lanes, bits = (64, 8) if by_bytes else (_blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth)
+    flops = 2 * m * n * k * batches
+    state.nests.append(LoopNest(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
     pointers = []
     for buffer, size in zip(buffers, (m * k, k * n, m * n)):

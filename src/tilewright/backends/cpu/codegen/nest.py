@@ -28,7 +28,9 @@ class _Loop:
 class Nest:
     """``builders[k]`` adds code inside the k-th open loop, in front of loop k + 1; ``builders[0]`` in front of all."""
 
-    def __init__(self, builder: ir.IRBuilder) -> None:
+    def __init__(self, builder: ir.IRBuilder, label: str = "") -> None:
+        """``label`` starts the names of the loops in the generated code."""
+        self._name = f"{label}.loop" if label else "loop"
         self.builders = [builder]
         self._loops: list[_Loop] = []
 
@@ -43,7 +45,7 @@ class Nest:
 
     def begin(self, count: int, step: int = 1, start: int = 0) -> Index:
         """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index."""
-        header = self.builder.append_basic_block("loop")
+        header = self.builder.append_basic_block(self._name)
         builder = ir.IRBuilder(header)
         induction = builder.phi(I64)
         self._loops.append(_Loop(header, induction, count, step, start))

@@ -22,6 +22,7 @@ from tilewright.ir.types import ElementType, TileType
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.control import LoopFrame, Place
+    from tilewright.backends.cpu.codegen.loop_nests import LoopNest
     from tilewright.backends.cpu.codegen.views import ViewAccess
 
 EmitBlock = Callable[["State", Block], None]
@@ -70,6 +71,7 @@ class State:
         self.grid: dict[str, ir.Value] = {}
         self.entry = builder.block
         self.exit: ir.Block | None = None  # where a block that failed goes
+        self.nests: list[LoopNest] = []
         self.loops: list[LoopFrame] = []
         self.branches: list[tuple[list[Place], ir.Block]] = []
         self.emit_block = emit_block

@@ -1,0 +1,83 @@
+"""What each generated loop nest does: for people who want to know why a kernel is as fast as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.backends.cpu.codegen.scalars import ELEMENTWISE
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.types import TileType
+
+_ACCESSES = ("load", "load_view", "store", "store_view", "atomic_rmw", "atomic_cas", "atomic_view")
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """Loops over ``elements``, by vectors of ``lanes`` with ``vector_bits`` in all, that do the ops ``fused``.
+
+    Counts are for one execution: ``flops`` counts additions, multiplications and functions of floats as one each, and
+    ``moved`` the bytes of arrays. ``block`` is the IR block that it belongs to. Generated code knows it by ``label``.
+    """
+
+    label: str
+    op: Op
+    block: Block
+    fused: tuple[Op, ...]
+    elements: int
+    lanes: int
+    vector_bits: int
+    flops: int
+    moved: int
+
+
+def fused_nest(
+    label: str, op: Op, block: Block, fused: Sequence[Op], values: Sequence[Value], lanes: int, width: int
+) -> LoopNest:
+    """The loops that compute ``fused``, operands first, and then ``op``; elements have up to ``width`` bytes."""
+    elements = max(v.tile.size for v in values)
+    done = [*fused, *([op] if op not in fused else [])]
+    flops, moved = sum(map(_flops, done)), sum(map(_moved, done))
+    lanes = min(lanes, elements)
+    return LoopNest(label, op, block, tuple(done), elements, lanes, 8 * lanes * width, flops, moved)
+
+
+def _tiles(op: Op) -> list[TileType]:
+    return [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
+
+
+def _flops(op: Op) -> int:
+    if op.name in ("reduce", "scan"):
+        combined = [nested for nested in op.regions[0].ops if _is_arithmetic(nested)]
+        return len(combined) * op.operands[0].tile.size
+    return op.result.tile.size if op.results and _is_arithmetic(op) else 0
+
+
+def _is_arithmetic(op: Op) -> bool:
+    if op.name not in ELEMENTWISE or op.name in ("cast", "bitcast", "select", "cmp") or not op.results:
+        return False
+    t = op.result.tile
+    return not t.is_pointer and t.element.is_floating
+
+
+def _moved(op: Op) -> int:
+    """Bytes between arrays and registers."""
+    if op.name not in _ACCESSES:
+        return 0
+    types = [t for t in _tiles(op) if not t.is_pointer and not t.element.is_bool]
+    largest = max(types, key=lambda t: t.size)
+    return largest.size * largest.element.bytes
+
+
+def enclosing_loops(function: Function) -> Mapping[Block, tuple[Op, ...]]:
+    """For each block, the loops around it, outermost first."""
+    found: dict[Block, tuple[Op, ...]] = {}
+
+    def visit(block: Block, loops: tuple[Op, ...]) -> None:
+        found[block] = loops
+        for op in block.ops:
+            for region in op.regions:
+                visit(region, (*loops, op) if op.name in ("for", "loop") else loops)
+
+    visit(function.body, ())
+    return found
