@@ -73,3 +73,19 @@ def test_argument_effects_follow_pointers_through_control_flow() -> None:
     effects = argument_effects(function)
     assert effects.written == {"a", "b", "list"}
     assert effects.read == {"c", "list"}
+
+
+@pytest.mark.parametrize(("stored", "written"), [("%local", set()), ("%there", {"a", "b"})])
+def test_local_arrays_are_no_argument_but_may_hold_the_address_of_one(stored: str, written: set[str]) -> None:
+    function = parse_function(f"""
+        func @f(%a: ptr<i64> = "a".base, %b: ptr<i64> = "b".base) {{
+          %local = local_array() {{dtype = i64, count = 4}} : ptr<i64>
+          %0 = ptr_to_int(%a) {{dtype = i64}} : i64
+          store(%local, %0, _)
+          %1 = load(%local, _, _) : i64
+          %there = int_to_ptr(%1) {{dtype = ptr<i64>}} : ptr<i64>
+          store({stored}, %0, _)
+          return()
+        }}
+        """)
+    assert argument_effects(function).written == written

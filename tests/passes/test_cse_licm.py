@@ -49,6 +49,10 @@ def test_attributes_and_effects_keep_ops_apart() -> None:
           store(%p, %3, _)
           store(%p, %4, _)
           store(%p, %5, _)
+          %6 = local_array() {dtype = f32, count = 1} : ptr<f32>
+          %7 = local_array() {dtype = f32, count = 1} : ptr<f32>
+          store(%6, %0, _)
+          store(%7, %0, _)
           return()
         }
         """

@@ -10,8 +10,11 @@ from tilewright.ir.location import Loc
 class TileError(Exception):
     """Base of every error found in tile code.
 
-    ``message`` is the bare text; ``loc`` says where, or is None when no source is involved.
+    ``message`` is the bare text; ``loc`` says where, or is None when no source is involved. ``compiler_output`` is
+    what another compiler that took part said itself, or None.
     """
+
+    compiler_output: str | None = None
 
     def __init__(self, message: str, loc: Loc | None = None) -> None:
         super().__init__(message)

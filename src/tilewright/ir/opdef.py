@@ -38,6 +38,7 @@ class Effect(enum.Flag):
     READ = enum.auto()
     WRITE = enum.auto()
     OUTPUT = enum.auto()  # prints or stops the kernel
+    ALLOCATE = enum.auto()  # memory of its own: two equal ops give different memory
 
 
 class Arity(enum.Enum):

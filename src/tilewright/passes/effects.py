@@ -8,6 +8,10 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
+# Among the names of arguments: the block's own memory, and an address that was stored there.
+_LOCAL, _UNKNOWN = "", "?"
+_LOADS = ("load", "load_view", "atomic_rmw", "atomic_cas")
+
 
 @dataclass(frozen=True)
 class ArgumentEffects:
@@ -31,11 +35,13 @@ def argument_effects(function: Function) -> ArgumentEffects:
         if op.regions or not op.spec.effect & (Effect.READ | Effect.WRITE):
             continue
         touched = roots.get(op.operands[0]) or every
+        if _UNKNOWN in touched:
+            touched = every
         if op.spec.effect & Effect.READ:
             read |= touched
         if op.spec.effect & Effect.WRITE:
             written |= touched
-    return ArgumentEffects(frozenset(read), frozenset(written))
+    return ArgumentEffects(frozenset(read - {_LOCAL}), frozenset(written - {_LOCAL}))
 
 
 def _addresses(value: Value) -> bool:
@@ -55,6 +61,9 @@ def argument_roots(function: Function) -> dict[Value, set[str]]:
     for p, a in zip(function.params, function.body.args):
         if _addresses(a):
             roots[a] = {p.argument}
+    for op in function.walk():
+        if op.name == "local_array":
+            roots[op.result] = {_LOCAL}
     changed = True
     while changed:
         changed = _propagate(function.body, None, None, roots)
@@ -67,6 +76,8 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
     def flow(source: Value, target: Value) -> None:
         nonlocal changed
         found = roots.get(source)
+        if found and target.op is not None and target.op.name in _LOADS:
+            found = {_UNKNOWN if name == _LOCAL else name for name in found}
         if found and _carries(target) and not found <= roots.get(target, set()):
             roots[target] = roots.get(target, set()) | found
             changed = True

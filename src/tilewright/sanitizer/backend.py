@@ -58,7 +58,7 @@ class SanitizedExecutable:
 
         def checked(block: CheckedBlock) -> Running:
             running[block.index] = block
-            end = yield from block.run(self.function.body)
+            end = yield from block.run_all(self.function.body)
             del running[block.index]
             return end
 

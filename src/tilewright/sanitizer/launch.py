@@ -47,7 +47,8 @@ class LaunchState:
         """The array that a pointer belongs to; ``address`` decides for pointers of unknown origin."""
         if allocation == UNKNOWN_ALLOCATION:
             allocation = owner_of(self.memory.buffers, address)
-        return None if allocation == UNKNOWN_ALLOCATION else self.arrays[allocation]
+        known = 0 <= allocation < len(self.arrays)  # a block's own memory has no history to keep
+        return self.arrays[allocation] if known else None
 
     def name(self, allocation: int) -> str:
         """What the kernel calls an allocation."""

@@ -24,12 +24,13 @@ from tilewright.ir.ops.memory import (
     AtomicView,
     Load,
     LoadView,
+    LocalArray,
     MakePartitionView,
     MakeTensorView,
     Store,
     StoreView,
 )
-from tilewright.ir.ops.shape import Broadcast, IntToPtr, Permute, PtrDiff, PtrOffset, PtrToInt, Reshape
+from tilewright.ir.ops.shape import Broadcast, Cat, IntToPtr, Permute, PtrDiff, PtrOffset, PtrToInt, Reshape
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 
 STRONG = {"memory_order": MemoryOrder.ACQ_REL, "memory_scope": MemoryScope.DEVICE}
@@ -273,3 +274,24 @@ def test_view_chosen_at_run_time() -> None:
     k.store_tile(out, k.emit(LoadView, chosen, [k.constant(0)], in_bounds=(False,)), [k.bid(0)])
     source = np.arange(14, dtype=np.float32)
     compare(k.function(), (2,), x=source[:6], y=source[6::2], out=np.zeros(16, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int8, bool_, float16, dtypes.bfloat16, dtypes.float8_e4m3fn, int64], ids=str)
+def test_local_arrays_belong_to_their_block(dtype: DType) -> None:
+    """Each block reverses its part of x through an array of its own; another array keeps it as it was."""
+    k = KernelBuilder()
+    x, y = k.array("x", dtype, 1), k.array("y", dtype, 1)
+    lane = k.iota(8)
+    first, second = (k.fill(k.emit(LocalArray, dtype=dtype, count=8), (8,)) for _ in range(2))
+    tile = k.load_tile(x, (8,), [k.bid(0)])
+    k.b.emit_op(Store, k.emit(PtrOffset, first, lane), tile, None)
+    k.b.emit_op(Store, k.emit(PtrOffset, second, lane), tile, None)
+    back = k.emit(PtrOffset, first, k.emit(Sub, k.fill(k.constant(7), (8,)), lane))
+    reversed_, kept = k.emit(Load, back, None, None), k.emit(Load, k.emit(PtrOffset, second, lane), None, None)
+    k.store_tile(y, k.emit(Cat, reversed_, kept, axis=0), [k.bid(0)])
+    x = (np.arange(64) * 37 % 100 > 50 if dtype.is_bool else np.arange(64) - 32).astype(dtype.storage)
+    out = np.zeros(128, dtype.storage)
+    compare(k.function(), (8,), x=x, y=out)
+    parts = x.reshape(8, 8)
+    run(BACKEND, k.function(), (8,), x=x, y=out)
+    np.testing.assert_array_equal(out.reshape(8, 16), np.concatenate([parts[:, ::-1], parts], 1))

@@ -13,7 +13,7 @@ from support.irbuild import KernelBuilder, run
 from tilewright.backends.reference import BACKEND
 from tilewright.ir import dtypes
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType, float32, int32
+from tilewright.ir.dtypes import DType, float32, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
@@ -238,3 +238,30 @@ def test_atomic_view_drops_what_is_outside() -> None:
     target = np.full((2, 6), 10, np.int32)
     run(BACKEND, k.function(), (3,), x=target)
     np.testing.assert_array_equal(target, [[10, 11, 12, 13, 10, 11], [14, 15, 16, 17, 14, 15]])
+
+
+@pytest.mark.parametrize("index", [-1, 4, 1 << 20])
+def test_access_outside_a_local_array(index: int) -> None:
+    k = KernelBuilder()
+    place = k.emit(shape.PtrOffset, k.emit(memory.LocalArray, dtype=float32, count=4), k.constant(index))
+    k.b.emit_op(memory.Store, place, k.constant(1.0, float32), None)
+    with pytest.raises(TileError, match=r"outside the local array \(16 bytes\)"):
+        run(BACKEND, k.function())
+
+
+def test_a_local_array_ends_with_its_block() -> None:
+    """The first block leaves the address of its array in memory; the second one follows it."""
+    k = KernelBuilder()
+    out = k.array("out", int64, 1)
+    local = k.emit(memory.LocalArray, dtype=int64, count=1)
+    k.b.emit_op(memory.Store, local, k.constant(5, int64), None)
+    old = k.emit(memory.Load, out.base, None, None)
+    first = k.emit(arith.Cmp, old, k.constant(0, int64), predicate=CmpPredicate.EQ)
+    own = k.emit(shape.PtrToInt, local, dtype=int64)
+    place = k.emit(shape.IntToPtr, k.emit(arith.Select, first, own, old), dtype=local.tile.dtype)
+    k.b.emit_op(memory.Load, place, None, None)
+    k.b.emit_op(memory.Store, out.base, own, None)
+    array = np.zeros(1, np.int64)
+    run(BACKEND, k.function(), (1,), out=array)
+    with pytest.raises(TileError, match="lies in no array argument and no local array"):
+        run(BACKEND, k.function(), (2,), out=array)

@@ -46,7 +46,7 @@ class ReferenceExecutable:
         def blocks() -> Iterator[tuple[Index, Running]]:
             for index in Schedule().indices(grid):
                 interpreter = BlockInterpreter(index, grid, memory, values, observer)
-                yield index, interpreter.run(self.function.body)
+                yield index, interpreter.run_all(self.function.body)
 
         run_blocks(blocks(), memory)
 

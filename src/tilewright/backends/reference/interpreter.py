@@ -17,6 +17,7 @@ from tilewright.backends.reference.linear import PRODUCTS, Combiner, Tiles, redu
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.output import OUTPUT
 from tilewright.backends.reference.shape import SHAPE
+from tilewright.backends.reference.values import Pointers
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError, TileInternalError
@@ -65,6 +66,14 @@ class BlockInterpreter:
         self.memory = memory
         self.values = dict(arguments)
         self.observer = observer
+        self.local: dict[Op, Pointers] = {}
+
+    def run_all(self, body: Block) -> Running:
+        """``run`` for the body of the kernel: the local arrays of the block end with it."""
+        left = yield from self.run(body)
+        for pointer in self.local.values():
+            self.memory.release(pointer)
+        return left
 
     def run(self, body: Block) -> Running:
         """Execute a region; yields each strong memory operation before it takes effect."""
@@ -111,7 +120,7 @@ class BlockInterpreter:
         if op.name in FOLDS:
             return FOLDS[op.name](op.attributes, operands, self._combiner(op.regions[0]))
         if op.name in BLOCK_VALUES:
-            return (np.array(BLOCK_VALUES[op.name](self)[op.attributes["axis"]], np.int32),)
+            return (BLOCK_VALUES[op.name](self, op),)
         raise TileInternalError(f"the reference back end does not know the op {op.name}", op.loc)
 
     def _combiner(self, body: Block) -> Combiner:
@@ -140,6 +149,12 @@ class BlockInterpreter:
             values: list[Any] = stop.value.values
             return values
         raise TileError("a combiner cannot synchronize with other blocks", op.loc)
+
+    def local_array(self, op: Op) -> Pointers:
+        """The memory of ``op`` in this block, the same each time."""
+        if op not in self.local:
+            self.local[op] = self.memory.allocate(op.attributes["dtype"], op.attributes["count"])
+        return self.local[op]
 
     def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
         left = yield from self.run(op.regions[0 if operands[0] else 1])
@@ -191,7 +206,8 @@ def _grouped(op: Op, operands: list[Any]) -> list[Any]:
 
 STRUCTURED = {"if": "run_if", "for": "run_for", "loop": "run_loop"}  # methods of the interpreter
 FOLDS: dict[str, Callable[..., Tiles]] = {"reduce": reduce, "scan": scan}
-BLOCK_VALUES: dict[str, Callable[[BlockInterpreter], Index]] = {
-    "bid": lambda block: block.index,
-    "num_blocks": lambda block: block.grid,
+BLOCK_VALUES: dict[str, Callable[[BlockInterpreter, Op], Any]] = {
+    "bid": lambda block, op: np.array(block.index[op.attributes["axis"]], np.int32),
+    "num_blocks": lambda block, op: np.array(block.grid[op.attributes["axis"]], np.int32),
+    "local_array": BlockInterpreter.local_array,
 }

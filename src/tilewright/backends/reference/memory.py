@@ -13,6 +13,9 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Poin
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
 
+UNINITIALIZED = 0xCD  # every byte of a fresh local array
+LOCAL = "the local array"  # what they are called; parameters have no such names
+
 
 class Memory:
     """The buffers of one launch as byte arrays; ``changes`` counts the stores that altered a byte.
@@ -25,6 +28,7 @@ class Memory:
         self.buffers = list(buffers)
         self.bytes = [_bytes_between(b.low, b.high) for b in buffers]
         self.changes = 0
+        self._released: list[int] = []
 
     def pointer(self, name: str, address: int) -> Pointers:
         """The base pointer of argument ``name``."""
@@ -42,6 +46,20 @@ class Memory:
         buffer = self.buffers[allocation]
         self.buffers[allocation] = replace(buffer, name=f"{buffer.name}, which is gone", low=0, high=0)
         self.bytes[allocation] = _bytes_between(0, 0)
+
+    def allocate(self, dtype: DType, count: int) -> Pointers:
+        """A pointer to fresh memory for ``count`` elements; ``release`` ends its life."""
+        data = np.full(count * dtype.bytes, UNINITIALIZED, np.uint8)
+        address = data.ctypes.data
+        buffer = Buffer(LOCAL, address, address, address + data.nbytes, dtype, True)
+        number = self._released.pop() if self._released else self.add(buffer)
+        self.buffers[number], self.bytes[number] = buffer, data
+        return Pointers(np.array(number, np.int64), np.array(address, np.int64))
+
+    def release(self, pointer: Pointers) -> None:
+        """End the life of what ``allocate`` gave."""
+        self.remove(int(pointer.allocation))
+        self._released.append(int(pointer.allocation))
 
     def gather(self, pointers: Pointers, dtype: DType) -> Array:
         """The elements behind a rank-1 tile of pointers."""
@@ -114,7 +132,7 @@ class Memory:
             for i, buffer in enumerate(self.buffers):
                 if buffer.low <= address and last <= buffer.high:
                     return i
-        raise TileError(f"access to address {address:#x}, which lies in no array argument")
+        raise TileError(f"access to address {address:#x}, which lies in no array argument and no local array")
 
     def _require_writable(self, owner: int) -> None:
         if not self.buffers[owner].writable:
@@ -132,5 +150,6 @@ def _outside(verb: str, buffer: Buffer, address: int, size: int) -> TileError:
         where = f"{buffer.low - address} bytes before its start"
     else:
         where = f"{address + size - buffer.high} bytes past its end"
-    array = f"argument '{buffer.name}' ({buffer.high - buffer.low} bytes)"
+    kind = buffer.name if buffer.name == LOCAL else f"argument '{buffer.name}'"
+    array = f"{kind} ({buffer.high - buffer.low} bytes)"
     return TileError(f"{verb} of {size} bytes outside {array}: it reaches {where}")

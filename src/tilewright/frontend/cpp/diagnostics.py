@@ -112,7 +112,7 @@ def raise_for(stderr: str, headers: str) -> NoReturn:
     if not groups:
         raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
     error = _error(groups[0], headers)
-    error.compiler_output = stderr  # type: ignore[attr-defined]
+    error.compiler_output = stderr
     raise error
 
 

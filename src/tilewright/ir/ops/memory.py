@@ -12,10 +12,11 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.opdef import Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile, tile_shape
-from tilewright.ir.types import I32, PartitionViewType, TensorViewType, Type
+from tilewright.ir.types import I32, PartitionViewType, PointerType, TensorViewType, TileType, Type
 
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
 READ_WRITE = Effect.READ | Effect.WRITE
+MAX_LOCAL_BYTES = 1 << 20  # of one local array
 
 
 @define("make_tensor_view")
@@ -103,6 +104,23 @@ class StoreView(Op):
         require(self.value.type == t.tile, self, f"value {self.value.type}, expected {t.tile}")
         require(len(self.in_bounds) == len(t.tile_shape), self, "in_bounds needs one flag per axis")
         return ()
+
+
+@define("local_array", effect=Effect.ALLOCATE)
+class LocalArray(Op):
+    """A pointer to ``count`` elements of ``dtype`` that belong to this block of the grid and live as long as it.
+
+    Nothing is known of their values until they are stored to. Each op stands for one array: in a loop, every
+    iteration sees the same memory.
+    """
+
+    dtype: DType = attribute(DType)
+    count: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        limit = MAX_LOCAL_BYTES // self.dtype.bytes
+        require(1 <= self.count <= limit, self, f"{self.count} elements, where 1 to {limit} are possible")
+        return (TileType(PointerType(self.dtype)),)
 
 
 @define("load", effect=Effect.READ)

@@ -22,12 +22,12 @@ from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
-from tilewright.backends.cpu.codegen.state import State, unsupported
+from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.target import Processor
-from tilewright.backends.cpu.vector.types import F64, I32, I64
+from tilewright.backends.cpu.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
 from tilewright.ir.effects import effect_of
@@ -237,6 +237,13 @@ def _bind_grid_value(state: State, op: Op) -> None:
     state.bind(op.result, state.grid[f"{op.name}{op.attributes['axis']}"])
 
 
+def _emit_local_array(state: State, op: Op) -> None:
+    size = op.attributes["count"] * storage_bytes(op.attributes["dtype"])
+    offset = ir.Constant(I64, state.arena.allocate(size))
+    address = state.builder.gep(state.scratch, [offset], source_etype=I8)
+    state.bind(op.result, state.builder.ptrtoint(address, I64))
+
+
 def _emit_return(state: State, op: Op) -> None:
     state.builder.branch(state.exit)
 
@@ -244,6 +251,7 @@ def _emit_return(state: State, op: Op) -> None:
 _STATEMENTS: dict[str, Callable[[State, Op], None]] = {
     "bid": _bind_grid_value,
     "num_blocks": _bind_grid_value,
+    "local_array": _emit_local_array,
     "make_tensor_view": views.bind_tensor_view,
     "make_partition_view": _bind_view,
     "store_view": memory.emit_store_view,
