@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,30 @@ def test_a_race_names_both_sides() -> None:
     assert race.block == (1, 0, 0) and other.block == (0, 0, 0) and other.message == "read here"
     assert race.place is not None and (race.place.argument, race.place.index) == ("x", (4,))
     assert race.count == 3 and race.elements == 12 and race.element == (0,)
+
+
+@ct.kernel
+def many_releases(counter: Any, data: Any) -> None:
+    i = ct.bid(0)
+    for _ in range(200):
+        ct.atomic_add(counter, 0, 1)
+        ct.scatter(data, i, ct.gather(data, i) + 1)
+    ct.gather(data, 3)
+
+
+def test_what_nothing_refers_to_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropping records and clocks, here all the time, changes no result."""
+    races = importlib.import_module("tilewright.sanitizer.races")
+    found = []
+    for snapshots, records in ((256, 1 << 16), (2, 4)):
+        monkeypatch.setattr(races, "_SNAPSHOTS", snapshots)
+        monkeypatch.setattr(races, "_RECORDS", records)
+        with ct.sanitize() as report:
+            ct.launch(None, (4,), many_releases, (np.zeros(1, np.int32), np.zeros(4, np.int32)))
+        found.append([(v.category.name, v.line, v.block, v.place, v.count, v.related) for v in report.violations])
+        assert launch(chain, 6, np.ones(4, np.int32), np.zeros(1, np.int32), schedule="random") == []
+        assert launch(neighbours, 4, np.zeros(16, np.int32), 1) == ["data-race"]
+    assert found[0] == found[1] and found[0]
 
 
 @ct.kernel

@@ -17,14 +17,15 @@ _EFFORT: Any = 100_000
 
 
 def check_arguments(launch: LaunchState) -> None:
-    """Report each pair of arguments, one of them written, that have an element in common."""
+    """Report each pair of arguments that have an element in common."""
     if launch.function.may_alias:
         return
     for first, second in itertools.combinations(launch.arrays, 2):
         a, b = first.buffer, second.buffer
-        if not (first.tracked or second.tracked) or a.low >= b.high or b.low >= a.high or not _share(a, b):
+        if a.low >= b.high or b.low >= a.high or not _share(a, b):
             continue
-        message = f"arguments '{a.name}' and '{b.name}' overlap in memory, and the kernel writes one of them"
+        written = next((f", and the kernel writes '{x.buffer.name}'" for x in (second, first) if x.tracked), "")
+        message = f"arguments '{a.name}' and '{b.name}' overlap in memory{written}"
         low = max(a.low, b.low)
         place: Place = (first if first.tracked else second).place(low, a.dtype.bytes)
         function = launch.function

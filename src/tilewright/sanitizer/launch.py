@@ -32,8 +32,8 @@ class LaunchState:
         self.session = session
         self.function = function
         self.memory = memory
-        self.races = Races(grid[0] * grid[1] * grid[2])
         self.arrays = [ArrayState(i, b, tracked=_written(b, written)) for i, b in enumerate(memory.buffers)]
+        self.races = Races(grid[0] * grid[1] * grid[2], self.arrays)
         for array, contents in zip(self.arrays, memory.bytes):
             array.unwritten = unwritten_elements(array.buffer, contents)
         self.births = session.categories & {"nan-born", "inf-born"}

@@ -10,6 +10,7 @@ numbers of *records*: a record is an operation of the program in one block betwe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +25,8 @@ from tilewright.sanitizer.report import Index
 ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 _ALL = ("write", "strong", "strong_other", "read", "read_other")
-_COLLECT_AT = 256  # snapshots of clocks that may pile up before unused ones are dropped
+# Snapshots of clocks, and records, that may pile up before those that no element refers to are dropped.
+_SNAPSHOTS, _RECORDS = 256, 1 << 16
 
 
 class Record(NamedTuple):
@@ -51,32 +53,42 @@ class Thread:
         self.time = 1
         self.known: Array | None = None  # nothing until it acquires
         self.records: dict[Op, int] = {}
+        self.generation = 0  # of the numbers in ``records``
 
 
 class Races:
-    """The clocks of one launch of ``blocks`` blocks."""
+    """The clocks of one launch of ``blocks`` blocks on ``arrays``."""
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, arrays: Sequence[ArrayState]) -> None:
         self.blocks = blocks
+        self.arrays = arrays
         self.records: list[Record | None] = [None]
         self._block = np.full(1024, -1, np.int32)
         self._time = np.zeros(1024, np.int32)
         self._excludes = np.zeros(1024, bool)  # weak, or of a scope without the other blocks
         self._snapshots: dict[int, Array] = {}
         self._next_snapshot = 1
-        self._collect_at = _COLLECT_AT
-        self._synced: set[ArrayState] = set()
+        self._snapshots_at, self._records_at = _SNAPSHOTS, _RECORDS
+        self._generation = 0
+        self._free: list[int] = []
 
     def record(self, thread: Thread, op: Op) -> int:
         """The number of ``op`` in this block at this time."""
+        if thread.generation != self._generation:
+            thread.records.clear()
+            thread.generation = self._generation
         number = thread.records.get(op)
         if number is not None:
             return number
-        number = len(self.records)
-        if number == len(self._block):
-            self._block, self._time = np.resize(self._block, 2 * number), np.resize(self._time, 2 * number)
-            self._excludes = np.resize(self._excludes, 2 * number)
-        self.records.append(Record(op, thread.index))
+        if self._free:
+            number = self._free.pop()
+        else:
+            number = len(self.records)
+            self.records.append(None)
+            if number == len(self._block):
+                self._block, self._time = np.resize(self._block, 2 * number), np.resize(self._time, 2 * number)
+                self._excludes = np.resize(self._excludes, 2 * number)
+        self.records[number] = Record(op, thread.index)
         self._block[number], self._time[number] = thread.number, thread.time
         self._excludes[number] = op.attributes["memory_scope"] in (MemoryScope.NONE, MemoryScope.BLOCK)
         thread.records[op] = number
@@ -170,17 +182,31 @@ class Races:
         number = self._next_snapshot
         self._next_snapshot += 1
         self._snapshots[number] = snapshot
-        self._synced.add(array)
         touched.fill(array.field("released"), number)
-        if len(self._snapshots) > self._collect_at:
-            self._collect()
+        if len(self._snapshots) > self._snapshots_at:
+            self._drop_snapshots()
+        if len(self.records) - len(self._free) > self._records_at:
+            self._drop_records()
 
     def forget(self, array: ArrayState, touched: Touched) -> None:
         """A relaxed store: it ends the chain of releases at these elements."""
         if "released" in array.used:
             touched.fill(array.field("released"), 0)
 
-    def _collect(self) -> None:
-        used = {n for array in self._synced for n in np.unique(array.field("released")).tolist()}
+    def _referred(self, names: tuple[str, ...]) -> set[int]:
+        """The numbers that the elements of any array hold under ``names``."""
+        fields = (array.field(name) for array in self.arrays for name in names if name in array.used)
+        return {n for field in fields for n in np.unique(field).tolist()}
+
+    def _drop_snapshots(self) -> None:
+        used = self._referred(("released",))
         self._snapshots = {n: s for n, s in self._snapshots.items() if n in used}
-        self._collect_at = max(_COLLECT_AT, 2 * len(self._snapshots))
+        self._snapshots_at = max(_SNAPSHOTS, 2 * len(self._snapshots))
+
+    def _drop_records(self) -> None:
+        used = self._referred(_ALL)
+        self._free = [n for n in range(1, len(self.records)) if n not in used]
+        for number in self._free:
+            self.records[number] = None
+        self._generation += 1
+        self._records_at = max(_RECORDS, 2 * len(used))
