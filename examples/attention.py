@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from harness import Case, by, main, normal
+from harness import Array, Case, by, main, normal
 
 import tilewright as ct
 
@@ -12,8 +12,16 @@ TILE_Q, TILE_K = 64, 64
 
 @ct.kernel
 def attend(
-    q, k, v, out, scale, D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int], CAUSAL: ct.Constant[bool]
-):
+    q: ct.Array,
+    k: ct.Array,
+    v: ct.Array,
+    out: ct.Array,
+    scale: float,
+    D: ct.Constant[int],
+    TQ: ct.Constant[int],
+    TK: ct.Constant[int],
+    CAUSAL: ct.Constant[bool],
+) -> None:
     head, block = ct.bid(1), ct.bid(0)
     length = k.shape[1]
     queries = ct.load(q, (head, block, 0), (1, TQ, D), padding_mode=ct.PaddingMode.ZERO).reshape((TQ, D)) * scale
@@ -41,7 +49,7 @@ def attend(
     ct.store(out, (head, block, 0), (result / total).reshape((1, TQ, D)))
 
 
-def attention(q, k, v, causal):
+def attention(q: Array, k: Array, v: Array, causal: bool) -> Array:
     heads, length, width = q.shape
     out = np.empty_like(q)
     grid = ct.cdiv(length, TILE_Q), heads
@@ -49,15 +57,15 @@ def attention(q, k, v, causal):
     return out
 
 
-def attention_numpy(q, k, v, causal):
-    scores = q @ k.transpose(0, 2, 1) * np.float32(1 / math.sqrt(q.shape[2]))
+def attention_numpy(q: Array, k: Array, v: Array, causal: bool) -> Array:
+    scores: Array = q @ np.swapaxes(k, 1, 2) * np.float32(1 / math.sqrt(q.shape[2]))
     if causal:
         scores = np.where(np.tri(q.shape[1], k.shape[1], dtype=bool), scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     return weights / weights.sum(axis=2, keepdims=True) @ v
 
 
-def cases(small=False):
+def cases(small: bool = False) -> list[Case]:
     shape = (2, 150, 32) if small else (8, 1024, 64)
     q, k, v = normal(*shape), normal(*shape, seed=1), normal(*shape, seed=2)
     size = f"{by(*shape)} f32"

@@ -1,7 +1,7 @@
 """Filters an image: the sum of shifted images, each a view that starts further in."""
 
 import numpy as np
-from harness import Case, by, main, normal
+from harness import Array, Case, by, main, normal
 
 import tilewright as ct
 
@@ -10,8 +10,14 @@ TILE_Y, TILE_X = 16, 64
 
 @ct.kernel
 def convolve(
-    image, weights, out, KY: ct.Constant[int], KX: ct.Constant[int], TY: ct.Constant[int], TX: ct.Constant[int]
-):
+    image: ct.Array,
+    weights: ct.Array,
+    out: ct.Array,
+    KY: ct.Constant[int],
+    KX: ct.Constant[int],
+    TY: ct.Constant[int],
+    TX: ct.Constant[int],
+) -> None:
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((TY, TX), ct.float32)
     for y in ct.static_iter(range(KY)):
@@ -21,7 +27,7 @@ def convolve(
     ct.store(out, (i, j), total)
 
 
-def convolution(image, weights):
+def convolution(image: Array, weights: Array) -> Array:
     height, width = (n - k + 1 for n, k in zip(image.shape, weights.shape))
     out = np.empty((height, width), np.float32)
     grid = ct.cdiv(height, TILE_Y), ct.cdiv(width, TILE_X)
@@ -29,12 +35,12 @@ def convolution(image, weights):
     return out
 
 
-def convolution_numpy(image, weights):
+def convolution_numpy(image: Array, weights: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(image, weights.shape)
     return np.einsum("ijyx,yx->ij", windows, weights)
 
 
-def cases(small=False):
+def cases(small: bool = False) -> list[Case]:
     shape = (70, 150) if small else (1080, 1920)
     image, weights = normal(*shape), normal(5, 5, seed=1)
     return [

@@ -1,7 +1,7 @@
 """Looks up rows of a table: a gather whose indices come from memory."""
 
 import numpy as np
-from harness import Case, by, main, normal
+from harness import Array, Case, by, main, normal
 
 import tilewright as ct
 
@@ -9,7 +9,9 @@ TOKENS, COLUMNS = 16, 256
 
 
 @ct.kernel
-def look_up(table, tokens, out, TOKENS: ct.Constant[int], COLUMNS: ct.Constant[int]):
+def look_up(
+    table: ct.Array, tokens: ct.Array, out: ct.Array, TOKENS: ct.Constant[int], COLUMNS: ct.Constant[int]
+) -> None:
     i, j = ct.bid(0), ct.bid(1)
     rows = ct.load(tokens, (i,), (TOKENS,))
     columns = j * COLUMNS + ct.arange(COLUMNS, dtype=ct.int32)
@@ -17,14 +19,14 @@ def look_up(table, tokens, out, TOKENS: ct.Constant[int], COLUMNS: ct.Constant[i
     ct.store(out, (i, j), ct.gather(table, (rows[:, None], columns[None, :])))
 
 
-def embedding(table, tokens):
+def embedding(table: Array, tokens: Array) -> Array:
     out = np.empty((tokens.size, table.shape[1]), table.dtype)
     grid = ct.cdiv(tokens.size, TOKENS), ct.cdiv(table.shape[1], COLUMNS)
     ct.launch(None, grid, look_up, (table, tokens, out, TOKENS, COLUMNS))
     return out
 
 
-def cases(small=False):
+def cases(small: bool = False) -> list[Case]:
     n, entries, width = (100, 50, 24) if small else (16384, 32000, 768)
     table = normal(entries, width)
     tokens = np.random.default_rng(1).integers(0, entries, n, dtype=np.int32)

@@ -7,8 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 _SECONDS = 0.4  # spent on timing each side
 _MAX_RUNS = 25
@@ -24,8 +28,8 @@ class Case:
 
     name: str
     size: str
-    ours: Callable[[], np.ndarray]
-    numpy: Callable[[], np.ndarray]
+    ours: Callable[[], Array]
+    numpy: Callable[[], Array]
     tolerance: float = 0.0
 
 
@@ -72,7 +76,7 @@ def main(cases: Sequence[Case]) -> None:
     sys.exit(not all(o.correct for o in outcomes))
 
 
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
+def normal(*shape: int, seed: int = 0) -> Array:
     """Random float32 numbers."""
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 

@@ -10,6 +10,7 @@ from typing import Any, Union
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.language.functions import tile_operation
+from tilewright.language.operators import Operators
 
 Padding = Union[PaddingMode, str]
 Order = Union[MemoryOrder, str]
@@ -20,7 +21,7 @@ Shape = Union[int, tuple[int, ...]]
 ACQ_REL, DEVICE = MemoryOrder.ACQ_REL, MemoryScope.DEVICE
 
 
-class Tile:
+class Tile(Operators):
     """An immutable array of static shape, each dimension a power of two; rank 0 is a scalar. Source: data model.
 
     >>> x = ct.arange(4, dtype=ct.int32)
@@ -61,15 +62,6 @@ class Tile:
     @tile_operation
     def astype(self, dtype: Any, *, rounding_mode: RoundingMode | str | None = None) -> Tile:
         """See ``astype``."""
-
-    def _operator(self, *others: Any) -> Any:
-        raise RuntimeError("tiles exist only in kernels")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _operator
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = _operator
-    __rshift__ = __rrshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _operator
-    __neg__ = __pos__ = __invert__ = __abs__ = _operator
 
 
 TileLike = Union[Tile, bool, int, float]
@@ -194,6 +186,84 @@ class RawArrayMemory:
     ) -> Tile:
         """Exchange; returns the old values."""
 
+    @tile_operation
+    def atomic_add_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic addition at ``offset`` where ``mask`` is true; returns the old values."""
+
+    @tile_operation
+    def atomic_max_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic maximum at ``offset`` where ``mask`` is true; returns the old values."""
+
+    @tile_operation
+    def atomic_min_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic minimum at ``offset`` where ``mask`` is true; returns the old values."""
+
+    @tile_operation
+    def atomic_and_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic bitwise and at ``offset`` where ``mask`` is true; returns the old values."""
+
+    @tile_operation
+    def atomic_or_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic bitwise or at ``offset`` where ``mask`` is true; returns the old values."""
+
+    @tile_operation
+    def atomic_xor_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: TileLike | None = None,
+        memory_order: Order = ACQ_REL,
+        memory_scope: Scope = DEVICE,
+    ) -> Tile:
+        """Atomic bitwise exclusive or at ``offset`` where ``mask`` is true; returns the old values."""
+
 
 class Array:
     """An array in global memory, passed to a kernel. Source: data model, "Global Arrays".
@@ -237,27 +307,3 @@ class Array:
     @tile_operation
     def from_foreign(pointer: Tile, shape: tuple[TileLike, ...], strides: tuple[TileLike, ...]) -> Array:
         """An array over a foreign pointer; int64 indices if any entry is int64."""
-
-
-def _raw_atomic(kind: str) -> Any:
-    """``RawArrayMemory.atomic_KIND_offset``, which differ in how the values are combined only."""
-
-    def atomic_offset(
-        self: RawArrayMemory,
-        offset: TileLike,
-        update: TileLike,
-        /,
-        *,
-        mask: TileLike | None = None,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Any:
-        pass
-
-    atomic_offset.__name__ = f"atomic_{kind}_offset"
-    atomic_offset.__doc__ = f"Atomic {kind} at ``offset`` where ``mask`` is true; returns the old values."
-    return tile_operation(atomic_offset)
-
-
-for _kind in ("add", "max", "min", "and", "or", "xor"):
-    setattr(RawArrayMemory, f"atomic_{_kind}_offset", _raw_atomic(_kind))

@@ -197,40 +197,151 @@ def atomic_cas(
     """
 
 
-def _atomic(name: str, meaning: str, six_with_three: int) -> Any:
-    """The atomics that combine an update into memory, which differ in how only; 6 and the update 3 give the example."""
-
-    def atomic(
-        array: Array,
-        indices: Any,
-        update: TileLike,
-        /,
-        *,
-        check_bounds: bool = True,
-        memory_order: Order = ACQ_REL,
-        memory_scope: Scope = DEVICE,
-    ) -> Any:
-        pass
-
-    atomic.__name__ = atomic.__qualname__ = name
-    atomic.__doc__ = f"""{meaning} the elements at ``indices``, each atomically; returns the old elements.
+@tile_operation
+def atomic_xchg(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Stores ``update`` in place of the elements at ``indices``, each atomically; gives the old ones.
 
     >>> a = np.array([1, 6], np.int32)
-    >>> ct.{name}(a, (1,), 3)
+    >>> ct.atomic_xchg(a, (1,), 3)
     Tile(6, dtype=int32)
     >>> a
-    array([1, {six_with_three}], dtype=int32)
+    array([1, 3], dtype=int32)
     """
-    return tile_operation(atomic)
 
 
-atomic_xchg = _atomic("atomic_xchg", "Stores ``update`` in place of", 3)
-atomic_add = _atomic("atomic_add", "Adds ``update`` to", 9)
-atomic_max = _atomic("atomic_max", "Stores the larger of ``update`` and the old value in", 6)
-atomic_min = _atomic("atomic_min", "Stores the smaller of ``update`` and the old value in", 3)
-atomic_and = _atomic("atomic_and", "Combines ``update`` by bitwise and into", 2)
-atomic_or = _atomic("atomic_or", "Combines ``update`` by bitwise or into", 7)
-atomic_xor = _atomic("atomic_xor", "Combines ``update`` by bitwise exclusive or into", 5)
+@tile_operation
+def atomic_add(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Adds ``update`` to the elements at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_add(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 9], dtype=int32)
+    """
+
+
+@tile_operation
+def atomic_max(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Stores the larger of ``update`` and the old value in those at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_max(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 6], dtype=int32)
+    """
+
+
+@tile_operation
+def atomic_min(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Stores the smaller of ``update`` and the old value in those at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_min(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 3], dtype=int32)
+    """
+
+
+@tile_operation
+def atomic_and(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Combines ``update`` by bitwise and into the elements at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_and(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 2], dtype=int32)
+    """
+
+
+@tile_operation
+def atomic_or(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Combines ``update`` by bitwise or into the elements at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_or(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 7], dtype=int32)
+    """
+
+
+@tile_operation
+def atomic_xor(
+    array: Array,
+    indices: Any,
+    update: TileLike,
+    /,
+    *,
+    check_bounds: bool = True,
+    memory_order: Order = ACQ_REL,
+    memory_scope: Scope = DEVICE,
+) -> Tile:
+    """Combines ``update`` by exclusive or into the elements at ``indices``, each atomically; gives the old ones.
+
+    >>> a = np.array([1, 6], np.int32)
+    >>> ct.atomic_xor(a, (1,), 3)
+    Tile(6, dtype=int32)
+    >>> a
+    array([1, 5], dtype=int32)
+    """
 
 
 @tile_operation
