@@ -45,7 +45,7 @@ class TuningResult(Generic[T]):
                 if place == hidden[0]:
                     lines.append(f"  ... {len(hidden)} more ...")
                 continue
-            mark = "*" if m is self.best or m == self.best else " "
+            mark = "*" if m == self.best else " "
             times = f"{m.mean_us:>10.1f} us +- {m.error_margin_us:<8.1f} {m.num_samples:>5} runs"
             lines.append(f"{mark} {m.config!s:<{width}}  {times}")
         for config, error, message in self.failures[:top_k]:
