@@ -48,7 +48,7 @@ def _observe(
         race = _order(block, op, kind, array, touched)
         if race is not None:
             _report_race(block, op, array, touched, race, locate)
-    if launch.session.sinks:
+    if launch.session.sinks and array.number < launch.arguments:
         first = (array.buffer.address - array.buffer.low) // array.unit
         elements = touched.elements().reshape(-1).astype(np.int64) - first
         event = Access(launch.next_order(), kind, block.index, op.loc, array.number, elements, padding)

@@ -33,6 +33,7 @@ class LaunchState:
         self.function = function
         self.memory = memory
         self.arrays = [ArrayState(i, b, tracked=_written(b, written)) for i, b in enumerate(memory.buffers)]
+        self.arguments = len(self.arrays)  # the arrays after them are local to a block
         self.races = Races(grid[0] * grid[1] * grid[2], self.arrays)
         for array, contents in zip(self.arrays, memory.bytes):
             array.unwritten = unwritten_elements(array.buffer, contents)
@@ -47,8 +48,23 @@ class LaunchState:
         """The array that a pointer belongs to; ``address`` decides for pointers of unknown origin."""
         if allocation == UNKNOWN_ALLOCATION:
             allocation = owner_of(self.memory.buffers, address)
-        known = 0 <= allocation < len(self.arrays)  # a block's own memory has no history to keep
-        return self.arrays[allocation] if known else None
+        if allocation == UNKNOWN_ALLOCATION:
+            return None
+        if allocation >= len(self.arrays) or self.arrays[allocation].buffer is not self.memory.buffers[allocation]:
+            return self._local(allocation)
+        return self.arrays[allocation]
+
+    def _local(self, allocation: int) -> ArrayState | None:
+        """A local array that is used for the first time, with nothing in it; None when its block has ended."""
+        buffer = self.memory.buffers[allocation]
+        if buffer.low == buffer.high:
+            return None
+        while len(self.arrays) <= allocation:
+            number = len(self.arrays)
+            self.arrays.append(ArrayState(number, self.memory.buffers[number], tracked=False))
+        array = self.arrays[allocation] = ArrayState(allocation, buffer, tracked=False)
+        array.unwritten = np.ones(array.count, bool)
+        return array
 
     def name(self, allocation: int) -> str:
         """What the kernel calls an allocation."""
