@@ -295,9 +295,13 @@ def plain(x):
 
 
 def test_what_kernels_define_is_not_kept() -> None:
+    made: list[int] = []
     freed: list[int] = []
 
     class Witness:
+        def __init__(self) -> None:
+            made.append(1)
+
         def __del__(self) -> None:
             freed.append(1)
 
@@ -312,4 +316,68 @@ def test_what_kernels_define_is_not_kept() -> None:
 
     ct.launch(None, (3,), defining, (ints(4),))
     gc.collect()
-    assert len(freed) == 3
+    assert len(freed) == len(made) >= 3
+
+
+def chosen(n, y):
+    if n > 2:
+        factor = 0.1
+    else:
+        factor = 0.3
+    return y * factor + (0.7 if n > 5 else 0.2)
+
+
+@ct.kernel
+def joining(x, out, n):
+    """Numbers that differ where paths meet are scalars of int32 and float32 from there on."""
+    total, product, seed, found = 0.0, 1.0, 42, 0
+    for i in range(n):
+        part = ct.load(x, (i,), (8,))
+        total += ct.sum(part)
+        product = product * 1.1
+        seed = (seed * 1103515245 + 12345) >> 3
+        if i == 3:
+            found = 7
+    k = 0.1
+    while k < 2:
+        k = k * 1.7
+    half = 0.5
+    if n > 100:
+        half = 0.25
+    y = ct.load(x, (0,), (8,))
+    ct.store(out, (0,), total)
+    ct.store(out, (1,), product)
+    ct.store(out, (2,), seed)
+    ct.store(out, (3,), ct.sum(y * half) + found * 0.1)
+    ct.store(out, (4,), ct.sum(chosen(n, y)))
+    ct.store(out, (5,), ct.sum(y * k))
+
+
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_numbers_become_scalars_as_in_compiled_code(n: int) -> None:
+    x = np.random.default_rng(5).random(64).astype(np.float16)
+    found = []
+    for engine in ("python", "reference", "cpu"):
+        out = np.zeros(6)
+        ct.launch(None, (1,), joining, (x, out, n), backend=engine)
+        found.append(out)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+@ct.kernel
+def joining_with_breakpoint(x, out, n):
+    total = 0.0
+    for i in range(n):
+        total += ct.sum(ct.load(x, (i,), (8,)))
+        breakpoint()
+    ct.store(out, (0,), total)
+
+
+def test_numbers_become_scalars_also_beside_breakpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: list[str] = []
+    monkeypatch.setattr(sys, "breakpointhook", lambda: kinds.append(str(sys._getframe(1).f_locals["total"].dtype)))
+    ct.launch(None, (1,), joining_with_breakpoint, (np.ones(64, np.float16), np.zeros(1), 3))
+    assert kinds == ["float32"] * 3
+    with pytest.raises(ct.TileError, match="compiled code has no breakpoint"):
+        ct.launch(None, (1,), joining_with_breakpoint, (np.ones(64, np.float16), np.zeros(1), 3), backend="cpu")

@@ -16,9 +16,10 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.eager.blocks import Body, run
 from tilewright.eager.builder import Index
 from tilewright.eager.objects import wrap
-from tilewright.eager.rewrite import kernel_code
+from tilewright.eager.rewrite import Program
 from tilewright.eager.session import EagerTracer, known_arguments, running
-from tilewright.frontend.python.compile import argument, parameter_names
+from tilewright.frontend.python.compile import argument, parameter_names, trace
+from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
@@ -53,8 +54,9 @@ def stepping(stepper: Stepper) -> Iterator[None]:
 class PythonExecutable:
     """The source of a kernel, for arguments of one signature."""
 
-    def __init__(self, function: types.FunctionType, signature: Signature) -> None:
+    def __init__(self, function: types.FunctionType, signature: Signature, joins: Joins | None) -> None:
         self._function = function
+        self._program = Program(joins)
         self._signature = signature
         self._names = parameter_names(source_of(function.__code__))
 
@@ -73,7 +75,7 @@ class PythonExecutable:
             tracer = EagerTracer(index, grid, memory, pause)
             with running(tracer):
                 values = self._arguments(tracer, arguments)
-                the_kernel_is_called_here = kernel_code(self._function)  # see places.KERNEL_CALL
+                the_kernel_is_called_here = self._program.kernel(self._function)  # see places.KERNEL_CALL
                 try:
                     result = stepper.call(self._function, the_kernel_is_called_here, values)
                     if result is not None:
@@ -113,7 +115,12 @@ class PythonBackend:
         return f"python-{platform.python_version()}"
 
     def load(self, function: types.FunctionType, signature: Signature) -> PythonExecutable:
-        return PythonExecutable(function, signature)
+        joins: Joins | None = Joins()
+        try:
+            trace(function, signature, {}, joins=joins)
+        except TileError:  # it cannot be compiled: Python says what it means, or what is wrong with it
+            joins = None
+        return PythonExecutable(function, signature, joins)
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> NoReturn:
         raise TileUnsupportedFeatureError(

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from tilewright.eager.objects import apply, constant_of, is_eager, unwrap, wrap
-from tilewright.eager.rewrite import tile_code
+from tilewright.eager.rewrite import Program
 from tilewright.eager.session import HostFunction, current, in_kernel
 from tilewright.frontend.python.ops.table import BUILDERS, METHODS
 from tilewright.frontend.python.values import Tile
@@ -17,6 +17,8 @@ from tilewright.language.functions import TileFunction
 
 # Methods that are declared apart from the function of the same meaning.
 _ALIASES = {getattr(stubs.Tile, name): stub for name, stub in METHODS[Tile].items()}
+
+_SESSION = Program(None)  # functions that are called outside of kernels, or from Python that was not rewritten
 
 
 def call(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -32,7 +34,7 @@ def _function(value: Any) -> Any:
     """A function of the program that is given to an operation, in a form that takes values of the front end."""
     if not isinstance(value, (types.FunctionType, types.MethodType, TileFunction)) or _is_operation(value):
         return value
-    code = tile_code(value)
+    code = _SESSION.code(value)
     return HostFunction(lambda given, named: unwrap(code(*map(wrap, given), **{n: wrap(v) for n, v in named.items()})))
 
 
@@ -47,7 +49,7 @@ def call_function(function: TileFunction, arguments: tuple[Any, ...], keywords: 
             f"{function.function.__name__}() is a tile function and cannot be called on the host, except on eager "
             "tiles; mark it with @ct.function(host=True) if it is meant for both"
         )
-    return tile_code(function)(*arguments, **keywords)
+    return _SESSION.code(function)(*arguments, **keywords)
 
 
 def _eval(expr: Any) -> Any:

@@ -2,8 +2,9 @@
 
 They stay ordinary functions with the file and the lines of their source, so that debuggers, coverage and tracebacks
 see what was written. Only what Python itself would decide differently is changed: every callee passes through
-``tile_code``, which gives ``range``, ``min``, ``print`` and so on their meaning in tile code, and operands of ``and``
-and ``or`` become bools, and ``not`` works element by element.
+``Program.code``, which gives ``range``, ``min``, ``print`` and so on their meaning in tile code; operands of ``and``
+and ``or`` become bools, and ``not`` works element by element; numbers become scalars where compiled code joins paths
+on which they differ.
 """
 
 from __future__ import annotations
@@ -24,92 +25,115 @@ from tilewright.eager import objects
 from tilewright.eager.builder import Known
 from tilewright.eager.session import current
 from tilewright.frontend.python.builtins import BUILTINS, Range
+from tilewright.frontend.python.expressions import RESULT
+from tilewright.frontend.python.joins import Joins, Types
+from tilewright.frontend.python.ops.convert import constant
 from tilewright.frontend.python.scope import captured
-from tilewright.frontend.python.source import source_of
+from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.static import SYNTACTIC, generator_of
 from tilewright.frontend.python.values import Tile
+from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.language.functions import TileFunction
 
-# The variables of a rewritten function that hold the table of callees, and ``bool`` and ``not`` of tile code.
-_CALLEES, _BOOL, _NOT = "__tile_code__", "__tile_bool__", "__tile_not__"
+# The variables of a rewritten function that hold the table of callees, ``bool`` and ``not`` of tile code, and what
+# makes numbers scalars.
+_CALLEES, _BOOL, _NOT, _JOINED = "__tile_code__", "__tile_bool__", "__tile_not__", "__tile_joined__"
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 
 
-def tile_code(function: Any) -> Any:
-    """What tile code calls when it says ``function``."""
-    if isinstance(function, types.FunctionType):
-        return function if function.__code__ in _made else _rewritten(function)
-    if isinstance(function, types.MethodType):
-        return types.MethodType(tile_code(function.__func__), function.__self__)
-    if isinstance(function, TileFunction):
-        return tile_code(function.function) if function.tile else function
-    if isinstance(function, (types.BuiltinFunctionType, type)):
-        return _BUILTINS.get(function, function)
-    return function
+class Program:
+    """The functions that a kernel calls, rewritten.
+
+    ``joins`` says which variables compiled code makes scalars where paths meet; None leaves numbers alone.
+    """
+
+    def __init__(self, joins: Joins | None) -> None:
+        self._joins = joins
+        self._table = _Callees(self.code)
+        self._rewritten: dict[types.FunctionType, Callable[..., Any]] = {}
+        self._called: dict[Any, list[Any]] = {}  # rewritten functions -> the functions that they call by name
+        self._helpers = {_CALLEES: self._table, _BOOL: _BUILTINS[bool], _NOT: _not, _JOINED: _joined}
+
+    def code(self, function: Any) -> Any:
+        """What tile code calls when it says ``function``."""
+        if isinstance(function, types.FunctionType):
+            if function.__code__ in _made:
+                return function
+            if function not in self._rewritten:
+                self._rewritten[function] = self._rewrite(function)
+            return self._rewritten[function]
+        if isinstance(function, types.MethodType):
+            return types.MethodType(self.code(function.__func__), function.__self__)
+        if isinstance(function, TileFunction):
+            return self.code(function.function) if function.tile else function
+        if isinstance(function, (types.BuiltinFunctionType, type)):
+            return _BUILTINS.get(function, function)
+        return function
+
+    def kernel(self, function: types.FunctionType) -> Callable[..., Any]:
+        """``code`` of a kernel, after that of every function which it calls by name."""
+        pending: list[Any] = [function]
+        seen: set[Any] = set()
+        while pending:
+            callee = pending.pop()
+            if callee not in seen:
+                seen.add(callee)
+                pending += self._called.get(self._table[callee], ())
+        return self._table[function]
+
+    def _rewrite(self, function: types.FunctionType) -> Callable[..., Any]:
+        """A function of the program with its calls rewritten; others as they are."""
+        generator = generator_of(function)
+        if generator is not None:
+            return contextlib.contextmanager(self.code(generator))
+        if not _is_program(function):
+            return function
+        try:
+            source = source_of(function.__code__)
+        except (TileSyntaxError, SyntaxError):
+            return function  # Python runs it as it is
+        free = function.__code__.co_freevars
+        cells = dict(zip(free, function.__closure__ or ()))
+        cells |= {name: types.CellType(helper) for name, helper in self._helpers.items()}
+        rewriter = _Rewriter({**function.__globals__, **captured(function)}, source, self._joins)
+        node: Any = rewriter.visit(copy.deepcopy(source.node))
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = []
+            node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+            node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
+            body: list[ast.stmt] = [node]
+        else:
+            body = [ast.copy_location(ast.Expr(node), node)]
+        module = ast.parse(f"def factory({', '.join(cells)}): pass")
+        module.body[0].body = body  # type: ignore[attr-defined]
+        _shift(body, source.first_line - 1, source.indent)
+        outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))
+        name = function.__code__.co_name
+        code = next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+        _made.update(_nested(code))
+        closure = tuple(cells[name] for name in code.co_freevars)
+        made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+        made.__kwdefaults__ = function.__kwdefaults__
+        self._called[made] = rewriter.called
+        return functools.update_wrapper(made, function)
 
 
 class _Callees(dict[Any, Any]):
-    """``tile_code`` as a table, in which functions are found without a Python call that debuggers would step into."""
+    """``Program.code`` as a table: functions are found without a Python call, which debuggers would step into."""
+
+    def __init__(self, code: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._code = code
 
     def __missing__(self, callee: Any) -> Any:
-        found = tile_code(callee)
+        found = self._code(callee)
         if isinstance(callee, (types.FunctionType, TileFunction)) and getattr(callee, "__code__", None) not in _made:
             self[callee] = found  # what a kernel defines anew in each block is not kept
         return found
 
 
-def kernel_code(function: types.FunctionType) -> Callable[..., Any]:
-    """``tile_code`` of a kernel, after that of every function which it calls by name."""
-    pending: list[Any] = [function]
-    seen: set[Any] = set()
-    while pending:
-        callee = pending.pop()
-        if callee not in seen:
-            seen.add(callee)
-            pending += _called.get(_CALLEE_TABLE[callee], ())
-    return _CALLEE_TABLE[function]
-
-
-_called: dict[Any, list[Any]] = {}  # rewritten functions -> the functions that they call by name
 _made: set[types.CodeType] = set()  # rewritten code, and that of functions defined in it
-
-
-@functools.lru_cache(maxsize=4096)
-def _rewritten(function: types.FunctionType) -> Callable[..., Any]:
-    """A function of the program with its calls rewritten; others as they are."""
-    generator = generator_of(function)
-    if generator is not None:
-        return contextlib.contextmanager(_rewritten(generator))
-    if not _is_program(function):
-        return function
-    try:
-        source = source_of(function.__code__)
-    except (TileSyntaxError, SyntaxError):
-        return function  # Python runs it as it is
-    free = function.__code__.co_freevars
-    cells = dict(zip(free, function.__closure__ or ()))
-    cells |= {name: types.CellType(helper) for name, helper in _HELPERS.items()}
-    rewriter = _Rewriter({**function.__globals__, **captured(function)})
-    node: Any = rewriter.visit(copy.deepcopy(source.node))
-    if isinstance(node, ast.FunctionDef):
-        node.decorator_list = []
-        node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
-        node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
-        body: list[ast.stmt] = [node]
-    else:
-        body = [ast.copy_location(ast.Expr(node), node)]
-    module = ast.parse(f"def factory({', '.join(cells)}): pass")
-    module.body[0].body = body  # type: ignore[attr-defined]
-    _shift(body, source.first_line - 1, source.indent)
-    outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))
-    code = next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == function.__code__.co_name)
-    _made.update(_nested(code))
-    closure = tuple(cells[name] for name in code.co_freevars)
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    _called[made] = rewriter.called
-    return functools.update_wrapper(made, function)
 
 
 def _is_program(function: types.FunctionType) -> bool:
@@ -122,9 +146,9 @@ def _is_program(function: types.FunctionType) -> bool:
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
     """``code`` and that of the functions that it defines."""
     yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _nested(inner)
 
 
 def _shift(body: list[ast.stmt], lines: int, columns: int) -> None:
@@ -138,10 +162,12 @@ def _shift(body: list[ast.stmt], lines: int, columns: int) -> None:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Rewrites calls, ``and``, ``or`` and ``not``; what host code evaluates at compile time is left alone."""
+    """Rewrites calls, ``and``, ``or``, ``not`` and joins; what host code evaluates at compile time is left alone."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
+    def __init__(self, names: dict[str, Any], source: Source, joins: Joins | None) -> None:
         self.names = names
+        self.source = source
+        self.joins = joins
         self.called: list[Any] = []
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -164,6 +190,40 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.copy_location(_applied(_NOT, node.operand), node) if isinstance(node.op, ast.Not) else node
 
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        types_ = self._types(node.test)
+        self.generic_visit(node)
+        for branch in (node.body, node.orelse) if types_ else ():
+            branch += _typed(types_, branch[-1] if branch else node, at_end=bool(branch))
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        dtype = self._types(node.test, expression=True).get(RESULT)
+        self.generic_visit(node)
+        if dtype is not None:
+            node.body, node.orelse = _scalar(node.body, dtype), _scalar(node.orelse, dtype)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
+        return self._loop(node)
+
+    def visit_While(self, node: ast.While) -> ast.stmt | list[ast.stmt]:
+        return self._loop(node)
+
+    def _loop(self, node: ast.For | ast.While) -> ast.stmt | list[ast.stmt]:
+        """Numbers that a loop carries are scalars before, in and after it."""
+        types_ = self._types(node)
+        self.generic_visit(node)
+        if not types_:
+            return node
+        node.body[:0] = _typed(types_, node.body[0])
+        return [*_typed(types_, node), node, *_typed(types_, node, at_end=True)]
+
+    def _types(self, node: ast.AST, expression: bool = False) -> Types:
+        """The dtypes of the variables that are joined at ``node``."""
+        found = self.joins.at(self.source.loc(node, None)) if self.joins is not None else {}
+        return {name: dtype for name, dtype in found.items() if expression or name.isidentifier()}
+
     def _named(self, callee: ast.expr) -> Any:
         """What a name, or an attribute of a module, refers to outside of the function."""
         if isinstance(callee, ast.Name):
@@ -178,6 +238,24 @@ def _applied(name: str, argument: ast.expr) -> ast.expr:
     """``name(argument)``, at the place of ``argument``."""
     function = ast.copy_location(ast.Name(name, ast.Load()), argument)
     return ast.copy_location(ast.Call(function, [argument], []), argument)
+
+
+def _typed(types_: Types, place: ast.stmt, *, at_end: bool = False) -> list[ast.stmt]:
+    """``name = joined(name, dtype)`` for each name, on the first or the last line of ``place``."""
+    made: list[ast.stmt] = []
+    for name, dtype in types_.items():
+        statement = ast.Assign([ast.Name(name, ast.Store())], _scalar(ast.Name(name, ast.Load()), dtype))
+        for node in ast.walk(ast.fix_missing_locations(ast.copy_location(statement, place))):
+            if at_end and isinstance(node, (ast.stmt, ast.expr)):
+                node.lineno, node.col_offset = node.end_lineno or node.lineno, 0
+        made.append(statement)
+    return made
+
+
+def _scalar(value: ast.expr, dtype: DType) -> ast.expr:
+    """``joined(value, dtype)``, at the place of ``value``."""
+    call = ast.Call(ast.Name(_JOINED, ast.Load()), [value, ast.Constant(dtype.short)], [])
+    return ast.fix_missing_locations(ast.copy_location(call, value)) if hasattr(value, "lineno") else call
 
 
 # -- builtins
@@ -210,6 +288,13 @@ def _on_tiles(function: Any) -> Callable[..., Any]:
     return call
 
 
+def _joined(value: Any, dtype: str) -> Any:
+    """A number that compiled code has as a scalar of ``dtype``."""
+    if type(value) not in (bool, int, float):
+        return value
+    return objects.wrap(Tile(constant(current(), value, dtype_from_short(dtype))))
+
+
 def _not(value: Any) -> Any:
     if not isinstance(value, objects.Tile):
         return not value
@@ -227,5 +312,3 @@ _BUILTINS: dict[Any, Any] = {
     builtins.str: lambda *a: objects.text(*a) if a else "",
     **{f: _on_tiles(f) for f in (min, max, len, bool, abs, divmod)},
 }
-_CALLEE_TABLE = _Callees()
-_HELPERS: dict[str, Any] = {_CALLEES: _CALLEE_TABLE, _BOOL: _BUILTINS[bool], _NOT: _not}

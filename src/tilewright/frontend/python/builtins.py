@@ -12,7 +12,7 @@ from tilewright.frontend.python.formatting import FormattedString, text_of
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
-from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
@@ -159,7 +159,17 @@ def _repr(t: Tracer, *arguments: Any) -> str | FormattedString:
     return repr(value) if isinstance(value, str) else text_of(t, value)
 
 
+def _breakpoint(t: Tracer, *arguments: Any) -> None:
+    """Nothing, where the source is to be run as Python anyway."""
+    if t.joins is None:
+        t.fail(
+            UnsupportedCallError,
+            "compiled code has no breakpoint(); run the kernel as Python: ct.launch(..., backend='python')",
+        )
+
+
 BUILTINS: dict[Any, Callable[..., Any]] = {
+    builtins.breakpoint: _breakpoint,
     builtins.range: _range,
     builtins.len: _len,
     builtins.min: _pair("min"),
@@ -200,7 +210,6 @@ REJECTED: dict[Any, str] = {
     builtins.ord: "do it on the host",
     builtins.open: "tile code has no files",
     builtins.input: "tile code has no input",
-    builtins.breakpoint: "run the kernel as Python: ct.launch(..., backend='python')",
     builtins.eval: "use ct.static_eval(...)",
     builtins.exec: "do it on the host",
     builtins.object: "use a frozen dataclass",

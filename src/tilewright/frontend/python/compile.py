@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.frontend.python import control_flow
+from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.scope import Frame, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.tracer import Tracer
@@ -35,26 +36,36 @@ _RECURSION_LIMIT = 50_000  # calls are traced in place, at about ten Python fram
 
 
 def trace(
-    function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None = None
+    function: types.FunctionType,
+    signature: Signature,
+    hints: Mapping[str, Any],
+    name: str | None = None,
+    joins: Joins | None = None,
 ) -> Function:
-    """The IR of kernel ``function`` for arguments that ``signature`` describes.
+    """The IR of kernel ``function`` for arguments that ``signature`` describes. ``joins`` records what it says.
 
     Raises a TileError, with the place in the source, for everything that is wrong with the kernel.
     """
     try:
-        return _trace(function, signature, hints, name)
+        return _trace(function, signature, hints, name, joins)
     except RecursionError:  # the limit belongs to the whole process, so it is raised for the few that need it
         with _deep_recursion(function):
-            return _trace(function, signature, hints, name)
+            return _trace(function, signature, hints, name, joins)
 
 
-def _trace(function: types.FunctionType, signature: Signature, hints: Mapping[str, Any], name: str | None) -> Function:
+def _trace(
+    function: types.FunctionType,
+    signature: Signature,
+    hints: Mapping[str, Any],
+    name: str | None,
+    joins: Joins | None,
+) -> Function:
     source = source_of(function.__code__)
     names = parameter_names(source)
     body = Block()
     loc = source.loc(source.node, None)
     builder = Builder(body, loc)
-    tracer = Tracer(builder)
+    tracer = Tracer(builder, joins)
     params: list[Param] = []
     values: dict[str, Any] = {}
     for given, spec in zip(names, signature.arguments):

@@ -60,7 +60,10 @@ def branch(t: Tracer, condition: Value, arms: tuple[Any, Any]) -> bool:
             t.builder.emit_op(Yield, path.leaves)
     t.builder.loc = where  # of the condition, which the arms have left behind
     op = t.builder.emit_op(If, condition, types=tuple(merged.types), then=blocks[0], orelse=blocks[1])
-    t.scope.names = {**outer, **merged.bind(op.results)}
+    joined = merged.bind(op.results)
+    if t.joins is not None:
+        t.joins.record(where, [p.names for p in falling], joined)
+    t.scope.names = {**outer, **joined}
     return True if falling else unreachable(t)
 
 
@@ -128,6 +131,12 @@ class _Carried:
             args = [block.add_arg(v.type, name) for v in spread(value)]
             names[name] = rebuild(value, iter(args)) if args else value
         return names
+
+    def record(self) -> None:
+        """Tell what became of numbers, when the loop has been traced for good."""
+        if self.t.joins is not None:
+            place = self.t.frame.source.loc(self.node, self.t.frame.caller)
+            self.t.joins.record(place, [self.outer], self.entry)
 
     @property
     def inits(self) -> list[Value]:
@@ -197,6 +206,7 @@ def while_loop(t: Tracer, node: ast.While) -> bool:
         t.contexts.pop()
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
+            carried.record()
             return _finish_loop(t, context, carried, block, [], lambda path: [])
 
 
@@ -225,6 +235,7 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
             break
+    carried.record()
     if early:
 
         def advance(path: Path) -> list[Value]:

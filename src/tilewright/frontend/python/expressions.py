@@ -100,21 +100,21 @@ def _short_circuit(t: Tracer, first: Any, go_on: bool, rest: Callable[[], Any]) 
 
     def evaluate() -> bool:
         second = t.truth(rest())
-        t.scope.names = {**t.scope.names, _RESULT: second if isinstance(second, bool) else Tile(second)}
+        t.scope.names = {**t.scope.names, RESULT: second if isinstance(second, bool) else Tile(second)}
         return True
 
     def skip() -> bool:
-        t.scope.names = {**t.scope.names, _RESULT: not go_on}
+        t.scope.names = {**t.scope.names, RESULT: not go_on}
         return True
 
     control_flow.branch(t, condition, (evaluate, skip) if go_on else (skip, evaluate))
     names = dict(t.scope.names)
-    result.append(names.pop(_RESULT))
+    result.append(names.pop(RESULT))
     t.scope.names = names
     return result[0]
 
 
-_RESULT = "value of the expression"  # no identifier, so it cannot clash with a variable
+RESULT = "value of the expression"  # no identifier, so it cannot clash with a variable
 
 
 def _bool(t: Tracer, node: ast.BoolOp) -> Any:
@@ -137,18 +137,18 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Any:
     def arm(value: ast.expr) -> Callable[[], bool]:
         def run() -> bool:
             result = t.eval(value)
-            t.scope.names = {**t.scope.names, _RESULT: result}
+            t.scope.names = {**t.scope.names, RESULT: result}
             return True
 
         return run
 
     control_flow.branch(t, condition, (arm(node.body), arm(node.orelse)))
     names = dict(t.scope.names)
-    result = names.pop(_RESULT)
+    result = names.pop(RESULT)
     t.scope.names = names
     t.locate(node)
     if isinstance(result, Unusable):
-        t.fail(TileTypeError, result.reason.replace(repr(_RESULT), "the conditional expression"))
+        t.fail(TileTypeError, result.reason.replace(repr(RESULT), "the conditional expression"))
     return result
 
 

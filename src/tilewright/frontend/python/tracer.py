@@ -14,6 +14,7 @@ from tilewright.frontend.python.builtins import Range
 from tilewright.frontend.python.constants import COMPARE, FoldError, check_range, fold
 from tilewright.frontend.python.expressions import EXPRESSIONS, is_number, is_plain
 from tilewright.frontend.python.formatting import FormattedString, joined, parts_of
+from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
 from tilewright.frontend.python.ops.table import OPERATORS
@@ -32,8 +33,9 @@ _TEXT = (str, FormattedString)
 class Tracer:
     """The state of tracing one kernel. Implements ``context.Context`` for the op builders."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, joins: Joins | None = None) -> None:
         self.builder = builder
+        self.joins = joins  # records what the joins of control flow make of numbers
         self.frames: list[Frame] = []
         self.contexts: list[Context] = []
         self.call_node: ast.Call | None = None
