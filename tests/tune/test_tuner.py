@@ -168,6 +168,24 @@ def test_a_search_leaves_no_trace() -> None:
     assert len(kernel.inspect().specializations) == 1, "the launches run what the search compiled"
 
 
+def test_configurations_that_raise_are_failures() -> None:
+    def grid(tile: int, x: Any, out: Any) -> tuple[int, ...]:
+        if tile == 64:
+            raise RuntimeError("no grid")
+        return (ct.cdiv(x.size, tile),)
+
+    for tiles in ([12, 16, 64], [64, 16, 12]):
+        tuner = Tuner(doubled, tiles, grid, lambda t, x, o: (x, o, t), quiet=True)
+        for _ in range(2):
+            found = tuner.search(X, np.zeros_like(X))
+            assert [m.config for m in found.successes] == [16]
+            assert {(f[0], f[1]) for f in found.failures} == {(12, ct.TileTypeError), (64, RuntimeError)}
+    with pytest.raises(
+        ValueError, match="none of the 2 configurations works; the first, 64, raised RuntimeError: no grid"
+    ):
+        Tuner(doubled, [64, 12], grid, lambda t, x, o: (x, o, t), quiet=True).search(X, np.zeros_like(X))
+
+
 def test_wrong_options_and_limits() -> None:
     def tuner(**options: Any) -> Tuner[int]:
         return Tuner(doubled, [8], lambda t, x, o: (8,), lambda t, x, o: (x, o, t), quiet=True, **options)

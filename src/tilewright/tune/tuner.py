@@ -166,21 +166,10 @@ class Tuner(Generic[T]):
 
     def _name(self, arguments: Args) -> str:
         """The name of the result in the disk cache."""
-        first = self._args_fn(self.configs[0], *arguments)
-        signature, engine = self.kernel.described(first, None)
-        known = facts([place.argument for place, _ in self.kernel.parameters], signature)
-        choices = [self._choices(config, arguments) for config in self.configs]
-        machine = f"{engine.name} {engine.target()} {os.cpu_count()} {os.environ.get('TILEWRIGHT_NUM_THREADS')}"
-        text = print_function(self.kernel.trace(signature))
-        parts = (
-            repr(_facts(arguments)),
-            _source(self.kernel),
-            text,
-            "\n".join(map(str, known)),
-            "\n".join(choices),
-            machine,
-        )
-        return f"tuned-{cache_key(*parts)}"
+        choices = [_outcome(lambda c=config: self._choices(c, arguments)) for config in self.configs]  # type: ignore[misc]
+        kernel = _outcome(lambda: self._traced(arguments))
+        threads = f"{os.cpu_count()} {os.environ.get('TILEWRIGHT_NUM_THREADS')}"
+        return f"tuned-{cache_key(repr(_facts(arguments)), _source(self.kernel), kernel, *choices, threads)}"
 
     def _choices(self, config: T, arguments: Args) -> str:
         """Everything that a configuration decides, apart from arrays."""
@@ -188,6 +177,12 @@ class Tuner(Generic[T]):
         options = None if self._options_fn is None else self._options_fn(config)
         args = _facts(self._args_fn(config, *arguments))
         return repr((config, self._grid_fn(config, *arguments), args, hints, options))
+
+    def _traced(self, arguments: Args) -> str:
+        """The engine, the machine, what the kernel is keyed on, and its IR, for the first configuration."""
+        signature, engine = self.kernel.described(self._args_fn(self.configs[0], *arguments), None)
+        known = facts([place.argument for place, _ in self.kernel.parameters], signature)
+        return f"{engine.name} {engine.target()} {known} {print_function(self.kernel.trace(signature))}"
 
 
 def _key(arguments: Args) -> Key:
@@ -208,7 +203,15 @@ def _facts(value: Any) -> Any:
     return repr(value)
 
 
+def _outcome(make: Callable[[], str]) -> str:
+    """``make()``, or what it raises: the search will find out, and list it as a failure."""
+    try:
+        return make()
+    except Exception as e:  # noqa: BLE001 - it is as good a fact as any
+        return f"{type(e).__name__}: {e}"
+
+
 def _source(kernel: Launchable) -> str:
     """The text of the kernel: other configurations than the first may take branches that its Tile IR does not show."""
     function = getattr(kernel, "function", None)
-    return "" if function is None else inspect.getsource(function)
+    return inspect.getsource(function) if inspect.isfunction(function) else ""
