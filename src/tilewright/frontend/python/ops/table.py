@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.frontend.python.context import OpBuilder
 from tilewright.frontend.python.ops import (
+    atomics,
     debug,
     elementwise,
     gather,
@@ -24,6 +25,7 @@ BUILDERS: dict[Any, OpBuilder] = {
     **matrix.BUILDERS,
     **load_store.BUILDERS,
     **gather.BUILDERS,
+    **atomics.BUILDERS,
     **debug.BUILDERS,
 }
 OPERATORS: dict[str, OpBuilder] = {**elementwise.OPERATORS, **matrix.OPERATORS, "getitem": tiles.getitem}

@@ -1,0 +1,188 @@
+"""Which elements an element-wise access touches: their addresses, and where the access may happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.frontend.python.context import Context
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops import arguments as check
+from tilewright.frontend.python.ops.convert import (
+    broadcast,
+    broadcast_together,
+    cast,
+    constant,
+    implicit_cast,
+    numeric,
+    to_tile,
+)
+from tilewright.frontend.python.values import Array, RawMemory, Tile
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, int64
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.errors import TileTypeError
+from tilewright.ir.ops.arith import Add, And, Cmp, Max, Min, Mul, Not, Or, Sub
+from tilewright.ir.ops.memory import Assume
+from tilewright.ir.ops.shape import PtrOffset
+from tilewright.ir.promotion import broadcast_shapes
+
+
+@dataclass(frozen=True)
+class Places:
+    """Elements of an array: their addresses, and where these may be accessed (None: everywhere)."""
+
+    array: Array
+    pointers: Value
+    where: Value | None
+
+    @property
+    def dtype(self) -> DType:
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.pointers.tile.shape
+
+
+def elements(ctx: Context, array: Any, indices: Any, check_bounds: Any, mask: Any = None) -> Places:
+    """The elements of ``array`` at ``indices``."""
+    source = check.array(ctx, array)
+    found = _indices(ctx, source, indices)
+    bounds = check.const_bool(ctx, check_bounds, "check_bounds")
+    pointers, inside = addresses(ctx, source, found, bounds)
+    where = _mask(ctx, mask, pointers.tile.shape, inside)
+    if not bounds:
+        _promise_inside(ctx, source, found, where)
+    return Places(source, pointers, where)
+
+
+def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> Places:
+    """The elements of raw memory at ``offset`` from its base."""
+    if not isinstance(memory, RawMemory):
+        ctx.fail(TileTypeError, f"expected raw memory, got {describe(memory)}")
+    tile = check.tile(ctx, offset, "offset")
+    if not tile.dtype.is_integer:
+        ctx.fail(TileTypeError, f"'offset' must be integers, not {describe(tile)}", argument="offset")
+    base, wide = broadcast(ctx, memory.array.base, tile.shape), cast(ctx, tile.value, int64)
+    where = _mask(ctx, mask, tile.shape, None)
+    _promise_offset(ctx, memory.array, wide, where)
+    return Places(memory.array, ctx.builder.emit(PtrOffset, base, wide), where)
+
+
+def _indices(ctx: Context, array: Array, indices: Any) -> list[Tile]:
+    """One integer tile per dimension, of a common shape."""
+    entries = indices if isinstance(indices, tuple) else (indices,)
+    if len(entries) != array.ndim:
+        ctx.fail(
+            TileTypeError,
+            f"'indices' has {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}, but the array has {array.ndim} "
+            f"dimension{'s' * (array.ndim != 1)}: give one integer tile per dimension",
+            argument="indices",
+        )
+    tiles = []
+    for e in entries:
+        if not isinstance(e, (Tile, int)) or isinstance(e, bool):
+            ctx.fail(
+                TileTypeError, f"an index is {describe(e)}; it must be an integer tile or scalar", argument="indices"
+            )
+        tile = numeric(ctx, e)
+        if not tile.dtype.is_integer:
+            ctx.fail(
+                TileTypeError, f"an index is {describe(tile)}; convert it with .astype(ct.int32)", argument="indices"
+            )
+        tiles.append(tile)
+    return broadcast_together(ctx, *tiles)
+
+
+def addresses(ctx: Context, array: Array, indices: list[Tile], check_bounds: bool) -> tuple[Value, Value | None]:
+    """The addresses of the elements at ``indices``, and where these are inside the array."""
+    b = ctx.builder
+    shape = indices[0].shape if indices else ()
+    offset: Value | None = None
+    inside: Value | None = None
+    for axis, index in enumerate(indices):
+        wide = cast(ctx, index.value, int64)
+        if check_bounds:
+            # An unsigned index above the signed range turns negative, which is outside as well.
+            extent = broadcast(ctx, cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64), shape)
+            below = b.emit(Cmp, wide, extent, predicate=CmpPredicate.LT)
+            above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
+            both = b.emit(And, above, below)
+            inside = both if inside is None else b.emit(And, inside, both)
+        stride = broadcast(ctx, cast(ctx, to_tile(ctx, array.strides[axis], array.index_dtype).value, int64), shape)
+        term = b.emit(Mul, wide, stride)
+        offset = term if offset is None else b.emit(Add, offset, term)
+    base = broadcast(ctx, array.base, shape)
+    return (base if offset is None else b.emit(PtrOffset, base, offset)), inside
+
+
+def _promise_inside(ctx: Context, array: Array, indices: list[Tile], where: Value | None) -> None:
+    """State what ``check_bounds=False`` promises: every index is inside of the array where the mask is true."""
+    b = ctx.builder
+    for axis, index in enumerate(indices):
+        wide, shape = cast(ctx, index.value, int64), index.shape
+        extent = cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64)
+        last = b.emit(Sub, extent, constant(ctx, 1, int64))
+        below = b.emit(Cmp, wide, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
+        above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
+        holds = b.emit(And, above, below)
+        places = [i.value for i in indices]
+        _promise(ctx, holds, where, [wide, last], f"index {{}} along axis {axis}", array, places)
+
+
+def _promise_offset(ctx: Context, array: Array, offset: Value, where: Value | None) -> None:
+    """State that the offsets stay between the lowest and the highest element of the array."""
+    b, shape = ctx.builder, offset.tile.shape
+    zero, one = constant(ctx, 0, int64), constant(ctx, 1, int64)
+    low = high = zero
+    for extent, stride in zip(array.shape, array.strides):
+        steps = b.emit(Sub, cast(ctx, to_tile(ctx, extent, array.index_dtype).value, int64), one)
+        reach = b.emit(Mul, steps, cast(ctx, to_tile(ctx, stride, array.index_dtype).value, int64))
+        low = b.emit(Add, low, b.emit(Min, reach, zero))
+        high = b.emit(Add, high, b.emit(Max, reach, zero))
+    above = b.emit(Cmp, offset, broadcast(ctx, low, shape), predicate=CmpPredicate.GE)
+    below = b.emit(Cmp, offset, broadcast(ctx, high, shape), predicate=CmpPredicate.LE)
+    _promise(ctx, b.emit(And, above, below), where, [offset, low, high], "offset {} in the memory", array)
+
+
+def _promise(
+    ctx: Context,
+    inside: Value,
+    where: Value | None,
+    values: list[Value],
+    what: str,
+    array: Array,
+    index: Sequence[Value] = (),
+) -> None:
+    b = ctx.builder
+    holds = inside if where is None else b.emit(Or, inside, b.emit(Not, where))
+    valid = "0 to {}" if len(values) == 2 else "{} to {}"
+    message = f"{what} of '{array.name}', whose bounds are not checked; valid are {valid}"
+    b.emit_op(Assume, holds, values, index, kind="unchecked-bounds", message=message, argument=array.name)
+
+
+def _mask(ctx: Context, mask: Any, shape: tuple[int, ...], inside: Value | None) -> Value | None:
+    """The mask argument combined with the bounds check."""
+    if mask is None:
+        return inside
+    tile = check.tile(ctx, mask, "mask")
+    if tile.value.tile.is_pointer or not tile.dtype.is_bool:
+        ctx.fail(
+            TileTypeError, f"'mask' must be a bool tile, not {describe(tile)}; compare to make one", argument="mask"
+        )
+    if broadcast_shapes(tile.shape, shape) != shape:
+        ctx.fail(TileTypeError, f"'mask' of shape {tile.shape} does not broadcast to {shape}", argument="mask")
+    wide = broadcast(ctx, tile.value, shape)
+    return wide if inside is None else ctx.builder.emit(And, inside, wide)
+
+
+def spread(ctx: Context, value: Any, dtype: DType, shape: tuple[int, ...], what: str) -> Value:
+    """An update or padding value: cast implicitly and broadcast to the shape of the indices."""
+    if not isinstance(value, (Tile, bool, int, float)):
+        ctx.fail(TileTypeError, f"{what} is {describe(value)}; it must be a tile or a number")
+    tile = implicit_cast(ctx, value, dtype, what)
+    if broadcast_shapes(tile.shape, shape) != shape:
+        ctx.fail(TileTypeError, f"{what} has shape {tile.shape}, which does not broadcast to {shape}")
+    return broadcast(ctx, tile.value, shape)
