@@ -135,14 +135,19 @@ def _flush(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 2.0**-126, np.copysign(x.dtype.type(0), x), x)
 
 
-@functools.cache
+_EXACT: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+
+
 def exact_values(name: str, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """The function of ``samples``: see ``function_values``."""
+    """The function of ``samples``: see ``function_values``. Variants of one function share its values."""
     function = FUNCTIONS[name]
-    operands = samples(name, dtype)
-    if function.flushed:
-        operands = tuple(map(_flush, operands))
-    return function_values(function.exact, *operands, double=dtype is dtypes.float64)
+    key = function.exact, dtype, function.flushed
+    if key not in _EXACT:
+        operands = samples(name, dtype)
+        if function.flushed:
+            operands = tuple(map(_flush, operands))
+        _EXACT[key] = function_values(function.exact, *operands, double=dtype is dtypes.float64)
+    return _EXACT[key]
 
 
 def error(engine: str, name: str, dtype: DType) -> tuple[float, list[Any]]:
