@@ -403,6 +403,16 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "the symbol 'a-b' is no name in C",
     ),
+    "header": (
+        lambda: export_kernel(
+            gemm,
+            [KernelSignature([array(2), array(2), array(2), 16], V2)],
+            "kernels.h",
+            output_format="shared_library",
+        ),
+        ValueError,
+        "kernels.h is where the header would go",
+    ),
     "keyword": (
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "double")]),
         ValueError,

@@ -38,6 +38,8 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     """
     if sys.platform == "win32":
         raise TileUnsupportedFeatureError("a shared library can be exported on Linux and macOS only")
+    if path.suffix == ".h":
+        raise ValueError(f"{path} is where the header would go; name the library something else, such as kernels.so")
     for kernel in kernels:
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel.symbol, re.ASCII) or kernel.symbol in RESERVED:
             raise ValueError(f"the symbol {kernel.symbol!r} is no name in C; give the signature another one")
