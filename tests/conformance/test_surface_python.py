@@ -266,6 +266,20 @@ def variadic(first: Any, /, *rest: Any, key: Any = 10, **others: Any) -> Any:
     return total + others.get("absent", 0) + len(others) * 100
 
 
+def through_closures(**options: Any) -> Any:
+    def inner():
+        return options["a"] * 10 + options.get("b", 1) + (1 if "c" in options else 0)
+
+    return inner() + ct.static_eval(TABLE["x"])
+
+
+TABLE = {"x": 1000}
+
+
+def test_keywords_through_closures(engine: str) -> None:
+    gives(lambda n: through_closures(a=n, c=0), I32(1000 + 32), 3)
+
+
 def test_arguments(engine: str) -> None:
     def calls(n):
         options = dictionary(key=n, extra=2)
@@ -748,6 +762,9 @@ REFUSED: dict[str, type[ct.TileError]] = {
     "x = b'bytes'": TTE,
     "x = 1j": TTE,
     "n + A_LIST": TTE,
+    "A_DICT['a']": TTE,
+    "n + A_DICT.get('a')": TTE,
+    "variadic(n, **A_DICT)": TTE,
     "A_COMPLEX": TTE,
     "A_BYTES": TTE,
     "PARTIAL(n)": TTE,
@@ -795,7 +812,7 @@ def traced(body: str, name: str = "body", signature: str = "n") -> Callable[...,
     text = f"def {name}({signature}):\n{lines}"
     filename = f"<surface {len(linecache.cache)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    names: dict[str, Any] = dict(ct=ct, np=np, math=math, contextlib=contextlib, A_LIST=[1], A_COMPLEX=1j, A_BYTES=b"x")  # noqa: C408
+    names: dict[str, Any] = dict(ct=ct, np=np, math=math, contextlib=contextlib, A_LIST=[1], A_DICT={"a": 1}, variadic=variadic, A_COMPLEX=1j, A_BYTES=b"x")  # noqa: C408
     names |= {"PARTIAL": functools.partial(min, 1), "A_KERNEL": ct.kernel(sum_of)}
     exec(compile(text, filename, "exec"), names)
     return names[name]

@@ -21,7 +21,7 @@ from tilewright.frontend.python.ops.convert import cast_call
 from tilewright.frontend.python.ops.table import BUILDERS
 from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
-from tilewright.frontend.python.values import BoundMethod
+from tilewright.frontend.python.values import BoundMethod, Keywords
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
 from tilewright.language.functions import TileFunction
@@ -221,7 +221,7 @@ def bind_arguments(
     elif a.vararg is not None:
         names[a.vararg.arg] = ()
     by_keyword = {p.arg for p in (*a.args, *a.kwonlyargs)}
-    extra: dict[str, Any] = {}
+    extra = Keywords()
     for name, value in keywords.items():
         if name in by_keyword:
             if name in names:

@@ -21,7 +21,7 @@ from tilewright.frontend.python.ops.table import OPERATORS
 from tilewright.frontend.python.paths import Context
 from tilewright.frontend.python.scope import Frame, Scope
 from tilewright.frontend.python.source import Source
-from tilewright.frontend.python.values import Tile
+from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
@@ -122,9 +122,11 @@ class Tracer:
         """A variable of the module or of an enclosing host function as tile code sees it."""
         if isinstance(value, np.generic):
             return strict_constant(self, value)
-        if isinstance(value, (list, set, bytes, bytearray, complex)):
-            kind = type(value).__name__
-            self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; make it a tuple or a number")
+        if isinstance(value, (list, set, dict, bytes, bytearray, complex)) and not isinstance(value, Keywords):
+            kind, advice = type(value).__name__, "make it a tuple or a number"
+            if isinstance(value, (dict, list)):
+                advice = f"read it while the kernel is compiled, as in ct.static_eval({name}[...])"
+            self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; {advice}")
         if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
             self.fail(TileTypeError, f"{name!r} is an array of the host; pass it to the kernel as an argument")
         if isinstance(value, int):

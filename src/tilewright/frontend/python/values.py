@@ -111,3 +111,7 @@ class SliceIndex:
 
     start: Tile
     length: int
+
+
+class Keywords(dict[str, Any]):
+    """What ``**kwargs`` collects: the one kind of dictionary that tile code has. It never changes."""
