@@ -107,7 +107,6 @@ UNSUPPORTED = {
         "",
         "jump into a loop",
     ),
-    "memory of the block": ("int a[4]; a[n] = 1; p[0] = a[n & 1];", "", "local array"),
     "unknown conversion": ('printf("%d %*d", n, n, n);', "", "conversion at '%*d'"),
     "missing argument": ('printf("%d %d", n);', "", "no argument for '%d'"),
     "computed format": ("printf((char const*)p);", "", "string literal"),

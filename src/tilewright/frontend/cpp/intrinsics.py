@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
+from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand, string_bytes
 from tilewright.frontend.cpp.values import HintScope, Translation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int64, uint8
@@ -563,17 +563,7 @@ def constant_text(definition: str) -> str:
     start = definition.find(' c"')
     if start < 0:
         return ""
-    text = definition[start + 3 : definition.index('"', start + 3)]
-    out = bytearray()
-    i = 0
-    while i < len(text):
-        if text[i] == "\\":
-            out.append(int(text[i + 1 : i + 3], 16))
-            i += 3
-        else:
-            out.extend(text[i].encode())
-            i += 1
-    return out.decode()
+    return string_bytes(definition[start + 1 : definition.index('"', start + 3) + 1]).decode()
 
 
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tilewright.frontend.cpp.aggregates import split_aggregates
 from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
 from tilewright.frontend.cpp.inference import merged_types
 from tilewright.frontend.cpp.intrinsics import constant_text, intrinsic
+from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol
 from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.memory import copy_tables, transfer
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
 from tilewright.frontend.cpp.values import Translation
@@ -34,6 +37,7 @@ def translate_kernel(
 ) -> Function:
     """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the place."""
     body = Block()
+    function = split_aggregates(function, Layouts(module.types))
     state = Translation(module, function, locations, body)
     params = []
     for (argument, _), type in zip(function.arguments, types):
@@ -56,6 +60,7 @@ def translate_kernel(
         else:
             translate(state, i)
 
+    copy_tables(state)
     try:
         Structurer(graph, state, instruction).run()
     except RecursionError:
@@ -87,7 +92,7 @@ def _call(state: Translation, i: Instruction) -> None:
     elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
         state.builder.emit_op(Assert, state.builder.constant(False, bool_), [], message="the kernel was stopped")
     elif callee.startswith("llvm.mem"):
-        state.fail("a local array or struct that lives in memory is not available in tile code yet")
+        transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):
         return
     elif callee in state.module.defined:

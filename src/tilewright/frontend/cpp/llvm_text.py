@@ -107,6 +107,7 @@ class LLVMModule:
     functions: dict[str, LLVMFunction]
     defined: frozenset[str]  # every function with a body, read or not
     globals: dict[str, str]  # name -> text after the "="
+    types: dict[str, str]  # name -> what the struct type consists of
     metadata: dict[int, str]
 
 
@@ -221,13 +222,22 @@ class _Line:
         """Skip parameter and return attributes."""
         while self.kind() in ("word", "string") and not self.is_type() and not self.is_value_word():
             token = self.take()
-            if self.peek() == "(" and token not in ("c",):
+            if self.peek() == "(":
                 self.skip_group()
             elif token == "align":
                 self.take()
 
     def is_value_word(self) -> bool:
-        return self.peek() in ("true", "false", "null", "undef", "poison", "zeroinitializer", "getelementptr", "splat")
+        return self.peek().startswith('c"') or self.peek() in (
+            "true",
+            "false",
+            "null",
+            "undef",
+            "poison",
+            "zeroinitializer",
+            "getelementptr",
+            "splat",
+        )
 
     def value(self, type: str) -> Operand:
         kind, token = self.tokens[self.at]
@@ -247,9 +257,25 @@ class _Line:
         if token in ("undef", "poison"):
             self.take()
             return Const(type, UNDEFINED)
+        if token == "zeroinitializer":
+            self.take()
+            return Const(type, 0)
         if token == "getelementptr":
             return self.constant_address()
+        if token in "{[" and token:
+            return Const(type, self.constant_parts())
+        if kind == "string" and token.startswith("c"):
+            self.take()
+            return Const(type, tuple(Const("i8", byte) for byte in string_bytes(token)))
         raise LLVMTextError(f"a constant that tile code cannot use: {self.text.strip()}")
+
+    def constant_parts(self) -> tuple[Operand, ...]:
+        close = {"{": "}", "[": "]"}[self.take()]
+        parts = []
+        while not self.accept(close):
+            parts.append(self.typed_value()[1])
+            self.accept(",")
+        return tuple(parts)
 
     def constant_address(self) -> Operand:
         self.take()
@@ -425,6 +451,9 @@ def _element_pointer(line: _Line, i: Instruction) -> None:
 
 def _allocate(line: _Line, i: Instruction) -> None:
     i.detail, i.type = line.type(), "ptr"
+    if line.accept(",") and line.is_type():
+        type, count = line.typed_value()
+        i.operands, i.types = [count], [type]
 
 
 def _call(line: _Line, i: Instruction) -> None:
@@ -472,6 +501,33 @@ def _insert_value(line: _Line, i: Instruction) -> None:
         i.detail.append(int(line.take()))
 
 
+def string_bytes(token: str) -> bytes:
+    """The bytes of a constant string, as ``c"..."``."""
+    text = token[2:-1]
+    out = bytearray()
+    i = 0
+    while i < len(text):
+        if text[i] == "\\":
+            out.append(int(text[i + 1 : i + 3], 16))
+            i += 3
+        else:
+            out.extend(text[i].encode())
+            i += 1
+    return bytes(out)
+
+
+def parse_constant(definition: str) -> tuple[str, Const] | None:
+    """Type and value of a constant global variable from its definition; None for one that may change."""
+    match = re.search(r"(?:^| )constant (.*)", definition)
+    if match is None:
+        return None
+    try:
+        type, value = _Line(match.group(1)).typed_value()
+    except LLVMTextError:
+        return None
+    return (type, value) if isinstance(value, Const) else None
+
+
 def _nothing(line: _Line, i: Instruction) -> None:
     pass
 
@@ -508,6 +564,7 @@ def parse_module(text: str, wanted: set[str]) -> LLVMModule:
     defined: set[str] = set()
     variables: dict[str, str] = {}
     metadata: dict[int, str] = {}
+    types: dict[str, str] = {}
     lines = iter(text.split("\n"))
     for line in lines:
         if line.startswith("define "):
@@ -523,6 +580,9 @@ def parse_module(text: str, wanted: set[str]) -> LLVMModule:
                 body.append(inner)
             if name in wanted:
                 functions[name] = _function(name, match.group(2), match.group(3), body)
+        elif line.startswith("%"):
+            name, _, rest = line[1:].partition(" = type ")
+            types[name.strip('"')] = _Line(rest).type()
         elif line.startswith("@"):
             name, _, rest = line[1:].partition(" = ")
             variables[name.strip('"')] = rest
@@ -530,7 +590,7 @@ def parse_module(text: str, wanted: set[str]) -> LLVMModule:
             number, _, rest = line[1:].partition(" = ")
             if number.isdigit():
                 metadata[int(number)] = rest
-    return LLVMModule(functions, frozenset(defined), variables, metadata)
+    return LLVMModule(functions, frozenset(defined), variables, types, metadata)
 
 
 def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFunction:

@@ -5,14 +5,14 @@ LLVM integers have no sign; the instruction says how it reads them, and values k
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction, Symbol
+from tilewright.frontend.cpp import memory
+from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed, unsigned
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value
-from tilewright.ir.dtypes import DType, bfloat16, bool_, float16, float32, int8, int64
+from tilewright.ir.dtypes import DType, bool_, int64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import (
     Abs,
@@ -38,9 +38,8 @@ from tilewright.ir.ops.arith import (
     Xor,
 )
 from tilewright.ir.ops.control import If, Yield
-from tilewright.ir.ops.memory import Bid, Load, NumBlocks, Store
-from tilewright.ir.ops.shape import IntToPtr, PtrOffset, PtrToInt
-from tilewright.ir.types import PointerType
+from tilewright.ir.ops.memory import Bid, NumBlocks
+from tilewright.ir.ops.shape import IntToPtr, PtrToInt
 
 RZ = RoundingMode.RZ
 
@@ -259,7 +258,7 @@ _CASTS: dict[str, Callable[[Translation, Instruction], Value]] = {
     "bitcast": _reinterpret,
 }
 
-# -- selection, aggregates
+# -- selection
 
 
 def _select(state: Translation, i: Instruction) -> None:
@@ -295,99 +294,8 @@ def _negate(state: Translation, i: Instruction) -> None:
     state.bind(i, state.builder.emit(Neg, state.value(i.operands[0], i.types[0])))
 
 
-def _insert(state: Translation, i: Instruction) -> None:
-    whole = i.operands[0]
-    parts = list(state.aggregates[whole.name]) if not isinstance(whole, (Const, Symbol)) else []
-    (index,) = i.detail if len(i.detail) == 1 else (None,)
-    if index is None:
-        state.fail("a nested struct that is computed at run time is not available in tile code")
-    parts.extend([None] * (index + 1 - len(parts)))
-    parts[index] = state.value(i.operands[1], i.types[1])
-    state.aggregates[str(i.name)] = parts
-
-
-def _extract(state: Translation, i: Instruction) -> None:
-    whole = i.operands[0]
-    if isinstance(whole, (Const, Symbol)) or whole.name not in state.aggregates or len(i.detail) != 1:
-        state.fail("a struct that is computed at run time is not available in tile code")
-    state.bind(i, state.aggregates[whole.name][i.detail[0]])
-
-
-# -- memory
-
-
-def _no_atomics(state: Translation, i: Instruction) -> None:
-    if i.flags & {"volatile", "atomic"}:
-        state.fail(f"a volatile or atomic {i.op} is not available in tile code; use the atomic functions of tiles")
-
-
-def _load(state: Translation, i: Instruction) -> None:
-    _no_atomics(state, i)
-    pointer = _element_pointer_value(state, i, state.value(i.operands[0], "ptr"), i.type)
-    value = state.builder.emit(Load, pointer, None, None)
-    state.bind(i, state.coerce(value, LLVM_DTYPES[i.type]) if _needs_reading(value, i.type) else value)
-
-
-def _needs_reading(value: Value, type: str) -> bool:
-    """Whether the element type in memory differs from the LLVM type by more than a sign."""
-    return signed(value.tile.element) != LLVM_DTYPES[type]
-
-
-def _store(state: Translation, i: Instruction) -> None:
-    _no_atomics(state, i)
-    type = i.types[0]
-    pointer = _element_pointer_value(state, i, state.value(i.operands[1], "ptr"), type)
-    value = state.value(i.operands[0], type, pointer.tile.pointee)
-    state.builder.emit_op(Store, pointer, value, None)
-
-
-def _element_pointer_value(state: Translation, i: Instruction, pointer: Value, type: str) -> Value:
-    """``pointer`` to elements as wide as ``type``; it keeps its own element type when that fits."""
-    if type not in LLVM_DTYPES:
-        state.fail("pointers to pointers, structs and arrays are not available in tile code")
-    dtype = LLVM_DTYPES[type]
-    have = pointer.tile.dtype
-    if isinstance(have, PointerType) and have.pointee is not None and have.pointee.bytes == dtype.bytes:
-        return pointer
-    return state.coerce(pointer, PointerType(dtype))
-
-
-# What pointers may point to: numbers, and the scalar types that the headers define as structs.
-_ELEMENTS = {
-    **LLVM_DTYPES,
-    "%struct.__half": float16,
-    "%struct.__nv_bfloat16": bfloat16,
-    "%struct.__nv_tf32": float32,
-    "%struct.__nv_fp8_e4m3": int8,
-    "%struct.__nv_fp8_e5m2": int8,
-}
-
-
-def _element_pointer(state: Translation, i: Instruction) -> None:
-    if len(i.operands) != 2:
-        state.fail("pointers to structs and arrays are not available in tile code")
-    pointer = state.value(i.operands[0], "ptr")
-    index = i.operands[1]
-    element = _ELEMENTS.get(re.sub(r"\.\d+\Z", "", i.detail))  # LLVM numbers types that it has met before
-    if element is None:
-        state.fail("pointers to pointers, structs and arrays are not available in tile code")
-    have = pointer.tile.dtype
-    pointee = have.pointee if isinstance(have, PointerType) else None
-    if pointee is not None and pointee.bytes == element.bytes:
-        offset = state.value(index, i.types[1])
-    elif pointee is not None and i.detail == "i8" and isinstance(index, Const) and index.value % pointee.bytes == 0:
-        offset = state.constant(index.value // pointee.bytes, int64)
-    else:
-        bytes_pointer = state.coerce(pointer, PointerType(element))
-        moved = state.builder.emit(PtrOffset, bytes_pointer, state.value(index, i.types[1]))
-        state.bind(i, state.coerce(moved, have))
-        return
-    state.bind(i, state.builder.emit(PtrOffset, pointer, offset))
-
-
-def _allocate(state: Translation, i: Instruction) -> None:
-    """Memory of the block. Nothing is known of it until it is used, and the use has a place in the source."""
-    state.local_memory.add(str(i.name))
+def _take_apart(state: Translation, i: Instruction) -> None:
+    state.fail("a struct that is loaded, or comes from a call, as a whole is not available in tile code")
 
 
 def _unsupported(state: Translation, i: Instruction) -> None:
@@ -400,12 +308,12 @@ _OTHER: dict[str, Callable[[Translation, Instruction], None]] = {
     "select": _select,
     "freeze": _freeze,
     "fneg": _negate,
-    "insertvalue": _insert,
-    "extractvalue": _extract,
-    "load": _load,
-    "store": _store,
-    "getelementptr": _element_pointer,
-    "alloca": _allocate,
+    "insertvalue": _take_apart,
+    "extractvalue": _take_apart,
+    "load": memory.load,
+    "store": memory.store,
+    "getelementptr": memory.element_pointer,
+    "alloca": memory.allocate,
     "unsupported": _unsupported,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import (
     HANDLE,
     UNDEFINED,
@@ -19,11 +20,11 @@ from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, tile_type
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, int64, uint8
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.location import Loc
 from tilewright.ir.ops.arith import Bitcast, Cast
-from tilewright.ir.ops.shape import Constant, Undefined
+from tilewright.ir.ops.shape import Constant, PtrOffset, Undefined
 from tilewright.ir.types import ElementType, PointerType, TileType
 
 VOID_POINTER = PointerType(None)
@@ -38,8 +39,9 @@ class Translation:
         self.locations = locations
         self.builder = Builder(body, locations.function(function.subprogram))
         self.env: dict[str, Value] = {}
-        self.aggregates: dict[str, list[Any]] = {}
-        self.local_memory: set[str] = set()
+        self.layouts = Layouts(module.types)
+        self.tables: dict[str, Value] = {}  # constant arrays, copied into memory of the block
+        self.unavailable: dict[str, str] = {}  # names of values that cannot be used, and why
         self.hints: HintScope | None = None
         self.types: dict[str, TileType] = {}
         self.uses: dict[str, int] = {}
@@ -54,10 +56,8 @@ class Translation:
     def value(self, operand: Operand, type: str, want: ElementType | None = None) -> Value:
         """The IR value of ``operand`` of LLVM type ``type``, as elements of ``want`` when given."""
         if isinstance(operand, Local):
-            if operand.name in self.local_memory:
-                self.fail(
-                    "a local array, or a local variable whose address is taken, is not available in tile code yet"
-                )
+            if operand.name in self.unavailable:
+                self.fail(self.unavailable[operand.name])
             if operand.name not in self.env:
                 self.fail("a struct or array that is computed at run time is not available in tile code")
             value = self.env[operand.name]
@@ -65,6 +65,8 @@ class Translation:
         if isinstance(operand, Symbol):
             if operand.name not in self.module.globals:
                 self.fail("pointers to functions, and calls through them, are not available in tile code")
+            if operand.name in self.tables:
+                return self.moved(self.tables[operand.name], operand.offset)
             self.fail(f"the global variable '{operand.name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
         if operand.value is UNDEFINED:
@@ -114,6 +116,17 @@ class Translation:
         elif isinstance(have, DType) or isinstance(want, DType):
             self.fail(f"cannot read {have} as {want}")
         return self.builder.emit(Bitcast, value, dtype=want)
+
+    def moved(self, pointer: Value, offset: int) -> Value:
+        """``pointer``, ``offset`` bytes further."""
+        if offset == 0:
+            return pointer
+        have = pointer.tile.dtype
+        size = have.pointee.bytes if isinstance(have, PointerType) and have.pointee is not None else 0
+        if size and offset % size == 0:
+            return self.builder.emit(PtrOffset, pointer, self.constant(offset // size, int64))
+        base = self.coerce(pointer, PointerType(uint8))
+        return self.coerce(self.builder.emit(PtrOffset, base, self.constant(offset, int64)), have)
 
     def bind(self, instruction: Instruction, value: Value) -> None:
         assert instruction.name is not None

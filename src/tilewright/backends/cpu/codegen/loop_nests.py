@@ -64,8 +64,9 @@ def _moved(op: Op) -> int:
     """Bytes between arrays and registers."""
     if op.name not in _ACCESSES:
         return 0
-    types = [t for t in _tiles(op) if not t.is_pointer and not t.element.is_bool]
-    largest = max(types, key=lambda t: t.size)
+    types = [t for t in _tiles(op) if not t.is_pointer]
+    numbers = [t for t in types if not t.element.is_bool] or types  # masks do not count, unless all is bool
+    largest = max(numbers, key=lambda t: t.size)
     return largest.size * largest.element.bytes
 
 

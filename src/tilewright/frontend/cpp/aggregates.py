@@ -1,0 +1,119 @@
+"""Structs that are values: each becomes one value per scalar inside it, so that translation never sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.frontend.cpp.layout import Layouts
+from tilewright.frontend.cpp.llvm_text import (
+    BasicBlock,
+    Const,
+    Instruction,
+    LLVMFunction,
+    Local,
+    Operand,
+)
+
+_OPENING = ("{", "[", "%", "<")
+
+
+def split_aggregates(function: LLVMFunction, layouts: Layouts) -> LLVMFunction:
+    """``function`` without ``insertvalue``, ``extractvalue``, and phis and selections of structs."""
+    if not any(i.type.startswith(_OPENING) for b in function.blocks for i in b.instructions):
+        return function
+    return _Splitter(function, layouts).run()
+
+
+class _Splitter:
+    def __init__(self, function: LLVMFunction, layouts: Layouts) -> None:
+        self.function = function
+        self.layouts = layouts
+        self.definitions = {str(i.name): i for b in function.blocks for i in b.instructions if i.name is not None}
+        self.parts: dict[str, list[Operand]] = {}
+
+    def run(self) -> LLVMFunction:
+        blocks = []
+        for block in self.function.blocks:
+            instructions = [new for i in block.instructions for new in self._replaced(i)]
+            # Phis come first, also those that a struct was split into.
+            instructions.sort(key=lambda i: i.op != "phi")
+            blocks.append(BasicBlock(block.name, instructions))
+        return replace(self.function, blocks=blocks)
+
+    def _replaced(self, i: Instruction) -> list[Instruction]:
+        if i.op == "insertvalue" or (i.op == "extractvalue" and self._is_split(i)):
+            return []
+        if i.op in ("phi", "select", "freeze") and i.type.startswith(_OPENING):
+            return self._per_part(i)
+        return [replace(i, operands=[self._scalar(o) for o in i.operands])]
+
+    def _is_split(self, i: Instruction) -> bool:
+        """Whether the parts of what ``i`` takes apart are known; they are not when a call or a load made it."""
+        whole = i.operands[0]
+        seen: set[str] = set()
+        while isinstance(whole, Local):
+            source = self.definitions.get(whole.name)
+            if source is None or source.op not in ("insertvalue", "extractvalue", "phi", "select", "freeze"):
+                return False
+            if source.op in ("phi", "select", "freeze") or whole.name in seen:
+                return True
+            seen.add(whole.name)
+            whole = source.operands[0]
+        return True
+
+    def _per_part(self, i: Instruction) -> list[Instruction]:
+        first = 1 if i.op == "select" else 0
+        columns = [self._parts(o, i.type) for o in i.operands[first:]]
+        made = []
+        for k, (_, type) in enumerate(self.layouts.of(i.type).leaves()):
+            operands = [*map(self._scalar, i.operands[:first]), *(self._scalar(c[k]) for c in columns)]
+            types = [*i.types[:first], *[type] * len(columns)] if i.types else []
+            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=operands, types=types))
+        return made
+
+    def _scalar(self, operand: Operand) -> Operand:
+        """``operand`` with a part of a struct named directly."""
+        while isinstance(operand, Local):
+            source = self.definitions.get(operand.name)
+            if source is None or source.op != "extractvalue" or not self._is_split(source):
+                break
+            parts = self._taken(source)
+            if len(parts) != 1:
+                break
+            operand = parts[0]
+        return operand
+
+    def _taken(self, i: Instruction) -> list[Operand]:
+        start, count = self._range(i.types[0], i.detail)
+        return self._parts(i.operands[0], i.types[0])[start : start + count]
+
+    def _parts(self, operand: Operand, type: str) -> list[Operand]:
+        """The scalars of a struct, in order."""
+        layout = self.layouts.of(type)
+        if isinstance(operand, Const):
+            return [scalar for _, scalar in layout.constants(operand)]
+        assert isinstance(operand, Local)
+        known = self.parts.get(operand.name)
+        if known is not None:
+            return known
+        source = self.definitions.get(operand.name)
+        found: list[Operand]
+        if source is not None and source.op == "insertvalue":
+            found = list(self._parts(source.operands[0], type))
+            start, count = self._range(type, source.detail)
+            inner = self._parts(source.operands[1], source.types[1]) if count != 1 else [source.operands[1]]
+            found[start : start + count] = inner
+        elif source is not None and source.op == "extractvalue":
+            found = self._taken(source)
+        else:
+            found = [Local(f"{operand.name}.{k}") for k, _ in enumerate(layout.leaves())]
+        self.parts[operand.name] = found
+        return found
+
+    def _range(self, type: str, path: list[int]) -> tuple[int, int]:
+        """Which scalars of ``type`` lie under ``path``: the first one and how many."""
+        layout, start = self.layouts.of(type), 0
+        for index in path:
+            start += sum(len(list(layout.member(k)[1].leaves())) for k in range(index))
+            layout = layout.member(index)[1]
+        return start, len(list(layout.leaves()))
