@@ -14,6 +14,7 @@ import importlib
 import json
 import math
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -421,6 +422,53 @@ def _cudnn(q: Any, k: Any, v: Any, causal: bool, out: Any) -> None:
         out.copy_(found)
 
 
+# -- launches
+
+
+def launch_costs(tiles: list[Tile]) -> None:
+    """Microseconds of host time per launch of one block, and seconds until a new kernel has run for the first time."""
+    x, y, out = (torch.randn(1024, device="cuda") for _ in range(3))
+    q = torch.randn(1, 1, 4096, 128, device="cuda", dtype=torch.bfloat16)
+    heads = (q, q, q, torch.empty_like(q), 0.1, 1, 128, 64, 64, False)
+    print(f"\n| {'launches':38} | unit | tilewright | cuda.tile |\n|---|---|---:|---:|")
+    costs: dict[str, dict[str, float]] = {}
+    for t in tiles:
+        ct, kernels, stream = t.ct, t.kernels, torch.cuda.current_stream()
+        found = {"launch": per_call(lambda: ct.launch(stream, (1,), kernels.vadd, (x, y, out, 1024)))}
+        if hasattr(kernels.vadd, "bind"):
+            found["bound launch"] = per_call(kernels.vadd.bind((1,), (x, y, out, 1024), stream=stream))
+        fresh = kernels_for(ct)
+        found["first launch of vadd"] = once(lambda: ct.launch(stream, (2,), fresh.vadd, (x, y, out, 512)))
+        found["first launch of attention"] = once(lambda: ct.launch(stream, (64, 1), fresh.attention, heads))
+        for name, cost in found.items():
+            costs.setdefault(name, {})[t.name] = cost
+    for name, found in costs.items():
+        unit = "s" if name.startswith("first") else "us"
+        cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in ("tilewright", "cuda.tile"))
+        print(f"| {name:38} | {unit} | {cells} |", flush=True)
+
+
+def per_call(call: Callable[[], None]) -> float:
+    """Microseconds; the least of a few rounds, each short enough for the queue of the device."""
+    rounds = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(200):
+            call()
+        rounds.append((time.perf_counter() - start) / 200)
+    return min(rounds) * 1e6
+
+
+def once(call: Callable[[], None]) -> float:
+    """Seconds until the first call has ended."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
 GROUPS = {
     "memory": memory_rows,
     "transpose": transpose_row,
@@ -459,6 +507,7 @@ def main() -> None:
                 }
             )
             torch.cuda.empty_cache()
+    launch_costs(tiles)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(rows, indent=1))
 
