@@ -14,7 +14,8 @@ from tilewright.backends.triton.ttir.state import Descriptor
 class Artifact:
     """``formats`` say how the parameters are passed, ``hidden`` how many null pointers follow them.
 
-    A kernel that ``reports`` takes the address of its buffer after the other numbers.
+    A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
+    ``local_bytes`` each takes the address of those.
     """
 
     binary: GpuBinary
@@ -22,6 +23,7 @@ class Artifact:
     descriptors: tuple[Descriptor, ...]
     hidden: int
     reports: bool = False
+    local_bytes: int = 0
 
     def to_bytes(self) -> bytes:
         fields = asdict(self)
@@ -36,14 +38,10 @@ class Artifact:
         fields = json.loads(data[8 : 8 + size])
         binary = fields["binary"]
         binary["descriptors"] = tuple(binary["descriptors"])
-        descriptors = tuple(_descriptor(d) for d in fields["descriptors"])
-        return cls(
-            GpuBinary(code=data[8 + size :], **binary),
-            tuple(fields["formats"]),
-            descriptors,
-            fields["hidden"],
-            fields["reports"],
-        )
+        fields["binary"] = GpuBinary(code=data[8 + size :], **binary)
+        fields["formats"] = tuple(fields["formats"])
+        fields["descriptors"] = tuple(_descriptor(d) for d in fields["descriptors"])
+        return cls(**fields)
 
 
 def _descriptor(fields: dict[str, Any]) -> Descriptor:

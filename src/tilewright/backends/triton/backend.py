@@ -97,17 +97,18 @@ def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any
         "choices": _choices(chosen, kernel, function, target),
     }
     binary = replace(binary, texts=texts)
-    formats = (*formats_of(function), *(("u64",) if kernel.reports else ()))
-    return Artifact(binary, formats, kernel.descriptors, _hidden(binary.texts, kernel), kernel.reports)
+    added = kernel.reports + (kernel.local_bytes > 0)
+    formats = (*formats_of(function), *["u64"] * added)
+    hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
+    return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, kernel.local_bytes)
 
 
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
 
 
-def _hidden(texts: Mapping[str, str], kernel: TtirKernel) -> int:
-    """How many parameters the compiler added."""
+def _hidden(texts: Mapping[str, str], declared: int) -> int:
+    """How many parameters the compiler added to those ``declared``."""
     entry = re.search(r"\.entry\s+\w+\s*\((.*?)\)", texts.get("PTX", ""), re.DOTALL)
-    declared = len(kernel.parameters) + kernel.reports + len(kernel.descriptors)
     return max(entry.group(1).count(".param") - declared, 0) if entry else 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir.errors import TileError
@@ -136,3 +137,12 @@ class LoadedKernel:
         value = ctypes.c_int()
         call("cuFuncGetAttribute", ctypes.byref(value), which, self.handle)
         return value.value
+
+
+def borrow(size: int, stream: int, kernel: LoadedKernel, borrowed: list[Callable[[], None]]) -> int:
+    """The address of memory of one launch, in the order of ``stream``; what frees it goes to ``borrowed``."""
+    kernel.device.make_current()
+    address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
+    call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), handle)
+    borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))
+    return address.value

@@ -17,6 +17,7 @@ from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.driver import borrow
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.tensormap import TensorMap
 from tilewright.backends.triton.ttir.state import Descriptor
@@ -97,7 +98,8 @@ class TritonExecutable:
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
-        self._temporary = bool(self._tables) or any(d.staged for d in artifact.descriptors)
+        self._staged = any(d.staged for d in artifact.descriptors)
+        self._temporary = bool(self._tables or self._staged or artifact.local_bytes)
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._reports: dict[int, Reports] = {}
@@ -114,14 +116,19 @@ class TritonExecutable:
         frame = getattr(local, "frame", None)
         if frame is None:
             frame = local.frame = _Frame(self)
-        if self._temporary and not self._can_stage(grid, arguments):
+        if self._staged and not self._can_stage(grid, arguments):
             self._without_staging().launch(grid, arguments)
             return
         kernel = self._kernel(arguments.device)
         reports = self._reports_of(kernel) if self.artifact.reports else None
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
-        borrowed = self._fill(frame, grid, arguments, kernel)
+        borrowed: list[Callable[[], None]] = []
+        if self.artifact.local_bytes:
+            size = self.artifact.local_bytes * math.prod(grid)
+            address = borrow(size, arguments.stream, kernel, borrowed)
+            arguments = arguments._replace(values=(*arguments.values, address))
+        self._fill(frame, grid, arguments, kernel, borrowed)
         self._run(frame, kernel)
         for free in borrowed:
             free()
@@ -133,7 +140,7 @@ class TritonExecutable:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self.launch, grid, arguments)
         frame, kernel = _Frame(self), self._kernel(arguments.device)
-        self._fill(frame, grid, arguments, kernel)
+        self._fill(frame, grid, arguments, kernel, [])
         launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
 
         def run() -> None:
@@ -163,13 +170,17 @@ class TritonExecutable:
         return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
 
     def _fill(
-        self, frame: _Frame, grid: tuple[int, int, int], arguments: LaunchArguments, kernel: driver.LoadedKernel
-    ) -> list[Callable[[], None]]:
-        """Write the launch into ``frame``. Returns what frees the memory that was borrowed for it."""
+        self,
+        frame: _Frame,
+        grid: tuple[int, int, int],
+        arguments: LaunchArguments,
+        kernel: driver.LoadedKernel,
+        borrowed: list[Callable[[], None]],
+    ) -> None:
+        """Write the launch into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
         values, binary = arguments.values, self.artifact.binary
         if frame.configured != (grid, arguments.stream):
             frame.configure(binary, grid, arguments.stream)
-        borrowed: list[Callable[[], None]] = []
         if self._tables:
             values = list(values)
             self._copy_tables(values, arguments, kernel, borrowed)
@@ -183,7 +194,6 @@ class TritonExecutable:
             first = len(self.artifact.formats)
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
-        return borrowed
 
     def _map(
         self,
@@ -197,10 +207,11 @@ class TritonExecutable:
         base, shape, strides = _geometry(d, arguments.values)
         meta = self.artifact.binary.descriptors[i]
         if d.staged and staging.needs_copy(d, meta["elem_size"], base, strides):
-            kernel.device.make_current()
-            copy = staging.Staged(d, meta["elem_size"], base, shape, strides, arguments.stream)
-            borrowed.append(copy.free)
-            base, strides = copy.base, tuple(copy.strides)
+            item = meta["elem_size"]
+            pitch, size = staging.room(d, item, shape)
+            source, base = base, borrow(size, arguments.stream, kernel, borrowed)
+            staging.copy(d, item, source, base, shape, strides, pitch, arguments.stream)
+            strides = staging.strides(d, item, pitch)
         key = i, base, shape, strides
         known = self._maps.get(key)
         if known is None:
@@ -241,16 +252,13 @@ class TritonExecutable:
         borrowed: list[Callable[[], None]],
     ) -> None:
         """Put the tables of list arguments, which are in host memory, into the memory of the device."""
-        kernel.device.make_current()
         sizes = {b.address: b.high - b.low for b in arguments.buffers}
         stream = ctypes.c_void_p(arguments.stream)
         for i in self._tables:
             host, size = values[i], sizes[values[i]]
-            address = ctypes.c_uint64()
-            driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), stream)
-            driver.call("cuMemcpyHtoDAsync_v2", address, ctypes.c_void_p(host), ctypes.c_size_t(size), stream)
-            values[i] = address.value
-            borrowed.append(functools.partial(driver.call, "cuMemFreeAsync", address, stream))
+            values[i] = borrow(size, arguments.stream, kernel, borrowed)
+            there, here = ctypes.c_uint64(values[i]), ctypes.c_void_p(host)
+            driver.call("cuMemcpyHtoDAsync_v2", there, here, ctypes.c_size_t(size), stream)
 
     # -- showing
 

@@ -47,35 +47,42 @@ def pays(d: Descriptor, item: int, shape: Sequence[int], strides: Sequence[int],
     return shape[inner] <= strides[outer] and shape[outer] * shape[inner] * item <= blocks * _WORTH_PER_BLOCK
 
 
-class Staged:
-    """An aligned copy, made on ``stream`` in its order; ``base`` and ``strides`` describe it."""
+def room(d: Descriptor, item: int, shape: Sequence[int]) -> tuple[int, int]:
+    """The pitch of an aligned copy in bytes, and its size."""
+    outer, inner = d.axes
+    pitch = -(-shape[inner] * item // _UNIT) * _UNIT
+    return pitch, max(pitch * shape[outer], _UNIT)
 
-    def __init__(
-        self, d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int], stream: int
-    ) -> None:
-        outer, inner = d.axes
-        width, height = shape[inner] * item, shape[outer]
-        pitch = -(-width // _UNIT) * _UNIT
-        self._stream = ctypes.c_void_p(stream)
-        self._address = ctypes.c_uint64()
-        size = ctypes.c_size_t(max(pitch * height, _UNIT))
-        driver.call("cuMemAllocAsync", ctypes.byref(self._address), size, self._stream)
-        self.base = self._address.value
-        self.strides = [1, 1]
-        self.strides[outer] = pitch // item
-        if width and height:
-            copy: Any = _Copy2D(
-                src_type=_DEVICE_MEMORY,
-                src_device=base,
-                src_pitch=strides[outer] * item,
-                dst_type=_DEVICE_MEMORY,
-                dst_device=self.base,
-                dst_pitch=pitch,
-                width=width,
-                height=height,
-            )
-            driver.call("cuMemcpy2DAsync_v2", ctypes.byref(copy), self._stream)
 
-    def free(self) -> None:
-        """Give the memory back once the stream gets here."""
-        driver.call("cuMemFreeAsync", self._address, self._stream)
+def strides(d: Descriptor, item: int, pitch: int) -> tuple[int, ...]:
+    """The strides of an aligned copy."""
+    outer, _ = d.axes
+    return tuple(pitch // item if axis == outer else 1 for axis in range(2))
+
+
+def copy(
+    d: Descriptor,
+    item: int,
+    source: int,
+    target: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    pitch: int,
+    stream: int,
+) -> None:
+    """Queue the copy to ``target``."""
+    outer, inner = d.axes
+    width, height = shape[inner] * item, shape[outer]
+    if not width or not height:
+        return
+    what: Any = _Copy2D(
+        src_type=_DEVICE_MEMORY,
+        src_device=source,
+        src_pitch=strides[outer] * item,
+        dst_type=_DEVICE_MEMORY,
+        dst_device=target,
+        dst_pitch=pitch,
+        width=width,
+        height=height,
+    )
+    driver.call("cuMemcpy2DAsync_v2", ctypes.byref(what), ctypes.c_void_p(stream))

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
-from tilewright.backends.triton.ttir import compare, convert, elements, linear, math, memory, report, shape, views
+from tilewright.backends.triton.ttir import (
+    compare,
+    convert,
+    elements,
+    linear,
+    local,
+    math,
+    memory,
+    report,
+    shape,
+    views,
+)
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
@@ -24,13 +35,15 @@ ENTRY = "kernel"
 class TtirKernel:
     """A TTIR module with one kernel, ``ENTRY``.
 
-    Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, ``descriptors``.
+    Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, one to the
+    ``local_bytes`` of each block if there are any, and the ``descriptors``.
     """
 
     text: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
     reports: bool = False
+    local_bytes: int = 0
 
 
 def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, staging: bool = True) -> TtirKernel:
@@ -52,6 +65,10 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, st
     if s.sites:
         s.report = Val("%report", "!tt.ptr<i64>")
         parameters.append(f"{s.report.name}: {s.report.element}")
+    s.local_starts, s.local_bytes = local.layout(function)
+    if s.local_bytes:
+        s.local = Val("%local", "!tt.ptr<i8>")
+        parameters.append(f"{s.local.name}: {s.local.element} {{tt.divisibility = 16 : i32}}")
     for d in dict.fromkeys(s.plan.descriptors.values()):
         text = views.descriptor_type(s, d)
         s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
@@ -64,7 +81,7 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, st
     head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
     types = tuple(s[v].element for v in function.body.args)
-    return TtirKernel(text, types, tuple(s.descriptors), bool(s.sites))
+    return TtirKernel(text, types, tuple(s.descriptors), bool(s.sites), s.local_bytes)
 
 
 def _divisors(function: Function) -> dict[int, int]:
@@ -139,6 +156,7 @@ _VALUES: dict[str, Callable[[State, Any], Val]] = {
     "ptr_diff": memory.ptr_diff,
     "ptr_to_int": memory.ptr_to_int,
     "int_to_ptr": memory.int_to_ptr,
+    "local_array": local.local_array,
     "load": memory.load,
     "atomic_rmw": memory.atomic_rmw,
     "atomic_cas": memory.atomic_cas,

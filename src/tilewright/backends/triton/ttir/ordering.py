@@ -35,8 +35,10 @@ _THROUGH = frozenset(
 
 
 def root_of(value: Value) -> Root:
-    """The function parameter behind a pointer or view."""
+    """The function parameter or local array behind a pointer or view."""
     while (op := value.op) is not None:
+        if op.name == "local_array":
+            return value
         if op.name not in _THROUGH:
             return None
         value = op.operands[0]
