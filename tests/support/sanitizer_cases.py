@@ -329,5 +329,6 @@ PYTHON = [
         "failed-assertion", "ct.assert_(t < @, 'too large')", "3", "4", ROW, (3,), message="assertion failed: too large"
     ),
     Case("nan-born", "r = ct.log(ct.load(f, (0,), (2,)) + @)", "-0.5", "0.5", "", (0,), enable=("nan-born",)),
+    Case("inf-born", "r = ct.sum(ct.load(f, (0,), (8,)) * @)", "4e28", "1e28", "", (), enable=("inf-born",)),
     Case("inf-born", "r = 1.0 / (ct.load(f, (0,), (2,)) + @)", "0.0", "0.5", "", (0,), enable=("inf-born",)),
 ]

@@ -115,7 +115,7 @@ def _unwritten(block: CheckedBlock, op: Op, array: ArrayState, mask: Array) -> U
 
 def _require_kept(block: CheckedBlock, op: Op, undefined: Undefined | None, kept: Array | None, place: Any) -> None:
     """Report undefined elements of a stored value where ``kept``, which None means everywhere."""
-    if undefined is None:
+    if undefined is None or undefined.reported:
         return
     wrong = undefined.mask if kept is None else undefined.mask & kept
     if wrong.any():
@@ -155,10 +155,12 @@ class _Part:
 
 def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[Array], first: int) -> _Part:
     """Where the tile lies; reports what is outside and must not be."""
+    type, view = partition.type, partition.view
+    if block.undefined and any(m.reported for m in map(block.undefined.get, op.operands) if m is not None):
+        return _Part((slice(0, 0),) * len(type.tile_shape), (0,) * len(type.tile_shape), None, None)
     for k in range(first, len(op.operands)):
         block.require_defined(op, k, "it is the index of a tile")
     block.require_defined(op, 0, "it describes the array")
-    type, view = partition.type, partition.view
     promised = op.attributes.get("in_bounds", (False,) * len(type.order))
     inside, starts = [], []
     wrong: tuple[str, int, int] | None = None
@@ -282,7 +284,7 @@ def load_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) ->
     part = _part(block, op, partition, indices, 1)
     type = partition.type
     if part.touched is None or part.array is None:
-        return constant_array(0, type.view.dtype, type.tile_shape), None
+        return constant_array(0, type.view.dtype, type.tile_shape), _reported(op, np.ones(type.tile_shape, bool))
     whole = part.shape == type.tile_shape
     padding = 0 if whole else type.tile.size - int(np.prod(part.shape))
     unwritten = _observe(block, op, READ, part.array, part.touched, padding, part.locate)
@@ -336,6 +338,7 @@ class _Targets:
     mask: Array | None  # as the reference takes it
     groups: list[tuple[ArrayState, Array, Lanes]]  # array, positions into ``chosen``, elements
     shape: tuple[int, ...]
+    dropped: Array | None  # the lanes that were reported
 
     def locate(self, positions: Array, lanes: Lanes) -> Locate:
         """The index in the tile of a position in ``lanes``, those of the lanes at ``positions``."""
@@ -365,7 +368,7 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
         # A lane that is masked by a check of its own undefined index reads an element or the padding.
         hidden = _undefined_mask(block, op, pointers.shape)
         lanes = (np.broadcast_to(undefined.mask, pointers.shape) & ~hidden).reshape(-1)[chosen]
-        if lanes.any():
+        if lanes.any() and not undefined.reported:
             element = _element_of(chosen[int(np.flatnonzero(lanes)[0])], pointers.shape)
             block.report(
                 op,
@@ -375,7 +378,7 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
                 related=(undefined.origin,),
                 elements=int(lanes.sum()),
             )
-            bad |= lanes
+        bad |= lanes
     groups = []
     owners = selected.allocation
     if (owners == UNKNOWN_ALLOCATION).any():
@@ -410,11 +413,18 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
             mine, address = mine[~wrong], address[~wrong]
         if mine.size:
             groups.append((array, mine, array.lanes(address, size)))
+    dropped: Array | None = None
     if bad.any():
-        keep = np.zeros(pointers.address.size, bool)
-        keep[chosen[~bad]] = True
-        mask = keep.reshape(pointers.shape)
-    return _Targets(chosen, mask, groups, pointers.shape)
+        keep, dropped = np.zeros(pointers.shape, bool), np.zeros(pointers.shape, bool)
+        keep.reshape(-1)[chosen[~bad]] = True
+        dropped.reshape(-1)[chosen[bad]] = True
+        mask = keep
+    return _Targets(chosen, mask, groups, pointers.shape, dropped)
+
+
+def _reported(op: Op, mask: Array) -> Undefined:
+    """What is left of elements that could not be read."""
+    return Undefined(mask, Related("not read here", op.loc), reported=True)
 
 
 def _undefined_mask(block: CheckedBlock, op: Op, shape: tuple[int, ...]) -> Array:
@@ -513,6 +523,8 @@ def load(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outc
         full[targets.chosen[unwritten]] = True
         more = full.reshape(pointers.shape)
         undefined = _unwritten(block, op, last, more if undefined is None else more | undefined.mask)
+    if targets.dropped is not None:
+        undefined = _reported(op, targets.dropped if undefined is None else targets.dropped | undefined.mask)
     return result, undefined
 
 

@@ -275,13 +275,13 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def born(op: Op, operands: Sequence[Any], result: Array, test: Callable[[Array], Array]) -> Array | None:
-    """Where ``test`` holds for a float result but for no operand; None when that is nowhere."""
+def born(op: Op, operands: Sequence[Array], result: Array, test: Callable[[Array], Array]) -> Array | None:
+    """Where ``test`` holds for a float result though for no operand that it depends on; None when that is nowhere."""
     found = test(result)
     if not found.any():
         return None
     for x, value in zip(operands, op.operands):
-        if isinstance(value.type, TileType) and not value.type.is_pointer and value.type.element.is_floating:
+        if value.tile.element.is_floating:
             had = test(x)
-            found = found & ~(had if had.shape == found.shape or had.ndim == 0 else np.asarray(had.any()))
+            found = found & ~(had if op.spec.elementwise else np.asarray(had.any()))
     return found if found.any() else None

@@ -11,6 +11,7 @@ from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, In
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op, Value
+from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
 from tilewright.sanitizer.accesses import ACCESSES
 from tilewright.sanitizer.arithmetic import CHECKS, born
@@ -25,6 +26,9 @@ _BIRTHS = (
     ("nan-born", np.isnan, "a NaN comes from operands without one"),
     ("inf-born", np.isinf, "an infinity comes from finite operands"),
 )
+
+
+_COMPUTE = ("reduce", "scan", "mma", "mma_scaled")  # what may give birth to a NaN besides elementwise operations
 
 
 class CheckedBlock(BlockInterpreter):
@@ -45,7 +49,7 @@ class CheckedBlock(BlockInterpreter):
         self.launch = launch
         self.thread = thread
         self.undefined: dict[Value, Undefined] = {}
-        self.unchecked: set[Any] = set()  # where an index was found to leave an array that is accessed unchecked
+        self.unchecked: set[Loc] = set()  # where a promise about an access was broken, which is then not reported again
         self.folding = False  # inside a reduction, whose overflow ``folds`` has looked for
 
     # -- running
@@ -88,7 +92,7 @@ class CheckedBlock(BlockInterpreter):
             self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:
             self._mark(op, propagate(op, operands, marks) if marks and op.results else None)
-        if self.launch.births and op.spec.elementwise:
+        if self.launch.births and not self.folding and (op.spec.elementwise or name in _COMPUTE):
             self._births(op, operands, marks)
 
     def _fold(self, op: Op, operands: list[Any], marks: Marks) -> None:
@@ -113,14 +117,15 @@ class CheckedBlock(BlockInterpreter):
 
     def _births(self, op: Op, operands: list[Any], marks: Marks) -> None:
         value = op.results[0]
-        if value.tile.is_pointer or not value.tile.element.is_float:
+        types = [v.tile for v in (value, *op.operands)]
+        if op.name == "bitcast" or any(t.is_pointer for t in types) or not value.tile.element.is_float:
             return
         result = np.asarray(self.values[value], np.float64)
         for category, test, message in _BIRTHS:
             if category in self.launch.births:
                 found = born(op, [np.asarray(x, np.float64) for x in operands], result, test)
                 if found is not None:
-                    names = {f.name: x for f, x in zip(op.spec.operands, operands)}
+                    names = {f.name: x for f, x in zip(op.spec.operands, operands)} if op.spec.elementwise else {}
                     self.flag(op, category, found, f"{message} ({op.name})", names, marks)
 
     # -- control flow
@@ -148,7 +153,7 @@ class CheckedBlock(BlockInterpreter):
     def require_defined(self, op: Op, position: int, why: str) -> None:
         """Report operand ``position`` of ``op`` if any of its elements is undefined."""
         mark = self.undefined.get(op.operands[position]) if self.undefined else None
-        if mark is None or not mark.mask.any():
+        if mark is None or mark.reported or not mark.mask.any():
             return
         if mark.unassigned:
             self.report(op, "default-tile", "the tile used here was never given a value", related=(mark.origin,))
@@ -188,7 +193,7 @@ class CheckedBlock(BlockInterpreter):
             return
         element = _first(wrong)
         here = {name: _at(x, element, wrong.shape) for name, x in values.items()}
-        if category == "unchecked-bounds":
+        if op.name == "assume":
             self.unchecked.add(op.loc)
         text = message.format(**here) if here else message
         self.report(op, category, text, element=element, operands=here, place=place, elements=count)

@@ -25,12 +25,14 @@ from tilewright.sanitizer.report import Related
 class Undefined:
     """Which elements of a value are undefined, and where the first of them came from.
 
-    ``unassigned`` marks a tile that was never given a value, which must not be used at all.
+    ``unassigned`` marks a tile that was never given a value, which must not be used at all. ``reported`` values are
+    what is left of an access that was not done: what depends on them is not reported again.
     """
 
     mask: Array
     origin: Related
     unassigned: bool = False
+    reported: bool = False
 
 
 Marks = Sequence["Undefined | None"]
@@ -154,8 +156,8 @@ def propagate(op: Op, operands: Sequence[Any], marks: Marks) -> Undefined | None
     mask = _RULES.get(op.name, _any)(op, operands, masks(marks))
     if not mask.any():
         return None
-    origin = next(m.origin for m in marks if m is not None)
-    return Undefined(mask, origin)
+    known = [m for m in marks if m is not None]
+    return Undefined(mask, known[0].origin, reported=any(m.reported for m in known))
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
