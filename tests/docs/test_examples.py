@@ -63,7 +63,7 @@ def test_every_operation_has_an_example() -> None:
         and getattr(value, "__module__", "").startswith("tilewright.language")
         and not doctest.DocTestParser().get_examples(value.__doc__ or "")
     }
-    assert missing == _WITHOUT_EXAMPLE
+    assert missing <= _WITHOUT_EXAMPLE
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])

@@ -57,6 +57,13 @@ def test_blocks_that_wait_for_each_other_get_all_threads(used: list[int]) -> Non
     assert turn[0] == 20 and used == [20]
 
 
+def test_inspect_lists_hints_without_effect() -> None:
+    for kernel, listed in ((squares, "none"), (squares.replace_hints(occupancy=2, num_ctas=4), "occupancy, num_ctas")):
+        ct.launch(None, (1,), kernel, (np.ones(8), np.ones(8), 8), backend="cpu")
+        sizes = kernel.inspect().specializations[-1].stage("sizes")
+        assert f"hints without effect: {listed}\n" in sizes
+
+
 def test_options_of_one_engine_do_not_concern_another() -> None:
     x, out = np.arange(8.0), np.zeros(8)
     ct.launch(None, (1,), squares.replace_options("triton", num_warps=8), (x, out, 8), backend="cpu")
