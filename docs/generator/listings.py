@@ -29,7 +29,8 @@ class Walk:
         for number, code in enumerate(_PROGRAM.findall(page)):
             path = Path(self._folder.name) / f"page_{number}.py"
             path.write_text(code, encoding="utf-8")
-            exec(compile(code, str(path), "exec", dont_inherit=True), names)
+            with ct.use_backend("cpu"):
+                exec(compile(code, str(path), "exec", dont_inherit=True), names)
         kernel = next(v for v in names.values() if isinstance(v, ct.kernel))
         self._specialization = kernel.inspect().specializations[0]
         self._key = str(kernel.inspect())
