@@ -57,6 +57,15 @@ def test_blocks_that_wait_for_each_other_get_all_threads(used: list[int]) -> Non
     assert turn[0] == 20 and used == [20]
 
 
+def test_hints_and_options_do_not_replace_each_other() -> None:
+    for kernel in (
+        squares.replace_hints(occupancy=2).replace_options("cpu", threads=1),
+        squares.replace_options("cpu", threads=1).replace_hints(occupancy=2),
+    ):
+        assert dict(kernel.hints) == {"occupancy": 2} and kernel.options == {"cpu": {"threads": 1}}
+    assert squares.options == {}
+
+
 def test_inspect_lists_hints_without_effect() -> None:
     for kernel, listed in ((squares, "none"), (squares.replace_hints(occupancy=2, num_ctas=4), "occupancy, num_ctas")):
         ct.launch(None, (1,), kernel, (np.ones(8), np.ones(8), 8), backend="cpu")
