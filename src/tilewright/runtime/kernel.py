@@ -119,7 +119,9 @@ class kernel(Launchable):
     def replace_hints(self, **hints: Any) -> kernel:
         """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint."""
         changed: kernel = object.__new__(kernel)
-        return changed._define(self.function, checked_hints({**self.hints, **hints}), self._annotations)
+        changed._define(self.function, checked_hints({**self.hints, **hints}), self._annotations)
+        changed.options = self.options
+        return changed
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         code = self.function.__code__
