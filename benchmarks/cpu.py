@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cpu_rows import Row, Run, Work
 
 _PAUSE = 0.04  # seconds
-_PATIENCE = 50  # pauses, while other programs or the threads of the side before are busy
+_PATIENCE = 6  # pauses, while other programs or the threads of the side before are busy
 _STATISTICS = Path("/proc/stat")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
 

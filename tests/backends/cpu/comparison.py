@@ -26,7 +26,7 @@ def _bytes(array: np.ndarray[Any, Any]) -> Any:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _copies(values: Arrays) -> tuple[Arrays, list[np.ndarray[Any, Any]]]:
+def copies(values: Arrays) -> tuple[Arrays, list[np.ndarray[Any, Any]]]:
     """The same arrays in memory of their own, and that memory."""
     copied, memory = dict(values), []
     for name, value in values.items():
@@ -43,8 +43,8 @@ def compare(function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, *
 
     Floats may differ by ``rtol``; NaN equals NaN, whatever its sign and payload.
     """
-    ours, memory = _copies(values)
-    theirs, expected = _copies(values)
+    ours, memory = copies(values)
+    theirs, expected = copies(values)
     run(REFERENCE, function, grid, **theirs)
     run(CPU, function, grid, **ours)
     for mine, wanted in zip(memory, expected):

@@ -1,0 +1,48 @@
+"""Optimized and unoptimized code leave the same bytes: random programs with and without passes, wide and narrow.
+
+TILEWRIGHT_FUZZ=1000 runs so many programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+from backends.cpu.comparison import Arrays, copies
+from backends.cpu.programs import ProgramMaker
+from support.irbuild import run
+
+from tilewright.backends.cpu import BACKEND, codegen
+from tilewright.backends.cpu.features import HostFeatures
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.core import Function
+
+COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "30"))
+
+
+def narrow() -> Processor:
+    """This processor, with the shortest vectors and none of the instructions that code may choose."""
+    return dataclasses.replace(codegen.host(), vector_bytes=16, vector_registers=16, features=HostFeatures())
+
+
+def memory_after(function: Function, arrays: Arrays) -> list[np.ndarray]:
+    """Everything around the arrays too."""
+    values, memory = copies(arrays)
+    run(BACKEND, function, (1,), **values)
+    return [m.view(np.uint8) if m.dtype.itemsize == 1 else m for m in memory]
+
+
+@pytest.mark.parametrize("seed", range(5000, 5000 + COUNT))
+def test_optimization_changes_no_result(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, arrays = ProgramMaker(seed).make(14)
+    optimized = memory_after(function, arrays)
+    monkeypatch.setattr(codegen, "optimize", lambda f: f, raising=False)
+    without_passes = memory_after(function, arrays)
+    processor = narrow()
+    monkeypatch.setattr(codegen, "host", lambda: processor, raising=False)
+    plain = memory_after(function, arrays)
+    for mine, unoptimized, narrowest in zip(optimized, without_passes, plain):
+        np.testing.assert_array_equal(mine, unoptimized)  # NaN equals NaN, whatever its payload
+        np.testing.assert_array_equal(mine, narrowest)
