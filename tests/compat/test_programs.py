@@ -124,6 +124,27 @@ def test_install_inside_a_process() -> None:
         __import__("cuda.tile.nowhere")
 
 
+def test_environment_variables_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, cuda.tile as ct\n\n@ct.kernel\ndef double(x):\n    ct.store(x, 0, ct.load(x, 0, 4) * 2)\n\n"
+        "x = np.ones(4, np.float32)\nct.launch(0, (1,), double, (x,))\nprint(x)\n"
+    )
+    monkeypatch.delenv("TILEWRIGHT_CACHE_DIR", raising=False)
+    monkeypatch.setenv("CUDA_TILE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_TILE_COMPILER_TIMEOUT_SEC", "60")
+    monkeypatch.setenv("CUDA_TILE_LOGS", "CUTILEIR")
+    source = str(Path(tilewright.__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", source)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[2. 2. 2. 2.]\n", done.stderr
+    assert list((tmp_path / "cache").iterdir()) and "@double" in done.stderr
+    monkeypatch.setenv("CUDA_TILE_LOGS", "PTX")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "there is no log 'PTX'" in done.stderr
+
+
 @needs_torch
 def test_torch_is_itself_again_afterwards() -> None:
     import torch  # noqa: PLC0415 - optional

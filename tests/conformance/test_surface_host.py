@@ -214,6 +214,15 @@ def test_annotations_are_checked(annotation: Any, value: Any) -> None:
         run(ct.kernel(body), value)
 
 
+def test_unknown_keywords_of_launch() -> None:
+    @ct.kernel
+    def kernel(x):
+        pass
+
+    with pytest.raises(RuntimeError, match="no keyword 'shared_memory'"):
+        ct.launch(None, (1,), kernel, (V,), shared_memory=3)  # type: ignore[arg-type]
+
+
 # -- specialisation
 
 

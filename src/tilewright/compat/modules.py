@@ -11,6 +11,8 @@ import types
 from collections.abc import Sequence
 from enum import Enum
 
+from tilewright.compat.environment import adopt_environment
+
 OURS = "tilewright"
 THEIRS = "cuda.tile"
 
@@ -26,7 +28,8 @@ def install(*, replace: bool = False) -> Implementation:
     """Make ``import cuda.tile`` (and ``cuda.tile.tune`` and so on) give tilewright.
 
     An installed ``cuda.tile`` is left alone unless ``replace`` is true. Returns which implementation programs get.
-    Calling it again changes nothing. RuntimeError when the original has been imported already and ``replace`` asks
+    Programs may go on using the environment variables of the original: see ``compat.environment``. Calling it again
+    changes nothing. RuntimeError when the original has been imported already and ``replace`` asks
     for ours.
     """
     if any(isinstance(f, _Finder) for f in sys.meta_path):
@@ -37,6 +40,7 @@ def install(*, replace: bool = False) -> Implementation:
         return Implementation.ORIGINAL
     if not replace and _original_exists():
         return Implementation.ORIGINAL
+    adopt_environment()
     sys.meta_path.insert(0, _Finder())
     return Implementation.TILEWRIGHT
 

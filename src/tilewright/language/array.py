@@ -125,6 +125,10 @@ class TiledView:
     def atomic_store_xor(self, index: Index, update: TileLike, /) -> None:
         """Like ``atomic_store_add``, with bitwise exclusive or."""
 
+    # The guide's names.
+    atomic_add, atomic_max, atomic_min = atomic_store_add, atomic_store_max, atomic_store_min
+    atomic_and, atomic_or, atomic_xor = atomic_store_and, atomic_store_or, atomic_store_xor
+
 
 class RawArrayMemory:
     """The memory of an array, addressed by element offset from its base and without bounds checks.

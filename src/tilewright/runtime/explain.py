@@ -19,7 +19,9 @@ from tilewright.frontend.signature import (
     ScalarSpec,
     Signature,
 )
+from tilewright.ir.core import Function
 from tilewright.ir.location import Loc
+from tilewright.ir.printer import print_function
 from tilewright.runtime.layout import ALIGNMENT
 
 
@@ -167,3 +169,13 @@ def show(name: str, number: int, compilation: Compilation) -> None:
     """Print what was compiled, and why, in one piece."""
     head, *rest = compilation.lines()
     sys.stderr.write("\n".join([f"tilewright: {name}() specialization {number}: {head}", *rest, ""]))
+
+
+def ir_wanted() -> bool:
+    """Whether the environment asks for the Tile IR of each kernel that is compiled."""
+    return os.environ.get("TILEWRIGHT_SHOW_IR", "0") not in ("", "0")
+
+
+def show_ir(function: Function) -> None:
+    """Print the Tile IR of what was compiled, in one piece."""
+    sys.stderr.write(f"{print_function(function)}\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,7 @@ def launch(
     programmatic_dependent_launch: bool = False,
     backend: str | None = None,
     check_overlap: bool | None = None,
+    **unknown: NoReturn,
 ) -> None:
     """Run ``kernel`` once for every block of ``grid``.
 
@@ -35,8 +36,12 @@ def launch(
     shares memory with another one is refused. ``programmatic_dependent_launch`` has no effect on a CPU.
 
     Everything that is wrong with a launch is said before any block runs: TypeError for wrong kinds of arguments,
-    ValueError and OverflowError for wrong values, TileError for mistakes in the kernel. Source: guide 2.4.2.
+    ValueError and OverflowError for wrong values, RuntimeError for unknown keywords, TileError for mistakes in the
+    kernel. Source: guide 2.4.2.
     """
+    if unknown:  # a RuntimeError, as in the original
+        known = "programmatic_dependent_launch, backend and check_overlap"
+        raise RuntimeError(f"ct.launch() has no keyword {next(iter(unknown))!r}; it has {known}")
     if not isinstance(kernel, Launchable):
         raise TypeError(_not_a_kernel(kernel))
     if type(programmatic_dependent_launch) is not bool:

@@ -243,6 +243,8 @@ class Launchable:
         engine = f"{backend.name} with checks" if checked(backend) else backend.name
         reasons = explanation.reasons(self.name, function.loc, engine, facts, earlier)
         compilation = Compilation(engine, origin, seconds, facts, tuple(reasons))
+        if explanation.ir_wanted():
+            explanation.show_ir(function)
         if explanation.wanted():
             explanation.show(self.name, len(earlier) + 1, compilation)
         return Specialization(function, executable, argument_effects(function).written, compilation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,12 +30,26 @@ def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
         _seconds = outer
 
 
+def _environment() -> float | None:
+    """The limit that TILEWRIGHT_COMPILER_TIMEOUT sets where no context does."""
+    text = os.environ.get("TILEWRIGHT_COMPILER_TIMEOUT")
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise ValueError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
+    return seconds
+
+
 def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     """``compile_()``, or TileCompilerTimeoutError.
 
     A native compiler cannot be interrupted: after the limit its thread ends by itself, and what it made is dropped.
     """
-    seconds = _seconds
+    seconds = _environment() if _seconds is None else _seconds
     if seconds is None:
         return compile_()
     outcome: list[Any] = []
