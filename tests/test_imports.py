@@ -44,6 +44,7 @@ ON_DEMAND = {  # they import by name, at run time
     "backends/triton/backend.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
+    "cpp/host/build.py",
     "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",
     "compat/torch_cpu.py",

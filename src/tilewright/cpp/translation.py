@@ -10,9 +10,10 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tilewright.frontend.cpp.toolchain import compiler_identity
 from tilewright.ir.core import Function
@@ -22,6 +23,8 @@ from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.version import __version__
 
 _SEARCH_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH")  # environment variables that Clang reads
+_BREAK = "\f"  # between the kernels of an entry, and between their names
+Made = tuple[bytes, Sequence[str]]  # data for the cache, and the files that were read for it
 
 
 @dataclass(frozen=True)
@@ -41,32 +44,50 @@ class Request:
 
 def kernel_names(request: Request) -> tuple[str, ...]:
     """The kernels of a program that are no templates, in source order. TileError for a program that is wrong."""
-    return tuple(_result(request, "").splitlines())
+
+    def make() -> Made:
+        module = _frontend(request)
+        return "\n".join(module.kernels).encode(), module.files
+
+    return tuple(through_cache(request, "names", make).decode().splitlines())
+
+
+def kernel_functions(request: Request, expressions: Sequence[str]) -> list[Function]:
+    """The kernels that ``expressions`` name. TileError for a program, or an expression, that is wrong."""
+
+    def make() -> Made:
+        module = _frontend(request)
+        texts = [print_function(found.function, locations=True) for found in module.load(*expressions)]
+        return _BREAK.join(texts).encode(), module.files
+
+    what = _BREAK.join(["kernels", *expressions])
+    return [parse_function(text) for text in through_cache(request, what, make).decode().split(_BREAK)]
 
 
 def kernel_function(request: Request, expression: str) -> Function:
-    """The kernel that ``expression`` names. TileError for a program, or an expression, that is wrong."""
-    return parse_function(_result(request, expression))
+    """One such kernel."""
+    return kernel_functions(request, [expression])[0]
 
 
-def _result(request: Request, expression: str) -> str:
-    """The Tile IR of a kernel, or the lines of ``kernel_names`` where ``expression`` is empty."""
+def through_cache(request: Request, what: str, make: Callable[[], Made]) -> bytes:
+    """What ``make`` makes of a program, which ``what`` distinguishes from other things made of it."""
     cache = disk_cache()
     if cache is None:
-        return _translate(request, expression)[0]
+        return make()[0]
     folders = [os.path.abspath(folder) for folder in request.include_dirs]
     settings = [os.environ.get(variable, "") for variable in _SEARCH_PATHS]
-    known = __version__, compiler_identity(), repr(request), *folders, *settings
+    known = __version__, compiler_identity(), what, repr(request), *folders, *settings
     list_key = cache_key("included files", *known)
     stored = cache.get(list_key)
     if stored is not None:
-        data = cache.get(cache_key("Tile C++", expression, *known, *_contents(json.loads(stored))))
+        data = cache.get(cache_key("Tile C++", *known, *_contents(json.loads(stored))))
         if data is not None:
-            return data.decode()
-    result, files = _translate(request, expression)
+            return data
+    data, read = make()
+    files = [os.path.abspath(file) for file in read]
     cache.put(list_key, json.dumps(files).encode())
-    cache.put(cache_key("Tile C++", expression, *known, *_contents(files)), result.encode())
-    return result
+    cache.put(cache_key("Tile C++", *known, *_contents(files)), data)
+    return data
 
 
 def _contents(files: Sequence[str]) -> list[str]:
@@ -78,18 +99,13 @@ def _contents(files: Sequence[str]) -> list[str]:
     return found
 
 
-def _translate(request: Request, expression: str) -> tuple[str, list[str]]:
-    """The result, and the files that were read for it."""
-    frontend = importlib.import_module("tilewright.frontend.cpp.module")  # it takes a while to load
-    module = frontend.Module(
+def _frontend(request: Request) -> Any:
+    """The program in the hands of the front end, which takes a while to load."""
+    frontend = importlib.import_module("tilewright.frontend.cpp.module")
+    return frontend.Module(
         request.text,
         request.name,
         std=request.std,
         defines=dict(request.defines),
         include_dirs=request.include_dirs,
     )
-    if expression:
-        result = print_function(module.kernel(expression).function, locations=True)
-    else:
-        result = "\n".join(module.kernels)
-    return result, [os.path.abspath(file) for file in module.files]

@@ -74,7 +74,7 @@ def test_simt_bodies_and_launches_are_blanked() -> None:
     assert "threadIdx" not in prepared
     assert "<<<" not in prepared
     assert prepared.count("\n") == text.count("\n")
-    assert prepared.splitlines()[5].strip() == "; g();"
+    assert prepared.splitlines()[5].replace(" ", "") == "((void)0);g();"
 
 
 def test_a_pack_of_hints() -> None:

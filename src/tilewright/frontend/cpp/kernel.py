@@ -95,6 +95,8 @@ def _call(state: Translation, i: Instruction) -> None:
         transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):
         return
+    elif callee.startswith("__cxa_"):
+        state.fail("exceptions are not available in tile code")
     elif callee in state.module.defined:
         state.fail("a function that calls itself is not available in tile code", TileRecursionError)
     else:

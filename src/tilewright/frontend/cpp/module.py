@@ -14,7 +14,7 @@ from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.optimize import optimize
-from tilewright.frontend.cpp.source import prepare
+from tilewright.frontend.cpp.source import defines_main, prepare
 from tilewright.frontend.cpp.toolchain import compile_to_llvm
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
@@ -114,6 +114,7 @@ class Module:
             std=self.std,
             defines=self.defines,
             include_dirs=self.include_dirs,
+            exceptions=defines_main(self.text),
         )
         self.files = output.files
         return output.llvm
@@ -176,11 +177,15 @@ _NOTE = re.compile(
 
 def function_notes(module: LLVMModule) -> list[tuple[str, str, str]]:
     """Function symbol, annotation and the definition of its arguments, for each annotation in the module."""
-    from_module = module.globals.get("llvm.global.annotations", "")
+    return annotations_of(module.globals)
+
+
+def annotations_of(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """The same, from the definitions of the global variables of a module."""
     found = []
-    for symbol, text, arguments in _NOTE.findall(from_module):
-        note = re.search(r'c"([^"]*)\\00"', module.globals.get(text, ""))
-        found.append((symbol.strip('"'), note.group(1) if note else "", module.globals.get(arguments, "")))
+    for symbol, text, arguments in _NOTE.findall(globals.get("llvm.global.annotations", "")):
+        note = re.search(r'c"([^"]*)\\00"', globals.get(text, ""))
+        found.append((symbol.strip('"'), note.group(1) if note else "", globals.get(arguments, "")))
     return found
 
 

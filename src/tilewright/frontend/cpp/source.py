@@ -9,20 +9,22 @@ from __future__ import annotations
 import re
 
 from tilewright.frontend.cpp.hints import mask, rewrite_hints
+from tilewright.frontend.cpp.launches import without_launches
 
 _SIMT = re.compile(r"\b__global__\b")
 
 
 def prepare(text: str, name: str) -> str:
     """``text`` with hints made visible to the compiler, SIMT kernels emptied and launches removed."""
-    return rewrite_hints(_without_launches(_without_simt_bodies(text)), name)
+    return rewrite_hints(without_launches(without_simt_bodies(text), name), name)
 
 
 def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def _without_simt_bodies(text: str) -> str:
+def without_simt_bodies(text: str) -> str:
+    """``text`` with the bodies of SIMT kernels emptied."""
     masked = mask(text)
     for match in reversed(list(_SIMT.finditer(masked))):
         start = re.compile(r"[;{]").search(masked, match.end())
@@ -44,16 +46,6 @@ def _closing(masked: str, start: int) -> int:
     return len(masked)
 
 
-def _without_launches(text: str) -> str:
-    """Blank the statements that contain ``<<<``."""
-    masked = mask(text)
-    position = masked.find("<<<")
-    while position >= 0:
-        start = max(masked.rfind(c, 0, position) for c in ";{}") + 1
-        end = masked.find(";", position)
-        if end < 0:
-            return text
-        text = text[:start] + _blank(text[start:end]) + text[end:]
-        masked = masked[:start] + " " * (end - start) + masked[end:]
-        position = masked.find("<<<", end)
-    return text
+def defines_main(text: str) -> bool:
+    """Whether ``text`` is a program: one with host code of its own."""
+    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:->\s*int\s*)?\{", mask(text)) is not None

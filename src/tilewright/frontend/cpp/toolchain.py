@@ -15,20 +15,26 @@ from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import raise_for, refuse_narrowing
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
-from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::shape{...} needs
 
-# No optimization here: the passes that keep loops as written run in ``optimize``. -O1 only keeps Clang from
-# forbidding them. The target fixes the sizes of the types and how structs are passed. The compilation directory is
-# no prefix of any file, so that file names stay as they are.
-_FLAGS = (
-    *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-target", "x86_64-linux-gnu"),
-    *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright", "-fno-discard-value-names"),
-    *("-fno-exceptions", "-fno-rtti", "-fno-builtin", "-ffp-contract=off", "-fno-sanitize=all"),
-    *("-Wno-everything", "-Wc++11-narrowing", "-Wno-error=c++11-narrowing", "-fno-color-diagnostics"),
-    *("-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0"),
+# No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
+# needs runs when it is linked. -O1 only keeps Clang from forbidding them.
+_COMMON = (
+    *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
+    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )
+# The target fixes the sizes of the types and how structs are passed. The compilation directory is no prefix of any
+# file, so that file names stay as they are.
+_FLAGS = (
+    *("-target", "x86_64-linux-gnu", "-fno-builtin", "-ffp-contract=off", "-fno-discard-value-names"),
+    *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright"),
+    *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
+)
+_NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
+_HOST_FLAGS = ("-fPIC", "-g0")
+_LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic")
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the compiler: zig wants a directory for its cache, which nothing here fills."""
+    """The environment of the compiler: zig wants a directory for its cache, which only linking fills."""
     cache = Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
     return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache), **os.environ}
 
@@ -110,8 +116,12 @@ def compile_to_llvm(
     std: str = "c++20",
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Sequence[str | os.PathLike[str]] = (),
+    exceptions: bool = False,
+    host: bool = False,
 ) -> Output:
     """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``.
+
+    ``host`` is for code that this processor will run, ``exceptions`` for kernels with host code next to them.
 
     Raises TileSyntaxError or TileTypeError, at the user's line, for what the compiler refuses.
     """
@@ -119,7 +129,8 @@ def compile_to_llvm(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         source, output, read = (Path(directory) / name for name in ("source.cu", "module.ll", "files"))
         source.write_text(f'#line 1 "{_escaped(name)}"\n{text}')
-        command = [*compiler.command, *_FLAGS, f"-std={std}", "-I", str(INCLUDE_DIR)]
+        flags = _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
+        command = [*compiler.command, *_COMMON, *flags, f"-std={std}", "-I", str(INCLUDE_DIR)]
         for path in include_dirs:
             command += ["-I", str(path)]
         for key, value in (defines or {}).items():
@@ -137,6 +148,40 @@ def compile_to_llvm(
         own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
         files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
         return Output(output.read_text(), tuple(file for file in files if not file.startswith(own)))
+
+
+def link(llvm: str, *, library: bool) -> bytes:
+    """A shared object of the LLVM module ``llvm``, with the C++ standard library if asked for.
+
+    TileCompilerExecutionError, with what the linker says, for names that nothing defines.
+    """
+    compiler = require_compiler()
+    command = compiler.command if library or len(compiler.command) == 1 else (compiler.command[0], "cc")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
+        source, output = Path(directory) / "host.ll", Path(directory) / "host.so"
+        source.write_text(llvm)
+        result = subprocess.run(
+            [*command, *_LINK_FLAGS, "-o", str(output), str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_environment(),
+        )
+        if result.returncode != 0 or not output.exists():
+            raise TileCompilerExecutionError(f"the host part of the program cannot be linked:\n{result.stderr.strip()}")
+        if library:
+            _library_mark().parent.mkdir(parents=True, exist_ok=True)
+            _library_mark().touch()
+        return output.read_bytes()
+
+
+def library_is_built() -> bool:
+    """Whether the C++ standard library is there already: zig builds it from source when it links the first program."""
+    return len(require_compiler().command) == 1 or _library_mark().exists()
+
+
+def _library_mark() -> Path:
+    return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / "tilewright-library-built"
 
 
 def _option(*words: str) -> list[str]:

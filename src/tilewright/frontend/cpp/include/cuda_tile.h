@@ -6,7 +6,7 @@
 #endif
 
 #include "tilewright/intrinsics.h"
-#include "tilewright/host.h"
+#include "cuda_runtime.h"
 // Constant wrappers, extents and tiles.
 #include "tilewright/constants.h"
 #include "tilewright/extents.h"

@@ -1,0 +1,59 @@
+"""Compiling the host part of a C++ program to a shared object, through the disk cache."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from dataclasses import dataclass
+
+from tilewright.cpp.host.cuda_runtime import NAMES
+from tilewright.cpp.host.stubs import with_stubs
+from tilewright.cpp.translation import Request, through_cache
+from tilewright.frontend.cpp.launches import launches_as_calls
+from tilewright.frontend.cpp.source import without_simt_bodies
+from tilewright.frontend.cpp.toolchain import compile_to_llvm, library_is_built, link
+
+
+@dataclass(frozen=True)
+class HostProgram:
+    """The bytes of a shared object, and the symbols of its kernels: tile kernels, and SIMT kernels, which are only
+    there to be refused."""
+
+    binary: bytes
+    kernels: tuple[str, ...]
+    simt: tuple[str, ...]
+
+
+def build(request: Request) -> HostProgram:
+    """The host part of a program. TileError for what the compiler refuses."""
+    data = through_cache(request, "host program", lambda: _compile(request))
+    head, _, binary = data.partition(b"\n")
+    kernels, _, simt = head.decode().partition(";")
+    return HostProgram(binary, tuple(kernels.split()), tuple(simt.split()))
+
+
+def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
+    text = launches_as_calls(without_simt_bodies(request.text), request.name)
+    output = compile_to_llvm(
+        text,
+        request.name,
+        std=request.std,
+        defines=dict(request.defines),
+        include_dirs=request.include_dirs,
+        host=True,
+    )
+    kernels, simt = (_annotated(output.llvm, note) for note in ("tw.kernel", "tw.simt"))
+    module = with_stubs(output.llvm, (*kernels, *simt), NAMES)
+    if module.needs_library and not library_is_built():
+        print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
+    binary = link(module.llvm, library=module.needs_library)
+    return f"{' '.join(kernels)};{' '.join(simt)}\n".encode() + binary, output.files
+
+
+def _annotated(llvm: str, note: str) -> list[str]:
+    """The symbols of the functions that are defined with an annotation."""
+    frontend = importlib.import_module("tilewright.frontend.cpp.module")
+    globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M))
+    found = dict.fromkeys(symbol for symbol, text, _ in frontend.annotations_of(globals) if text == note)
+    return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]

@@ -1,0 +1,173 @@
+// The part of the CUDA runtime that host code next to tile kernels uses. `tilewright run` provides the functions;
+// nothing here is called from a kernel.
+#pragma once
+#pragma clang system_header
+#include "tilewright/intrinsics.h"
+
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInitializationError = 3,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidMemcpyDirection = 21,
+    cudaErrorInvalidDeviceFunction = 98,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorAssert = 710,
+    cudaErrorMisalignedAddress = 716,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
+    cudaErrorUnknown = 999
+} cudaError_t;
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost = 0,
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4
+};
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxGridDimX = 5,
+    cudaDevAttrMaxGridDimY = 6,
+    cudaDevAttrMaxGridDimZ = 7,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76
+};
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem;
+    int major, minor;
+    int multiProcessorCount, warpSize, maxThreadsPerBlock;
+    int maxGridSize[3];
+    int unifiedAddressing, managedMemory, concurrentKernels, integrated;
+};
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
+
+#define cudaMemAttachGlobal 0x01
+#define cudaMemAttachHost 0x02
+#define cudaHostAllocDefault 0x00
+#define cudaStreamDefault 0x00
+#define cudaStreamNonBlocking 0x01
+#define cudaStreamLegacy ((cudaStream_t)0x1)
+#define cudaStreamPerThread ((cudaStream_t)0x2)
+#define cudaEventDefault 0x00
+#define cudaEventBlockingSync 0x01
+#define cudaEventDisableTiming 0x02
+
+extern "C" {
+// Memory.
+cudaError_t cudaMalloc(void** address, size_t size);
+cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream);
+cudaError_t cudaMallocManaged(void** address, size_t size, unsigned int flags = cudaMemAttachGlobal);
+cudaError_t cudaMallocHost(void** address, size_t size);
+cudaError_t cudaHostAlloc(void** address, size_t size, unsigned int flags);
+cudaError_t cudaFree(void* address);
+cudaError_t cudaFreeAsync(void* address, cudaStream_t stream);
+cudaError_t cudaFreeHost(void* address);
+cudaError_t cudaMemcpy(void* target, void const* source, size_t size, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* target, void const* source, size_t size, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemset(void* address, int value, size_t size);
+cudaError_t cudaMemsetAsync(void* address, int value, size_t size, cudaStream_t stream = nullptr);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+// Errors.
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+char const* cudaGetErrorString(cudaError_t error);
+char const* cudaGetErrorName(cudaError_t error);
+// Devices.
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+// Streams and events.
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags = 0);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+
+// Launches: the configuration of the next one, and a kernel called by its address.
+cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                size_t shared, cudaStream_t stream);
+cudaError_t __tw_host_launch(void const* function, void** arguments);
+}
+
+template <typename T>
+inline cudaError_t cudaMalloc(T** address, size_t size) {
+    return cudaMalloc((void**)address, size);
+}
+template <typename T>
+inline cudaError_t cudaMallocAsync(T** address, size_t size, cudaStream_t stream) {
+    return cudaMallocAsync((void**)address, size, stream);
+}
+template <typename T>
+inline cudaError_t cudaMallocManaged(T** address, size_t size, unsigned int flags = cudaMemAttachGlobal) {
+    return cudaMallocManaged((void**)address, size, flags);
+}
+template <typename T>
+inline cudaError_t cudaMallocHost(T** address, size_t size, unsigned int = cudaHostAllocDefault) {
+    return cudaMallocHost((void**)address, size);
+}
+template <typename T>
+inline cudaError_t cudaHostAlloc(T** address, size_t size, unsigned int flags) {
+    return cudaHostAlloc((void**)address, size, flags);
+}
+
+namespace __tw_host {
+inline cudaError_t configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
+    return __tw_host_configure(grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream);
+}
+}  // namespace __tw_host
+
+inline cudaError_t cudaLaunchKernel(void const* function, dim3 grid, dim3 block, void** arguments, size_t shared = 0,
+                                    cudaStream_t stream = nullptr) {
+    cudaError_t error = __tw_host::configure(grid, block, shared, stream);
+    return error != cudaSuccess ? error : __tw_host_launch(function, arguments);
+}
+template <typename... A>
+inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
+                                    cudaStream_t stream = nullptr) {
+    return cudaLaunchKernel((void const*)function, grid, block, arguments, shared, stream);
+}
+
+struct cudaLaunchAttribute {
+    int id;
+    long value[8];
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute* attrs;
+    unsigned int numAttrs;
+};
+template <typename... P, typename... A>
+inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(P...), A&&... arguments) {
+    cudaError_t error =
+        __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
+    if (error != cudaSuccess) return error;
+    kernel(static_cast<A&&>(arguments)...);
+    return cudaPeekAtLastError();
+}

@@ -1,0 +1,126 @@
+"""Kernel launches in source text: ``kernel<<<grid, block>>>(arguments)``, which is no C++.
+
+Rewritten text keeps its line numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.frontend.cpp.hints import mask
+from tilewright.ir.errors import TileSyntaxError
+from tilewright.ir.location import Loc
+
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where the parts of a launch are: ``text[start:opening]`` names the kernel, ``text[opening + 3:closing]`` is the
+    configuration, and ``text[closing + 3:end]`` are the arguments with their parentheses."""
+
+    start: int
+    opening: int
+    closing: int
+    end: int
+
+
+def without_launches(text: str, name: str) -> str:
+    """``text`` with expressions that do nothing in place of launches."""
+    return _replace(text, name, lambda launch: f"((void)0){_blank(text[launch.start : launch.end])}")
+
+
+def launches_as_calls(text: str, name: str) -> str:
+    """``text`` with launches as calls of the kernel, after a call that takes note of the configuration."""
+
+    def call(launch: Launch) -> str:
+        kernel = text[launch.start : launch.opening]
+        configuration = text[launch.opening + 3 : launch.closing]
+        arguments = text[launch.closing + 3 : launch.end]
+        return f"(::__tw_host::configure({configuration}), {kernel}{arguments})"
+
+    return _replace(text, name, call)
+
+
+def _replace(text: str, name: str, replacement: Callable[[Launch], str]) -> str:
+    masked = mask(text)
+    parts, position = [], 0
+    opening = masked.find("<<<")
+    while opening >= 0:
+        launch = _launch(masked, opening, name)
+        parts += [text[position : launch.start], replacement(launch)]
+        position = launch.end
+        opening = masked.find("<<<", position)
+    return "".join([*parts, text[position:]])
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _launch(masked: str, opening: int, name: str) -> Launch:
+    """The launch whose ``<<<`` is at ``opening``. TileSyntaxError where parts of it are missing."""
+    start = _callee(masked, opening)
+    closing = _outside_brackets(masked, opening + 3, ">>>")
+    parenthesis = re.compile(r">>>\s*\(").match(masked, closing) if closing >= 0 else None
+    end = _outside_brackets(masked, parenthesis.end(), ")") if parenthesis else -1
+    if start < 0 or end < 0:
+        line = masked.count("\n", 0, opening) + 1
+        column = opening - (masked.rfind("\n", 0, opening) + 1)
+        message = "a launch is written kernel<<<grid, 1>>>(arguments)"
+        raise TileSyntaxError(message, Loc(name, line, column, line, column + 3))
+    return Launch(start, opening, closing, end + 1)
+
+
+def _outside_brackets(masked: str, position: int, wanted: str) -> int:
+    """Where ``wanted`` is next, outside of brackets that open on the way; -1 if it is not there."""
+    depth = 0
+    while position < len(masked):
+        if depth == 0 and masked.startswith(wanted, position):
+            return position
+        depth += (masked[position] in _OPEN) - (masked[position] in _CLOSE)
+        if depth < 0:
+            return -1
+        position += 1
+    return -1
+
+
+def _callee(masked: str, end: int) -> int:
+    """The start of the expression that ends before ``end`` and names a kernel; -1 when there is none."""
+    while True:
+        end = len(masked[:end].rstrip())
+        if masked[:end].endswith(">"):
+            end = _group_start(masked, end, "<", ">")
+        elif masked[:end].endswith(")"):
+            return _group_start(masked, end, "(", ")")
+        word = re.search(r"(?:\btemplate\s+)?\w+\s*\Z", masked[:end]) if end > 0 else None
+        if word is None:
+            return -1
+        end = word.start()
+        qualifier = re.search(r"::\s*\Z", masked[:end])
+        if qualifier is None:
+            return end
+        before = masked[: qualifier.start()].rstrip()
+        if not re.search(r"[\w>]\Z", before) or re.search(r"\b(?:return|else|do)\Z", before):
+            return qualifier.start()
+        end = qualifier.start()
+
+
+def _group_start(masked: str, end: int, opening: str, closing: str) -> int:
+    """The start of the bracket group that ends before ``end``, brackets of other kinds inside it being skipped."""
+    depth = 0
+    position = end - 1
+    while position >= 0:
+        c = masked[position]
+        if c == closing:
+            depth += 1
+        elif c == opening:
+            depth -= 1
+            if depth == 0:
+                return position
+        elif c in _CLOSE:
+            position = _group_start(masked, position + 1, _OPEN[_CLOSE.index(c)], c)
+        position -= 1
+    return 0
