@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as ct
 from tilewright.backends.base import backend_names, get_backend
+from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
@@ -41,7 +42,17 @@ def run(options: argparse.Namespace) -> int:
         finding = _finding(name) if missing is None else None
         broken = broken or finding is not None
         print(f"engine {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
+    print(f"Tile C++            {_compiler()}")
     return int(broken)
+
+
+def _compiler() -> str:
+    """Which compiler turns Tile C++ into IR."""
+    try:
+        found = require_compiler()
+        return f"works, with {found.version} ({found.command[0]})"
+    except TileError as e:
+        return f"not here: {e.message}"
 
 
 def _missing(name: str) -> str | None:

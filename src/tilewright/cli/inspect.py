@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli import roofline
+from tilewright.cli.cpp import add_options, find_kernel
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
 from tilewright.ir.dtypes import ALL_DTYPES, DType
@@ -28,6 +29,7 @@ _EPILOG = f"""\
 {SPECIFICATIONS}
 example:
   tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
+  tilewright inspect 'examples/scale.cu::scale<float, 128>' --arg f32[4096] --arg 2.0 --arg 4096
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
@@ -45,18 +47,19 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel at the top level of a Python file")
+    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python or C++")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
     parser.add_argument("--backend", metavar="NAME", help="the engine (default: the one a launch would take)")
     parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
     parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
     parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    kernel = load_kernel(options.kernel)
+    kernel = find_kernel(options.kernel, options) or load_kernel(options.kernel)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
     try:

@@ -47,10 +47,21 @@ def compile(
     FileNotFoundError for a path without a file; ValueError for an unknown standard, target or a bad macro name;
     TileError, at the line, for what the compiler refuses, and when there is no C++ compiler.
     """
-    if std not in _STANDARDS:
-        raise ValueError(f"std={std!r} is not a standard that Tile C++ can be compiled as; use {', '.join(_STANDARDS)}")
     if target is not None and target not in backend_names():
         raise ValueError(f"unknown target {target!r}; the targets are the engines {', '.join(backend_names())}")
+    return Module(request_of(source_or_path, std, defines, include_dirs, name), target)
+
+
+def request_of(
+    source_or_path: str | os.PathLike[str],
+    std: str = "c++20",
+    defines: Mapping[str, Define] | None = None,
+    include_dirs: Sequence[str | os.PathLike[str]] = (),
+    name: str | None = None,
+) -> Request:
+    """The program that the arguments of ``compile`` describe; it raises what ``compile`` says of them."""
+    if std not in _STANDARDS:
+        raise ValueError(f"std={std!r} is not a standard that Tile C++ can be compiled as; use {', '.join(_STANDARDS)}")
     for macro, value in (defines or {}).items():
         if not isinstance(macro, str) or not macro.isidentifier() or not macro.isascii():
             raise ValueError(f"{macro!r} is not the name of a macro")
@@ -66,7 +77,7 @@ def compile(
         text, shown = path.read_text(encoding="utf-8"), name or str(path)
         folders.insert(0, str(path.parent))
     macros = tuple((macro, "" if value is None else _macro(value)) for macro, value in (defines or {}).items())
-    return Module(Request(text, shown, std, macros, tuple(folders)), target)
+    return Request(text, shown, std, macros, tuple(folders))
 
 
 def _macro(value: str | int) -> str:

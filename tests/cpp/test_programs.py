@@ -1,0 +1,293 @@
+"""C++ programs with a main, run as a person runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.cpp.host.cuda_runtime import NAMES
+from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.ir.errors import TileSyntaxError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HEAD = """#include <cstdio>
+#include "cuda_tile.h"
+#include "cuda_fp16.h"
+namespace ct = cuda::tiles;
+using namespace ct::literals;
+"""
+KERNELS = """
+namespace a { namespace {
+template <typename T, int N>
+__tile_global__ void add(T* p, T by) {
+    auto at = p + ct::bid().x * N + ct::iota<ct::tile<int, ct::shape<N>>>();
+    ct::store(at, by + ct::load(at));
+}
+} }
+__tile_global__ void mark(int* p) { ct::store(p, 1); }
+__tile_global__ void mark(float* p) { ct::store(p, 2.0f); }
+__tile_global__ void numbers(double* out, bool a, signed char b, unsigned short c, long d, float e, __half f) {
+    ct::store(out, double(a)); ct::store(out + 1, double(b)); ct::store(out + 2, double(c));
+    ct::store(out + 3, double(d)); ct::store(out + 4, double(e)); ct::store(out + 5, double(float(f)));
+}
+__tile_global__ void talk(int* p) { printf("block %d\\n", ct::load(p)); }
+"""
+CHECK = """
+static int failures = 0;
+#define CHECK(x) (x) ? (void)0 : (void)(++failures, printf("line %d: %s\\n", __LINE__, #x))
+#define IS(call, code) CHECK((call) == code)
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def run(
+    program: Path, environment: dict[str, str], *arguments: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tilewright", "run", *options, str(program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+def run_main(tmp_path: Path, environment: dict[str, str], body: str, kernels: str = KERNELS) -> tuple[str, str, int]:
+    """What a program prints, and how it ends; ``body`` are the statements of its main."""
+    source = f"{HEAD}{kernels}{CHECK}int main(int argc, char** argv) {{\n{body}\nreturn failures; }}\n"
+    (tmp_path / "program.cu").write_text(source)
+    done = run(tmp_path / "program.cu", environment)
+    return done.stdout, done.stderr, done.returncode
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_launches_of_every_form(tmp_path: Path, environment: dict[str, str], backend: str) -> None:
+    body = """
+    int host[8] = {0, 1, 2, 3, 4, 5, 6, 7}, *p;
+    IS(cudaMalloc(&p, sizeof host), cudaSuccess);
+    IS(cudaMemcpy(p, host, sizeof host, cudaMemcpyHostToDevice), cudaSuccess);
+    a::add<int, 4><<<2, 1>>>(p, 10);
+    a::add<int, 4> <<< dim3(1), dim3(1, 1, 1), 0, 0 >>>
+        (p + 4, 'd');                              // deduced nothing, converted by the parameter
+    if (argc > 100) a::add<int, 4><<<2, 1>>>(p, 1); else for (int i = 0; i < 3; ++i) a::add<int, 2><<<1, 1>>>(p, 1);
+    void (*chosen)(int*) = mark;
+    chosen<<<1, 1>>>(p + 3);
+    int seven = 7;
+    void* slots[] = {&p, &seven};
+    IS(cudaLaunchKernel(a::add<int, 1>, dim3(1), dim3(1), slots), cudaSuccess);
+    cudaLaunchConfig_t config{};
+    config.gridDim = 1; config.blockDim = 1;
+    IS(cudaLaunchKernelEx(&config, a::add<int, 1>, p + 1, 100), cudaSuccess);
+    float* q;
+    IS(cudaMallocManaged(&q, 4), cudaSuccess);
+    mark<<<1, 1>>>(q);
+    CHECK(*q == 2);
+    IS(cudaGetLastError(), cudaSuccess);
+    IS(cudaMemcpy(host, p, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+    for (int n : host) printf("%d ", n);
+    double* d;
+    IS(cudaMallocManaged(&d, 6 * sizeof *d), cudaSuccess);
+    numbers<<<1, 1>>>(d, true, -3, 60000, -(1L << 40), 0.25f, __half(1.5f));
+    for (int i = 0; i < 6; ++i) printf("%g ", d[i]);
+    """
+    out, err, status = run_main(tmp_path, {**environment, "TILEWRIGHT_BACKEND": backend}, body)
+    assert (err, status) == ("", 0)
+    assert out == "20 114 12 1 114 115 116 117 1 -3 60000 -1.09951e+12 0.25 1.5 "
+
+
+def test_what_the_program_and_its_kernels_print_keeps_its_order(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    int* p;
+    cudaMallocManaged(&p, 4);
+    for (*p = 0; *p < 3; ++*p) { printf("launch %d\\n", *p); talk<<<1, 1>>>(p); }
+    printf("end\\n");
+    """
+    out, err, status = run_main(tmp_path, environment, body)
+    assert (out, err, status) == ("launch 0\nblock 0\nlaunch 1\nblock 1\nlaunch 2\nblock 2\nend\n", "", 0)
+
+
+def test_error_codes(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    int host[4] = {}, *p, device, *none = nullptr;
+    IS(cudaMalloc(&p, size_t(1) << 60), cudaErrorMemoryAllocation);
+    IS(cudaMalloc(&p, 16), cudaSuccess);
+    IS(cudaMalloc((void**)nullptr, 16), cudaErrorInvalidValue);
+    IS(cudaMemcpy(p, host, 17, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    IS(cudaMemcpy(p, host, size_t(-4), cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    IS(cudaMemcpy(host, p + 1, 16, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+    IS(cudaMemcpy(host, host, 16, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+    IS(cudaMemcpy(p, none, 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    IS(cudaMemcpy(p, host, 16, cudaMemcpyKind(9)), cudaErrorInvalidMemcpyDirection);
+    IS(cudaMemcpyAsync(p, host, 16, cudaMemcpyDefault), cudaSuccess);
+    IS(cudaMemset(p, 0, 17), cudaErrorInvalidValue);
+    IS(cudaMemset(p, 255, 16), cudaSuccess);
+    IS(cudaPeekAtLastError(), cudaErrorInvalidValue);
+    IS(cudaGetLastError(), cudaErrorInvalidValue);
+    IS(cudaGetLastError(), cudaSuccess);
+    IS(cudaFree(p + 1), cudaErrorInvalidValue);
+    IS(cudaFree(nullptr), cudaSuccess);
+    mark<<<0, 1>>>(p);
+    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    mark<<<1, 32>>>(p);
+    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    mark<<<dim3(1, 1, 1u << 30), 1>>>(p);
+    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    mark<<<1, 1, 0, (cudaStream_t)99>>>(p);
+    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    void* slots[] = {&p};
+    IS(cudaLaunchKernel((void*)&host, 1, 1, slots), cudaErrorInvalidDeviceFunction);
+    IS(cudaLaunchKernel((void*)(void (*)(int*))mark, 1, 7, slots), cudaErrorInvalidConfiguration);
+    IS(cudaGetDevice(&device), cudaSuccess);
+    IS(cudaSetDevice(1), cudaErrorInvalidDevice);
+    printf("%s, %s, %s\\n", cudaGetErrorString(cudaErrorMemoryAllocation), cudaGetErrorName(cudaErrorNotReady),
+           cudaGetErrorString(cudaError_t(12345)));
+    IS(cudaFree(p), cudaSuccess);
+    IS(cudaFree(p), cudaErrorInvalidValue);
+    """
+    out, err, status = run_main(tmp_path, environment, body)
+    assert (out, err, status) == ("out of memory, cudaErrorNotReady, unrecognized error code\n", "", 0)
+
+
+def test_streams_events_and_devices(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    cudaStream_t stream; cudaEvent_t begin, end; float ms = -1; int n, *p; size_t left, total; cudaDeviceProp about;
+    IS(cudaStreamCreate(&stream), cudaSuccess);
+    IS(cudaEventCreate(&begin), cudaSuccess); IS(cudaEventCreate(&end), cudaSuccess);
+    IS(cudaEventElapsedTime(&ms, begin, end), cudaErrorInvalidResourceHandle);
+    IS(cudaMallocAsync(&p, 4, stream), cudaSuccess);
+    IS(cudaEventRecord(begin, stream), cudaSuccess);
+    mark<<<1, 1, 0, stream>>>(p);
+    IS(cudaEventRecord(end, stream), cudaSuccess);
+    IS(cudaStreamWaitEvent(stream, end), cudaSuccess); IS(cudaEventSynchronize(end), cudaSuccess);
+    IS(cudaEventElapsedTime(&ms, begin, end), cudaSuccess); CHECK(ms > 0);
+    IS(cudaStreamSynchronize(stream), cudaSuccess); IS(cudaStreamDestroy(stream), cudaSuccess);
+    IS(cudaStreamDestroy(stream), cudaErrorInvalidResourceHandle); IS(cudaEventDestroy(end), cudaSuccess);
+    IS(cudaGetDeviceCount(&n), cudaSuccess); CHECK(n == 1);
+    IS(cudaGetDeviceProperties(&about, 0), cudaSuccess);
+    CHECK(about.multiProcessorCount >= 1 && about.maxGridSize[2] > 0 && about.integrated == 1);
+    IS(cudaMemGetInfo(&left, &total), cudaSuccess); CHECK(left <= total && about.totalGlobalMem == total);
+    IS(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
+    IS(cudaRuntimeGetVersion(&n), cudaSuccess); CHECK(n >= 13000);
+    """
+    assert run_main(tmp_path, environment, body) == ("", "", 0)
+
+
+FAULTS = {
+    "host memory": (
+        "int* p = new int; mark<<<1, 1>>>(p);",
+        "argument 'p' of mark() points to no memory of the device",
+        "cudaErrorIllegalAddress",
+    ),
+    "misaligned": (
+        "char* p; cudaMalloc(&p, 8); mark<<<1, 1>>>((int*)(p + 1));",
+        "is no multiple of its element size, 4",
+        "cudaErrorMisalignedAddress",
+    ),
+    "out of bounds": (
+        "int* p; cudaMalloc(&p, 8); mark<<<1, 1>>>(p + 2);",
+        "program.cu:14:37: store of 4 bytes outside argument 'p'",
+        "cudaErrorIllegalAddress",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "words", "name"), FAULTS.values(), ids=FAULTS)
+def test_failed_launches_stay_errors(
+    tmp_path: Path, environment: dict[str, str], body: str, words: str, name: str
+) -> None:
+    after = f"IS(cudaGetLastError(), {name}); IS(cudaDeviceSynchronize(), {name}); IS(cudaMemset(p, 0, 1), {name});"
+    out, err, status = run_main(tmp_path, {**environment, "TILEWRIGHT_BACKEND": "reference"}, body + after)
+    assert (out, status) == ("", 0)
+    assert words in err
+
+
+def test_simt_kernels_are_left_alone(tmp_path: Path, environment: dict[str, str]) -> None:
+    kernels = KERNELS + "__global__ void simt(int* p) { p[threadIdx.x] = blockIdx.x; }\n"
+    body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); CHECK(cudaGetLastError() != cudaSuccess);"
+    out, err, status = run_main(tmp_path, environment, body, kernels)
+    assert (out, status) == ("", 0)
+    assert err.startswith("tilewright: note: the SIMT kernel simt(int*) is left alone")
+
+
+def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
+    for body, words in (
+        ("undeclared();", f"{tmp_path}/program.cu:26:1: use of undeclared identifier 'undeclared'"),
+        ("int* p;\n mark<<<1, 1>>(p);", "program.cu:27:6: a launch is written kernel<<<grid, 1>>>(arguments)"),
+        ("extern void elsewhere(); elsewhere();", "elsewhere"),
+    ):
+        out, err, status = run_main(tmp_path, environment, body)
+        assert (out, status) == ("", 1)
+        assert words in err
+    out, err, status = run_main(tmp_path, environment, "k<<<1, 1>>>();", "__tile_global__ void k() { throw 1; }\n")
+    assert (out, status) == ("", 1)
+    assert "program.cu:6:28: exceptions are not available in tile code" in err
+    missing = run(tmp_path / "nowhere.cu", environment)
+    assert (missing.returncode, missing.stdout) == (1, "") and "there is no file" in missing.stderr
+
+
+def test_exit_status_arguments_and_macros(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "p.cu").write_text(
+        '#include <cstdlib>\n#include <cstdio>\n#include "cuda_runtime.h"\n'
+        "int main(int argc, char** argv) { printf(\"%d %s\", argc, argv[1]); std::exit(argc + CODE); }\n"
+    )
+    done = run(tmp_path / "p.cu", environment, "x y", options=("-D", "CODE=40"))
+    assert (done.stdout, done.stderr, done.returncode) == ("2 x y", "", 42)
+
+
+@pytest.mark.parametrize("name", ["scale", "matmul"])
+def test_examples(name: str, environment: dict[str, str]) -> None:
+    done = run(EXAMPLES / f"{name}.cu", environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 are wrong" in done.stdout
+
+
+LAUNCHES = {
+    "k<<<1, 1>>>(x);": "(::__tw_host::configure(1, 1), k(x));",
+    "if (a < b) ::s::k<T, (N > 2)><<<dim3(f<3>(x)), 1>>>(g(x, 1), y);": "if (a < b) (::__tw_host::configure(dim3(f<3>(x)), 1), ::s::k<T, (N > 2)>(g(x, 1), y));",
+    "return ::k<<<1, 1>>>(x);": "return (::__tw_host::configure(1, 1), ::k(x));",
+    "(*f)<<<1, 1>>>\n(x);": "(::__tw_host::configure(1, 1), (*f)\n(x));",
+    "T::template k<a<b>><<<1, 1>>>();": "(::__tw_host::configure(1, 1), T::template k<a<b>>());",
+    'f("<<<"); // <<<': 'f("<<<"); // <<<',
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LAUNCHES.items())
+def test_launches_needs_no_compiler(text: str, expected: str) -> None:
+    assert launches_as_calls(text, "t.cu") == expected
+    assert without_launches(text, "t.cu").count("\n") == text.count("\n")
+    assert "<<<1" not in without_launches(text, "t.cu")
+
+
+@pytest.mark.parametrize("text", ["<<<1, 1>>>(x)", "k<<<1, 1>>>;", "k<<<1, 1>>(x);", "{ k<<<1, 1 } >>>(x)"])
+def test_launches_with_missing_parts_needs_no_compiler(text: str) -> None:
+    with pytest.raises(TileSyntaxError, match="a launch is written"):
+        launches_as_calls(text, "t.cu")
+
+
+def test_the_runtime_has_what_the_header_declares_needs_no_compiler() -> None:
+    header = (INCLUDE_DIR / "cuda_runtime.h").read_text()
+    declarations = header[header.index('extern "C" {') : header.index("template <typename T>")]
+    declared = {word.partition("(")[0] for word in declarations.split() if "(" in word and word.startswith(("cuda", "__tw"))}
+    assert declared == set(NAMES)
+
+
+def test_the_standard_library(tmp_path: Path, environment: dict[str, str]) -> None:
+    """The first such program on a machine takes as long as building that library does."""
+    kernels = "#include <vector>\n#include <iostream>\n#include <stdexcept>\n" + KERNELS
+    body = """
+    std::vector<float> host(64, 2);
+    float* p;
+    cudaMalloc(&p, 256);
+    cudaMemcpy(p, host.data(), 256, cudaMemcpyHostToDevice);
+    a::add<float, 16><<<4, 1>>>(p, 3);
+    cudaMemcpy(host.data(), p, 256, cudaMemcpyDeviceToHost);
+    try { host.at(64) = 1; } catch (std::out_of_range const&) { std::cout << host.back() << std::endl; }
+    throw std::runtime_error("the end");
+    """
+    out, err, status = run_main(tmp_path, environment, body, kernels)
+    assert (out, status) == ("5\n", -6)
+    assert "the end" in err
