@@ -74,5 +74,6 @@ def test_checks(module: Module, name: str, before: tuple[Any, ...], after: tuple
         with pytest.raises(ct.TileError, match=re.escape(words)) as caught:
             ct.launch(None, (1,), kernel, arguments)
         assert caught.value.loc is not None and caught.value.loc.file == "checked.cu"
+        assert f"{caught.value.loc.line} | __tile_global__" in str(caught.value) or "    ct::store" in str(caught.value)
         assert (whole[8:16] == -7).all()
     assert (whole[:8] == -7).all() and (whole[16:] == -7).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -70,6 +71,7 @@ def request_of(
     folders = [os.fspath(folder) for folder in include_dirs]
     if isinstance(source_or_path, str) and any(c in source_or_path for c in "\n;{"):
         text, shown = source_or_path, name or "<tile C++>"
+        linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)  # so that messages can quote it
     else:
         path = Path(source_or_path)
         if not path.is_file():

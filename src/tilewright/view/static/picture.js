@@ -12,6 +12,7 @@ class Arrangement {
     } else {
       this.columns = shape[shape.length - 1];
     }
+    this.wrapped = shape.length <= 1 && size > this.columns;
     this.rows = Math.max(1, Math.ceil(size / Math.max(1, this.columns)));
     this.height = shape.length > 2 ? shape[shape.length - 2] : this.rows;
     if (shape.length === 2 && this.rows > 4 * this.columns && this.rows > 64) {
@@ -165,20 +166,18 @@ class Picture {
     context.putImageData(pixels, 0, 0);
   }
 
-  // The part of the access `event` that lies outside of a matrix or of one row, as [x, y, width, height], or null.
+  // The tile of the access `event` that reaches beyond the end of a matrix, as [x, y, width, height], or null.
   overhang(event) {
     const { recording: r, arrangement: a } = this;
-    if (r.array[event] !== this.number || !r.padding[event] || a.rows > a.height) return null;
+    if (r.array[event] !== this.number || !r.padding[event] || a.rows > a.height || a.wrapped) return null;
     const first = r.group[event], end = event + 1 < r.size ? r.group[event + 1] : r.start.length;
     if (end !== first + 1 || r.length[first] > a.columns) return null;
     const [x, y] = a.place(r.start[first]), width = r.length[first], height = r.count[first];
     if (height > 1 && r.step[first] !== a.columns) return null;
     for (let w = 2 ** Math.ceil(Math.log2(width)); w <= r.padding[event] + width * height; w *= 2) {
       const h = (r.padding[event] + width * height) / w;
-      if (h < height || !Number.isInteger(h)) continue;
-      const left = x > 0 || w === width ? x : x + width < a.columns ? x + width - w : 0;
-      const top = y > 0 || h === height ? y : y + height < a.rows ? y + height - h : 0;
-      return [left, top, w, h];
+      const beyond = (w === width || x + width === a.columns) && (h === height || y + height === a.rows);
+      if (h >= height && Number.isInteger(h) && beyond) return [x, y, w, h];
     }
     return null;
   }
