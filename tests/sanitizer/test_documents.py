@@ -94,6 +94,7 @@ def test_other_examples_are_clean() -> None:
             assert LOCAL_ARRAY in e.message or isinstance(e, (ct.TileSyntaxError, ct.TileTypeError)), e
             continue
         lines = source.splitlines()
-        assert [v.render() for v in found if "UB" not in lines[v.line - 1]] == []
+        said = [n for n, line in enumerate(lines, 1) if "UB" in line or "// UB" in lines[n - 2]]
+        assert [v.render() for v in found if v.line not in said] == []
         ran += 1
     assert ran >= 25

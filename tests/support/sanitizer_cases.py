@@ -90,6 +90,9 @@ CPP = [
         index=(-1,),
         outside="1 element before the start of axis 0",
     ),
+    Case("pointer-arithmetic", "auto q = p + (t + @); auto r = ct::load(q);", "62", "60", T, (3,), index=(65,)),
+    Case("pointer-arithmetic", "auto r = ct::load_masked(p + (t + 62), t < @);", "3", "2", T, (3,), index=(65,)),
+    Case("pointer-arithmetic", "auto r = ct::load((p + (t + @)) - 60);", "62", "60", T, (3,), index=(65,)),
     Case(
         "pointer-difference",
         f"auto r = {SCALAR}{{p}} - {SCALAR}{{@}};",

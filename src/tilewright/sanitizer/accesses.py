@@ -379,7 +379,7 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
                 elements=int(lanes.sum()),
             )
         bad |= lanes
-    groups = []
+    groups, outside = [], False
     owners = selected.allocation
     if (owners == UNKNOWN_ALLOCATION).any():
         buffers = block.memory.buffers
@@ -401,9 +401,10 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
             continue
         address = selected.address[mine]
         wrong = (address < array.buffer.low) | (address + size > array.buffer.high)
-        if wrong.any():
+        outside |= bool(wrong.any())
+        if wrong.any() and not block.strays.used(op.operands[0], outside=True):
             _report_bounds(block, op, array, address, wrong, mine, chosen, pointers.shape, size)
-        elif writes and not array.buffer.writable:
+        elif not wrong.any() and writes and not array.buffer.writable:
             wrong = np.ones(mine.size, bool)
             block.report(
                 op, "read-only", f"'{array.buffer.name}' is read-only", place=array.place(int(address[0]), size)
@@ -413,6 +414,8 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
             mine, address = mine[~wrong], address[~wrong]
         if mine.size:
             groups.append((array, mine, array.lanes(address, size)))
+    if not outside:
+        block.strays.used(op.operands[0], outside=False)
     dropped: Array | None = None
     if bad.any():
         keep, dropped = np.zeros(pointers.shape, bool), np.zeros(pointers.shape, bool)

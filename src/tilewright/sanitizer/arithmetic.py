@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -134,24 +135,38 @@ def _offset(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
     size = dtype.pointee.bytes if dtype.pointee is not None else 1
     address = pointers.address + offset.astype(np.int64) * size
     low, high = block.launch.limits(pointers)
-    wrong = (address < low) | (address > high)
+    wrong = np.asarray((address < low) | (address > high))
     if not wrong.any():
+        block.strays.came_back(op.operands[0])
         return
     i = int(np.flatnonzero(wrong)[0])
     owner = int(np.broadcast_to(pointers.allocation, wrong.shape).reshape(-1)[i])
     place = block.launch.place(owner, int(np.asarray(address).reshape(-1)[i]), size)
-    values = {"offset": offset}
-    block.flag(op, "pointer-arithmetic", wrong, "the pointer leaves its array", values, marks, place=place)
+    block.strays.left(
+        op,
+        functools.partial(
+            block.flag,
+            op,
+            "pointer-arithmetic",
+            wrong,
+            "the pointer leaves its array",
+            {"offset": offset},
+            marks,
+            place=place,
+        ),
+    )
 
 
 def _difference(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
     left, right = operands
-    wrong = np.asarray(left.allocation != right.allocation)
+    wrong = np.asarray(left.allocation != right.allocation) | (block.part(left) != block.part(right))
     if not wrong.any():
         return
     i = int(np.flatnonzero(wrong)[0])
     names = [block.launch.name(int(np.broadcast_to(p.allocation, wrong.shape).reshape(-1)[i])) for p in (left, right)]
     message = f"the pointers are to different arrays, {names[0]} and {names[1]}"
+    if names[0] == names[1]:
+        message = f"the pointers are to different arrays in {names[0]}"
     values = {"lhs": left.address, "rhs": right.address}
     block.flag(op, "pointer-difference", wrong, message, values, marks)
 

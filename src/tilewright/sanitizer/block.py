@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, Index, _grouped
+from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, Index, Running, _grouped
 from tilewright.backends.reference.memory import Memory
-from tilewright.backends.reference.values import Array
-from tilewright.ir.core import Op, Value
+from tilewright.backends.reference.values import Array, Pointers
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
 from tilewright.sanitizer.accesses import ACCESSES
@@ -20,6 +20,7 @@ from tilewright.sanitizer.folds import check_fold
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.races import Thread
 from tilewright.sanitizer.report import Place, Related, Violation
+from tilewright.sanitizer.strays import Strays
 from tilewright.sanitizer.undefined import Marks, Undefined, propagate
 
 _BIRTHS = (
@@ -50,12 +51,28 @@ class CheckedBlock(BlockInterpreter):
         self.thread = thread
         self.undefined: dict[Value, Undefined] = {}
         self.unchecked: set[Loc] = set()  # where a promise about an access was broken, which is then not reported again
+        self.strays = Strays()
         self.folding = False  # inside a reduction, whose overflow ``folds`` has looked for
+
+    def part(self, pointers: Pointers) -> Array:
+        """Which member array of a local struct each pointer is in; 0 elsewhere."""
+        part = np.zeros(pointers.shape, np.int64)
+        for op, base in self.local.items():
+            if op.attributes["parts"]:
+                inside = np.searchsorted(op.attributes["parts"], pointers.address - base.address, side="right")
+                part = np.where(pointers.allocation == base.allocation, inside, part)
+        return part
 
     # -- running
 
+    def run_all(self, body: Block) -> Running:
+        left = yield from super().run_all(body)
+        self.strays.end()
+        return left
+
     def bind(self, targets: Sequence[Value], values: Sequence[Any], sources: Sequence[Value]) -> None:
         super().bind(targets, values, sources)
+        self.strays.bound(targets, sources)
         undefined = self.undefined
         if undefined:
             for target, mark in zip(targets, [undefined.get(s) for s in sources]):
@@ -88,6 +105,7 @@ class CheckedBlock(BlockInterpreter):
             self._fold(op, operands, marks)
         else:
             super().execute(op, operands)
+        self.strays.passed_on(op)
         if name == "undefined":
             self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:

@@ -56,7 +56,9 @@ def _array(state: Translation, layout: Layout, count: int = 1) -> Value:
     """Memory for ``layout``, ``count`` times: elements of one dtype where all scalars have that, else bytes."""
     dtypes = {_MEMORY_DTYPES.get(t, uint8) for t in layout.scalars}
     dtype = dtypes.pop() if len(dtypes) == 1 else uint8
-    return state.builder.emit(LocalArray, dtype=dtype, count=max(layout.size * count // dtype.bytes, 1))
+    arrays = layout.count is None and any(field.count is not None for _, field in layout.fields)
+    parts = tuple(start for start, _ in layout.fields) if arrays and count == 1 and len(layout.fields) > 1 else ()
+    return state.builder.emit(LocalArray, dtype=dtype, count=max(layout.size * count // dtype.bytes, 1), parts=parts)
 
 
 def copy_tables(state: Translation) -> None:

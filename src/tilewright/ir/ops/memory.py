@@ -111,11 +111,12 @@ class LocalArray(Op):
     """A pointer to ``count`` elements of ``dtype`` that belong to this block of the grid and live as long as it.
 
     Nothing is known of their values until they are stored to. Each op stands for one array: in a loop, every
-    iteration sees the same memory.
+    iteration sees the same memory. Where it holds several arrays, ``parts`` has the bytes at which they begin.
     """
 
     dtype: DType = attribute(DType)
     count: int = attribute(int)
+    parts: tuple[int, ...] = attribute(tuple, default=())
 
     def infer(self) -> tuple[Type, ...]:
         limit = MAX_LOCAL_BYTES // self.dtype.bytes

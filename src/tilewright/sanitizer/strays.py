@@ -1,0 +1,84 @@
+"""Pointers that leave their array.
+
+Moving a pointer outside its array is undefined even if nobody follows it (C++ reference 2.2.26), yet the programming
+guide computes whole tiles of pointers and masks off accesses through those that are outside. So a stray pointer is
+reported at the end of its block, or when it comes back, unless an access has left it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.core import Op, Value
+
+_PASSES_ON = ("ptr_offset", "broadcast", "reshape", "permute", "cat", "extract", "select", "bitcast")
+_MANY = 4096  # strays that a block may collect before those that were settled are dropped
+
+
+@dataclass
+class Stray:
+    """Pointers that left their array; ``report`` says so."""
+
+    report: Callable[[], None]
+    settled: bool = False
+
+
+class Strays:
+    """The stray pointers of a block, by the values that hold them or come from them."""
+
+    def __init__(self) -> None:
+        self._of: dict[Value, list[Stray]] = {}
+        self._all: list[Stray] = []
+
+    def left(self, op: Op, report: Callable[[], None]) -> None:
+        """The pointers that ``op`` moves left their array, and its operand was inside or is known already."""
+        if op.operands[0] in self._of:
+            return
+        stray = Stray(report)
+        self._of[op.results[0]] = [stray]
+        if len(self._all) >= _MANY:
+            self._all = [s for s in self._all if not s.settled]
+        self._all.append(stray)
+
+    def passed_on(self, op: Op) -> None:
+        """``op`` has run: what comes from stray pointers is stray."""
+        if not self._of or op.name not in _PASSES_ON:
+            return
+        found = [s for v in op.operands for s in self._of.get(v, ())]
+        if found:
+            self._of[op.results[0]] = found
+
+    def bound(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
+        """Control flow hands values on."""
+        if self._of:
+            for target, found in zip(targets, [self._of.get(s) for s in sources]):
+                if found is None:
+                    self._of.pop(target, None)
+                else:
+                    self._of[target] = found
+
+    def used(self, pointers: Value, *, outside: bool) -> bool:
+        """An access through ``pointers``; ``outside`` when it follows a stray one. Whether any of them was stray."""
+        found = self._of.get(pointers, ())
+        for stray in found:
+            if outside:
+                self._settle(stray)
+            stray.settled = True
+        return bool(found)
+
+    def came_back(self, pointers: Value) -> None:
+        """Stray ``pointers`` are moved, and none is outside any longer."""
+        for stray in self._of.pop(pointers, ()):
+            self._settle(stray)
+
+    def end(self) -> None:
+        """The block has ended: report what no access accounts for."""
+        for stray in self._all:
+            self._settle(stray)
+
+    @staticmethod
+    def _settle(stray: Stray) -> None:
+        if not stray.settled:
+            stray.settled = True
+            stray.report()
