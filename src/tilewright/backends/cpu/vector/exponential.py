@@ -7,6 +7,7 @@ the whole function on that interval (Remez exchange in 400-bit arithmetic, then 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.vector.types import F32, I32, I64
@@ -76,6 +77,15 @@ _F64 = _Tables(
     exp2_range=(-1077.0, 1025.0),
     tanh_limit=23.0,
 )
+# (e**r - 1 - r) / r**2 in float64 with an error of 2**-32: for results that are rounded to float32
+EXP_SHORT = (
+    0.5000000013475551,
+    0.16666666681634051,
+    0.04166646482796766,
+    0.008333310914673446,
+    0.0013933660796991896,
+    0.00019891002818882262,
+)
 # (e**r - 1 - r) / r**2 again, for the relative error of e**r - 1, float64
 _EXPM1 = (
     0.5,
@@ -142,12 +152,12 @@ def _reduce(x: Val, t: _Tables) -> tuple[Val, Val]:
     return mul_add(n, -t.ln2_low, r), exponent
 
 
-def exp(x: Val, halvings: int = 0) -> Val:
-    """e**x / 2**halvings."""
+def exp(x: Val, halvings: int = 0, terms: Sequence[float] | None = None) -> Val:
+    """e**x / 2**halvings; ``terms`` replace those of the polynomial."""
     t = _tables(x)
     low, high = t.exp_range
     r, exponent = _reduce(clamp(x, low, high + halvings), t)
-    value = mul_add(r * r, polynomial(r, t.exp), r) + 1.0
+    value = mul_add(r * r, polynomial(r, t.exp if terms is None else terms), r) + 1.0
     return _scale(value, exponent - halvings if halvings else exponent, t)
 
 

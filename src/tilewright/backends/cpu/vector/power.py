@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from tilewright.backends.cpu.vector.exact import two_product
-from tilewright.backends.cpu.vector.exponential import clamp, exp, exp_of_sum
-from tilewright.backends.cpu.vector.logarithm import double_log, log_of_positive
+from tilewright.backends.cpu.vector.exponential import EXP_SHORT, clamp, exp, exp_of_sum
+from tilewright.backends.cpu.vector.logarithm import LOG_SHORT, double_log, log_of_positive
 from tilewright.backends.cpu.vector.types import F32
 from tilewright.backends.cpu.vector.value import Val, magnitude, square_root, where
 
@@ -18,8 +18,8 @@ def power(x: Val, y: Val) -> Val:
     """x**y with the special cases of C's pow."""
     exponent = clamp(y, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)
     if x.scalar == F32:
-        logarithm = log_of_positive(magnitude(x).to_f64())
-        return _with_special_cases(x, y, exp(exponent.to_f64() * logarithm).to_f32())
+        logarithm = log_of_positive(magnitude(x).to_f64(), LOG_SHORT)
+        return _with_special_cases(x, y, exp(exponent.to_f64() * logarithm, terms=EXP_SHORT).to_f32())
     high, low = double_log(magnitude(x))
     product, rest = two_product(high, exponent)
     bounded = clamp(product, -_RESULT_LIMIT, _RESULT_LIMIT)
