@@ -360,8 +360,8 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
     """The lanes where ``mask`` is true and the pointer is good; the others among them are reported."""
     if writes:
         block.require_defined_value(op, _mask_operand(op), "it masks an access")
-    size = reference._pointee(op.operands[0].type).bytes
-    chosen, selected = reference._selected(pointers, mask)
+    size = reference.pointee_of(op.operands[0].type).bytes
+    chosen, selected = reference.selected(pointers, mask)
     bad = np.zeros(chosen.size, bool)
     undefined = block.undefined.get(op.operands[0]) if block.undefined else None
     if undefined is not None:
@@ -554,7 +554,7 @@ def _masked_off(
 def store(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference._pointee(op.operands[0].type).bytes
+    size = reference.pointee_of(op.operands[0].type).bytes
     _require_kept(block, op, marks[1] if marks else None, targets.mask, targets.place(pointers, size))
     _repeated(block, op, targets, pointers)
     outside = pointers.address.size - targets.chosen.size
@@ -567,7 +567,7 @@ def store(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Out
 def atomic_rmw(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference._pointee(op.operands[0].type).bytes
+    size = reference.pointee_of(op.operands[0].type).bytes
     _require_kept(block, op, marks[1] if marks else None, targets.mask, targets.place(pointers, size))
     outside = pointers.address.size - targets.chosen.size
     for array, positions, lanes in targets.groups:
@@ -620,7 +620,7 @@ def _signed(dtype: DType) -> bool:
 def atomic_cas(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
     pointers, expected, desired, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference._pointee(op.operands[0].type).bytes
+    size = reference.pointee_of(op.operands[0].type).bytes
     if marks:
         block.require_defined(op, 1, "a compare-and-swap compares with it")
         _require_kept(block, op, marks[2], targets.mask, targets.place(pointers, size))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, Index, Running, _grouped
+from tilewright.backends.reference.interpreter import BlockInterpreter, Exit, Index, Running, grouped
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Block, Op, Value
@@ -166,7 +166,7 @@ class CheckedBlock(BlockInterpreter):
 
     def grouped(self, op: Op, operands: list[Any]) -> list[Any]:
         """``operands`` by declared field, None for absent ones."""
-        return _grouped(op, operands) if any(f.arity is not Arity.ONE for f in op.spec.operands) else operands
+        return grouped(op, operands) if any(f.arity is not Arity.ONE for f in op.spec.operands) else operands
 
     def require_defined(self, op: Op, position: int, why: str) -> None:
         """Report operand ``position`` of ``op`` if any of its elements is undefined."""

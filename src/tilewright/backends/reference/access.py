@@ -25,13 +25,14 @@ Attributes = Mapping[str, Any]
 Types = Sequence[Type]
 
 
-def _pointee(type: Type) -> DType:
+def pointee_of(type: Type) -> DType:
+    """What a type of pointers points to."""
     dtype = element_type(type)
     assert isinstance(dtype, PointerType) and dtype.pointee is not None
     return dtype.pointee
 
 
-def _selected(pointers: Pointers, mask: Array | None) -> tuple[Array, Pointers]:
+def selected(pointers: Pointers, mask: Array | None) -> tuple[Array, Pointers]:
     """Flat positions where ``mask`` is true, and the pointers there."""
     if mask is None:
         chosen = np.arange(pointers.address.size)
@@ -50,17 +51,17 @@ def _with_elements(background: Array, chosen: Array, elements: Array) -> Array:
 def load(
     memory: Memory, attributes: Attributes, types: Types, ptrs: Pointers, mask: Array | None, padding: Array | None
 ) -> Array:
-    dtype = _pointee(types[0])
+    dtype = pointee_of(types[0])
     background = constant_array(0, dtype, ptrs.shape) if padding is None else padding
-    chosen, pointers = _selected(ptrs, mask)
+    chosen, pointers = selected(ptrs, mask)
     return _with_elements(background, chosen, memory.gather(pointers, dtype))
 
 
 def store(
     memory: Memory, attributes: Attributes, types: Types, ptrs: Pointers, value: Array, mask: Array | None
 ) -> None:
-    chosen, pointers = _selected(ptrs, mask)
-    memory.scatter(pointers, _pointee(types[0]), value.reshape(-1)[chosen])
+    chosen, pointers = selected(ptrs, mask)
+    memory.scatter(pointers, pointee_of(types[0]), value.reshape(-1)[chosen])
 
 
 def _update(memory: Memory, dtype: DType, pointers: Pointers, new_value: Callable[[Array, Array], Array]) -> Array:
@@ -90,8 +91,8 @@ def _combine(kind: AtomicKind, dtype: DType, old: Array, value: Array) -> Array:
 def atomic_rmw(
     memory: Memory, attributes: Attributes, types: Types, ptrs: Pointers, value: Array, mask: Array | None
 ) -> Array:
-    dtype, kind = _pointee(types[0]), attributes["kind"]
-    chosen, pointers = _selected(ptrs, mask)
+    dtype, kind = pointee_of(types[0]), attributes["kind"]
+    chosen, pointers = selected(ptrs, mask)
     values = value.reshape(-1)[chosen]
     old = _update(memory, dtype, pointers, lambda now, before: _combine(kind, dtype, before, values[now]))
     return _with_elements(constant_array(0, dtype, ptrs.shape), chosen, old)
@@ -106,9 +107,9 @@ def atomic_cas(
     desired: Array,
     mask: Array | None,
 ) -> Array:
-    dtype = _pointee(types[0])
+    dtype = pointee_of(types[0])
     bits = f"u{dtype.bytes}"
-    chosen, pointers = _selected(ptrs, mask)
+    chosen, pointers = selected(ptrs, mask)
     wanted, replacement = expected.reshape(-1)[chosen], desired.reshape(-1)[chosen]
 
     def swap(now: Array, before: Array) -> Array:

@@ -116,7 +116,7 @@ class BlockInterpreter:
         if evaluator is not None:
             return (evaluator(op.attributes, operands, types),)
         if op.name in MEMORY:
-            return (MEMORY[op.name](self.memory, op.attributes, types, *_grouped(op, operands)),)
+            return (MEMORY[op.name](self.memory, op.attributes, types, *grouped(op, operands)),)
         if op.name in FOLDS:
             return FOLDS[op.name](op.attributes, operands, self._combiner(op.regions[0]))
         if op.name in BLOCK_VALUES:
@@ -193,7 +193,7 @@ class BlockInterpreter:
             carried, sources = left.values, list(left.sources)
 
 
-def _grouped(op: Op, operands: list[Any]) -> list[Any]:
+def grouped(op: Op, operands: list[Any]) -> list[Any]:
     """``operands`` by declared field: None for an absent one, a list for a variadic one."""
     groups: list[Any] = []
     start = 0
