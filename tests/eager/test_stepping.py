@@ -319,6 +319,15 @@ def test_what_kernels_define_is_not_kept() -> None:
     assert len(freed) == len(made) >= 3
 
 
+def either(n):
+    for i in range(n):
+        if i == 2:
+            return 0.1
+    if n == 1:
+        return 0.3
+    return 0.7
+
+
 def chosen(n, y):
     if n > 2:
         factor = 0.1
@@ -351,6 +360,7 @@ def joining(x, out, n):
     ct.store(out, (3,), ct.sum(y * half) + found * 0.1)
     ct.store(out, (4,), ct.sum(chosen(n, y)))
     ct.store(out, (5,), ct.sum(y * k))
+    ct.store(out, (6,), ct.sum(y * either(n)))
 
 
 @pytest.mark.parametrize("n", [1, 4, 8])
@@ -358,7 +368,7 @@ def test_numbers_become_scalars_as_in_compiled_code(n: int) -> None:
     x = np.random.default_rng(5).random(64).astype(np.float16)
     found = []
     for engine in ("python", "reference", "cpu"):
-        out = np.zeros(6)
+        out = np.zeros(7)
         ct.launch(None, (1,), joining, (x, out, n), backend=engine)
         found.append(out)
     np.testing.assert_array_equal(found[0], found[1])

@@ -28,6 +28,7 @@ from tilewright.frontend.python.builtins import BUILTINS, Range
 from tilewright.frontend.python.expressions import RESULT
 from tilewright.frontend.python.joins import Joins, Types
 from tilewright.frontend.python.ops.convert import constant
+from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.scope import captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.static import SYNTACTIC, generator_of
@@ -169,6 +170,20 @@ class _Rewriter(ast.NodeTransformer):
         self.source = source
         self.joins = joins
         self.called: list[Any] = []
+        self.results: list[DType | None] = []  # of the enclosing functions, where their paths return different numbers
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        self.results.append(self._types(node).get(RETURN))
+        self.generic_visit(node)
+        self.results.pop()
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        self.generic_visit(node)
+        dtype = self.results[-1]
+        if node.value is not None and dtype is not None:
+            node.value = _scalar(node.value, dtype)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         callee = self._named(node.func)
@@ -191,14 +206,14 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(_applied(_NOT, node.operand), node) if isinstance(node.op, ast.Not) else node
 
     def visit_If(self, node: ast.If) -> ast.stmt:
-        types_ = self._types(node.test)
+        types_ = self._variables(node.test)
         self.generic_visit(node)
         for branch in (node.body, node.orelse) if types_ else ():
             branch += _typed(types_, branch[-1] if branch else node, at_end=bool(branch))
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        dtype = self._types(node.test, expression=True).get(RESULT)
+        dtype = self._types(node.test).get(RESULT)
         self.generic_visit(node)
         if dtype is not None:
             node.body, node.orelse = _scalar(node.body, dtype), _scalar(node.orelse, dtype)
@@ -212,17 +227,20 @@ class _Rewriter(ast.NodeTransformer):
 
     def _loop(self, node: ast.For | ast.While) -> ast.stmt | list[ast.stmt]:
         """Numbers that a loop carries are scalars before, in and after it."""
-        types_ = self._types(node)
+        types_ = self._variables(node)
         self.generic_visit(node)
         if not types_:
             return node
         node.body[:0] = _typed(types_, node.body[0])
         return [*_typed(types_, node), node, *_typed(types_, node, at_end=True)]
 
-    def _types(self, node: ast.AST, expression: bool = False) -> Types:
+    def _types(self, node: ast.AST) -> Types:
+        """The dtypes of what is joined at ``node``."""
+        return self.joins.at(self.source.loc(node, None)) if self.joins is not None else {}
+
+    def _variables(self, node: ast.AST) -> Types:
         """The dtypes of the variables that are joined at ``node``."""
-        found = self.joins.at(self.source.loc(node, None)) if self.joins is not None else {}
-        return {name: dtype for name, dtype in found.items() if expression or name.isidentifier()}
+        return {name: dtype for name, dtype in self._types(node).items() if name not in (RESULT, RETURN)}
 
     def _named(self, callee: ast.expr) -> Any:
         """What a name, or an attribute of a module, refers to outside of the function."""

@@ -353,6 +353,9 @@ def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
         outer_block.ops.append(op)
         results = op.results
     result = merged.bind(results).get(RETURN)
+    if t.joins is not None:
+        place = t.frame.source.loc(t.frame.source.node, t.frame.caller)
+        t.joins.record(place, [path.names for path in returns], {RETURN: result})
     if isinstance(result, Unusable):
         t.fail(TileTypeError, result.reason.replace(repr(RETURN), "the result of this function"))
     return result
