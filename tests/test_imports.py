@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,7 +123,9 @@ def test_the_check_sees_what_it_should() -> None:
 
 
 def run_python(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    """What ``program`` prints in a new process that imports this tilewright, installed or not."""
+    command, environment = [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout
 
 
