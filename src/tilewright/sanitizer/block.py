@@ -105,6 +105,8 @@ class CheckedBlock(BlockInterpreter):
             self._fold(op, operands, marks)
         else:
             super().execute(op, operands)
+        if name == "int_to_ptr":
+            self.values[op.results[0]] = self.launch.resolved(self.values[op.results[0]])
         self.strays.passed_on(op)
         if name == "undefined":
             self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))

@@ -66,6 +66,11 @@ class LaunchState:
         array.unwritten = np.ones(array.count, bool)
         return array
 
+    def resolved(self, pointers: Pointers) -> Pointers:
+        """Pointers made from integers, such as the arrays of a list, with the buffers that they point into."""
+        owners = [owner_of(self.memory.buffers, int(a)) for a in pointers.address.reshape(-1)]
+        return Pointers(np.array(owners, np.int64).reshape(pointers.shape), pointers.address)
+
     def name(self, allocation: int) -> str:
         """What the kernel calls an allocation."""
         return "unknown memory" if allocation == UNKNOWN_ALLOCATION else f"'{self.memory.buffers[allocation].name}'"
