@@ -12,7 +12,10 @@ __tile_global__ void attend(float const* q, float const* k, float const* v, floa
         return ct::partition_view{ct::tensor_span{p, ct::extents{heads, length, width}}, shape};
     };
     auto Q = view(q, ct::shape<1, TQ, D>{});
-    auto K = view(k, ct::shape<1, TK, D>{}), V = view(v, ct::shape<1, TK, D>{});
+    // The axes of k in another order: a tile of it is transposed as it is loaded.
+    ct::layout_strided_mapping transposed{ct::extents{heads, width, length}, ct::extents{length * D, 1_ic, width}};
+    auto K = ct::partition_view{ct::tensor_span{k, transposed}, ct::shape<1, D, TK>{}};
+    auto V = view(v, ct::shape<1, TK, D>{});
     auto O = view(out, ct::shape<1, TQ, D>{});
     int block = ct::bid().x, head = ct::bid().y;
     using Column = ct::tile<float, ct::shape<TQ, 1>>;
@@ -25,7 +28,7 @@ __tile_global__ void attend(float const* q, float const* k, float const* v, floa
     int last = (length + TK - 1) / TK;
     if constexpr (Causal) last = ((block + 1) * TQ + TK - 1) / TK < last ? ((block + 1) * TQ + TK - 1) / TK : last;
     for (int j = 0; j < last; ++j) {
-        auto keys = ct::transpose(ct::reshape(K.load_masked(head, j, 0), ct::shape<TK, D>{}));
+        auto keys = ct::reshape(K.load_masked(head, 0, j), ct::shape<D, TK>{});
         auto values = ct::reshape(V.load_masked(head, j, 0), ct::shape<TK, D>{});
         auto scores = ct::mma(queries, keys, ct::zeros<Scores>());
         auto columns = ct::reshape(j * TK + ct::iota<ct::tile<int, ct::shape<TK>>>(), ct::shape<1, TK>{});
