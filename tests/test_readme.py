@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.frontend.cpp.toolchain import find_compiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 PROGRAM = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+CPP_PROGRAM = re.search(r"```python\n([^`]*cpp\.compile.*?)```", README, re.DOTALL)
 
 
 def run(source: str) -> dict[str, Any]:
@@ -28,6 +30,12 @@ def test_the_kernel_runs() -> None:
     found = run(PROGRAM[1])
     e = np.exp(found["x"] - found["x"].max(1, keepdims=True))
     np.testing.assert_allclose(found["out"], e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+def test_the_kernel_in_cpp_runs() -> None:
+    assert CPP_PROGRAM is not None
+    np.testing.assert_array_equal(run(CPP_PROGRAM[1])["values"], np.arange(1000, dtype=np.float32) * 2.5)
 
 
 def test_the_mistake_is_reported_as_shown() -> None:
