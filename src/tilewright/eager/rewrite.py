@@ -232,7 +232,7 @@ class _Rewriter(ast.NodeTransformer):
         if not types_:
             return node
         node.body[:0] = _typed(types_, node.body[0])
-        return [*_typed(types_, node), node, *_typed(types_, node, at_end=True)]
+        return [*_typed(types_, node), node, *_typed(types_, node)]  # on the line that the loop is left from
 
     def _types(self, node: ast.AST) -> Types:
         """The dtypes of what is joined at ``node``."""
