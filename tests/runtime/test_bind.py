@@ -73,6 +73,15 @@ def test_it_keeps_the_memory_alive() -> None:
     assert kept.ctypes.data == base and list(kept) == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("blocks", [1, 100_000])
+def test_it_outlives_its_kernel(blocks: int) -> None:
+    counts = np.zeros(blocks, np.int32)
+    run = increment.replace_hints(occupancy=2).bind((blocks,), (counts,))
+    gc.collect()
+    run()
+    assert (counts == 1).all()
+
+
 @pytest.mark.parametrize("blocks", [1, 1000])
 def test_threads_share_a_bound_launch(blocks: int) -> None:
     counts = np.zeros(blocks, np.int32)

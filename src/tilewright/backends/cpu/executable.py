@@ -6,6 +6,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from tilewright.backends.base import LaunchArguments, Work
 from tilewright.backends.cpu import codegen, threads
@@ -38,13 +39,18 @@ class CpuExecutable:
         self._function = function
         code = compiled.code
         self._native = LoadedImage(code) if isinstance(code, Image) else codegen.NativeCode(code, codegen.host())
-        self._entry = _ENTRY(self._native.address(SYMBOL))
-        self._alone = _ENTRY(self._native.address(SERIAL_SYMBOL))
+        self._entry = self._function_at(SYMBOL)
+        self._alone = self._function_at(SERIAL_SYMBOL)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._scratch_bytes = compiled.scratch_bytes
         self._silent = not compiled.sites
         self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
+
+    def _function_at(self, symbol: str) -> Any:
+        function = _ENTRY(self._native.address(symbol))
+        setattr(function, "code", self._native)  # noqa: B010  what can be called keeps its machine code alive
+        return function
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError."""
