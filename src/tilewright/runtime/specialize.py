@@ -118,6 +118,7 @@ class Launchable:
 
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared] = {}
+        self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and what it prepared
         self._specializations: dict[tuple[str, bool, Signature], Specialization] = {}
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
@@ -165,10 +166,14 @@ class Launchable:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
         engine, parts = requested(backend), self._parts(args, flat)
         key = engine, variable("TILEWRIGHT_CHECK"), *parts
+        last, prepared = self._last
+        if key == last:  # cheaper than hashing it
+            return prepared
         prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(engine, parts)
             self.remember(key, prepared)
+        self._last = key, prepared
         return prepared
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
