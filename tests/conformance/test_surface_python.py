@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import enum
 import functools
-import linecache
 import math
 import operator
 import sys
@@ -19,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from support.tile_code import gives, refuses
+from support.tile_code import gives, refuses, traced
 
 import tilewright as ct
 from tilewright.ir.errors import UnsupportedCallError
@@ -806,31 +805,34 @@ REFUSED: dict[str, type[ct.TileError]] = {
 }
 
 
-def traced(body: str, name: str = "body", signature: str = "n") -> Callable[..., Any]:
-    """A function with this body, whose source can be read."""
-    lines = "".join(f"    {line}\n" for line in body.splitlines())
-    text = f"def {name}({signature}):\n{lines}"
-    filename = f"<surface {len(linecache.cache)}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    names: dict[str, Any] = dict(ct=ct, np=np, math=math, contextlib=contextlib, A_LIST=[1], A_DICT={"a": 1}, variadic=variadic, A_COMPLEX=1j, A_BYTES=b"x")  # noqa: C408
-    names |= {"PARTIAL": functools.partial(min, 1), "A_KERNEL": ct.kernel(sum_of)}
-    exec(compile(text, filename, "exec"), names)
-    return names[name]
+NAMES: dict[str, Any] = {
+    "ct": ct,
+    "np": np,
+    "math": math,
+    "contextlib": contextlib,
+    "variadic": variadic,
+    "A_LIST": [1],
+    "A_DICT": {"a": 1},
+    "A_COMPLEX": 1j,
+    "A_BYTES": b"x",
+    "PARTIAL": functools.partial(min, 1),
+    "A_KERNEL": ct.kernel(sum_of),
+}
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("body", REFUSED)
 def test_refused(body: str) -> None:
-    kernel = ct.kernel(traced(body))
+    kernel = ct.kernel(traced(body, NAMES))
     with pytest.raises(ct.TileError) as caught, ct.use_backend("reference"):
         ct.launch(None, (1,), kernel, (5,))
     assert type(caught.value) is REFUSED[body], caught.value
-    assert caught.value.loc is not None and caught.value.loc.file.startswith("<surface"), caught.value
+    assert caught.value.loc is not None and caught.value.loc.file.startswith("<tile code"), caught.value
 
 
 @pytest.mark.parametrize("signature", ["*args", "**kwargs", "n, *args"])
 def test_variadic_kernels_are_refused(signature: str) -> None:
-    kernel = ct.kernel(traced("pass", signature=signature))
+    kernel = ct.kernel(traced("pass", NAMES, signature))
     with pytest.raises(ct.TileSyntaxError), ct.use_backend("reference"):
         ct.launch(None, (1,), kernel, (5,))
 

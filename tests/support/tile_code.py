@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -73,3 +74,13 @@ def refuses(
     assert type(caught.value) is error, caught.value
     assert caught.value.loc is not None
     return caught.value
+
+
+def traced(body: str, names: dict[str, Any], signature: str = "n") -> Callable[..., Any]:
+    """A function with this body and these global names, whose source can be read."""
+    text = f"def body({signature}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    filename = f"<tile code {len(linecache.cache)}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    scope = dict(names)
+    exec(compile(text, filename, "exec"), scope)
+    return scope["body"]

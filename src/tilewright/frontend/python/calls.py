@@ -72,7 +72,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
                 UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only"
             )
         return call(t, function.function, arguments, keywords)
-    if isinstance(function, types.FunctionType):
+    if isinstance(function, types.FunctionType) and not _is_ours(function):
         scope = Scope({}, None, captured(function), function.__globals__)
         source = source_of(function.__code__)
         defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
@@ -87,6 +87,12 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     if found:
         return call(t, method, (function, *arguments), keywords)
     t.fail(*_why_not(function))
+
+
+def _is_ours(function: types.FunctionType) -> bool:
+    """Whether ``function`` is host code of this package, such as ``ct.launch``."""
+    module = function.__module__ or ""
+    return module.startswith("tilewright.") and not module.startswith("tilewright.frontend.")
 
 
 def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
@@ -118,6 +124,8 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
     if module == "math":
         advice = f"use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
         return UnsupportedCallError, f"math.{name}() works on host numbers only; {advice}"
+    if isinstance(function, types.FunctionType) and _is_ours(function):
+        return UnsupportedCallError, f"ct.{name}() is for host code; it cannot be called in tile code"
     if isinstance(function, functools.partial):
         return (
             TileTypeError,
@@ -161,10 +169,21 @@ def _bind(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[s
         t.fail(TileTypeError, f"{function.__name__}(): {e}; its signature is {function.__name__}{_plain(function)}")
 
 
+class _Member(str):
+    """The name of an enum member, shown without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 def _plain(function: Any) -> str:
-    """The signature without annotations."""
+    """The signature as a caller writes it: without annotations and receiver, enum members by name."""
     signature = _signature(function)
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    parameters = [
+        p.replace(annotation=p.empty, default=_Member(p.default) if isinstance(p.default, enum.Enum) else p.default)
+        for p in signature.parameters.values()
+        if p.name != "self"
+    ]
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
 
 
@@ -216,7 +235,7 @@ def bind_arguments(
         names[parameter.arg] = value
     if len(arguments) > len(positional):
         if a.vararg is None:
-            t.fail(TileTypeError, f"{wanted}, but {len(arguments)} were given")
+            t.fail(TileTypeError, f"{wanted}, but {len(arguments)} {'was' if len(arguments) == 1 else 'were'} given")
         names[a.vararg.arg] = arguments[len(positional) :]
     elif a.vararg is not None:
         names[a.vararg.arg] = ()

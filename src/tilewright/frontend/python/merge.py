@@ -258,7 +258,8 @@ def describe(value: Any) -> str:
     """What ``value`` is, for messages about types that do not agree."""
     if isinstance(value, Tile):
         t = value.value.tile
-        return f"a {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
+        article = "an" if str(t.dtype).startswith("int") else "a"
+        return f"{article} {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
     if isinstance(value, Array):
         return f"a {value.ndim}-dimensional array of {value.dtype}"
     if isinstance(value, TiledView):
