@@ -207,7 +207,7 @@ def test_failed_launches_stay_errors(
 
 def test_simt_kernels_are_left_alone(tmp_path: Path, environment: dict[str, str]) -> None:
     kernels = KERNELS + "__global__ void simt(int* p) { p[threadIdx.x] = blockIdx.x; }\n"
-    body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); CHECK(cudaGetLastError() != cudaSuccess);"
+    body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); IS(cudaGetLastError(), cudaErrorNotSupported);"
     out, err, status = run_main(tmp_path, environment, body, kernels)
     assert (out, status) == ("", 0)
     assert err.startswith("tilewright: note: the SIMT kernel simt(int*) is left alone")
@@ -225,6 +225,9 @@ def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) ->
     out, err, status = run_main(tmp_path, environment, "k<<<1, 1>>>();", "__tile_global__ void k() { throw 1; }\n")
     assert (out, status) == ("", 1)
     assert "program.cu:6:28: exceptions are not available in tile code" in err
+    (tmp_path / "kernels.cu").write_text(HEAD + KERNELS)
+    alone = run(tmp_path / "kernels.cu", environment)
+    assert alone.returncode == 1 and "kernels.cu has no function main" in alone.stderr
     missing = run(tmp_path / "nowhere.cu", environment)
     assert (missing.returncode, missing.stdout) == (1, "") and "there is no file" in missing.stderr
 

@@ -43,10 +43,10 @@ class _Properties(ctypes.Structure):
 
 
 class Runtime:
-    """The state of the runtime, and its functions. ``launch`` runs a kernel: address of its stub, grid, addresses of
-    its arguments."""
+    """The state of the runtime, and its functions. ``launch`` runs a kernel: address of its stub, grid (None for a
+    configuration that was refused), addresses of its arguments."""
 
-    def __init__(self, launch: Callable[[Runtime, int, tuple[int, int, int], int], Error]) -> None:
+    def __init__(self, launch: Callable[[Runtime, int, tuple[int, int, int] | None, int], Error]) -> None:
         self.memory = Memory()
         self._launch = launch
         self._last = Error.Success
@@ -287,7 +287,7 @@ class Runtime:
         grid, self._configuration.grid = getattr(self._configuration, "grid", None), None
         if self._broken is not None:
             return self._broken
-        return Error.ErrorInvalidConfiguration if grid is None else self._launch(self, function, grid, arguments)
+        return self._launch(self, function, grid, arguments)
 
 
 NAMES = {name.removeprefix("_Runtime"): name for name in vars(Runtime) if name.startswith(("cuda", "_Runtime__tw_"))}

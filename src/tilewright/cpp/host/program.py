@@ -22,7 +22,7 @@ from tilewright.cpp.host.memory import DevicePointer
 from tilewright.cpp.host.stubs import KERNELS, POINTER
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, kernel_function, kernel_functions
-from tilewright.ir.errors import TileError
+from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.launch import launch
 
@@ -77,6 +77,8 @@ class _Process:
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
         """Call ``main``. What went wrong in this process meanwhile is raised."""
+        if not hasattr(self._library, "main"):
+            raise TileSyntaxError(f"{name} has no function main; kernels alone are launched from Python, by ct.launch")
         words = [os.fsencode(word) for word in (name, *arguments)]
         argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
         sys.stdout.flush()
@@ -116,12 +118,14 @@ class _Process:
 
         return call
 
-    def _launch(self, runtime: Runtime, stub: int, grid: tuple[int, int, int], arguments: int) -> Error:
+    def _launch(self, runtime: Runtime, stub: int, grid: tuple[int, int, int] | None, arguments: int) -> Error:
         if stub not in self._kernels:
             return Error.ErrorInvalidDeviceFunction
         kernel = self._kernels[stub]
         if kernel is None:
             return Error.ErrorNotSupported
+        if grid is None:
+            return Error.ErrorInvalidConfiguration
         self._c.fflush(None)  # what the program has printed comes before what the kernel prints
         try:
             launch(None, grid, kernel, _arguments(runtime, kernel, arguments), backend=self._backend)

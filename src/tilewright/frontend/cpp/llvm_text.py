@@ -517,9 +517,10 @@ def string_bytes(token: str) -> bytes:
 
 
 def parse_constant(definition: str) -> tuple[str, Const] | None:
-    """Type and value of a constant global variable from its definition; None for one that may change."""
+    """Type and value of a constant global variable from its definition; None for one that may change, or that is
+    defined elsewhere."""
     match = re.search(r"(?:^| )constant (.*)", definition)
-    if match is None:
+    if match is None or re.search(r"\bexternal\b", definition[: match.start()]) is not None:
         return None
     try:
         type, value = _Line(match.group(1)).typed_value()
