@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,85 +49,76 @@ def pointers_of(s: State, op: Any) -> Access:
     w = s.w
     type_: PartitionViewType = op.view.type
     view = s.view(op.view)
-    wide = type_.view.index_dtype.bitwidth == 64
     in_bounds = op.attributes.get("in_bounds", (False,) * len(type_.order))
     kept = axes_kept(type_.tile_shape)
     shape = tuple(type_.tile_shape[k] for k in kept)
-    base, offsets, mask = view.base, None, None
+    base, offsets, masks = view.base, None, []
     for k, axis in enumerate(type_.order):
-        tile, step, stride, extent = type_.tile_shape[k], type_.steps[k], view.strides[axis], view.shape[axis]
-        start, reachable = start_of(s, op.indices[k], step, tile, wide, known=in_bounds[k])
-        base = memory.offset(w, base, times(w, widened(s, start), stride))
-        inside = None
+        start, reachable = start_of(s, type_, k, op.indices[k], known=in_bounds[k])
+        base = memory.offset(w, base, times(w, resized(w, start, 64), view.strides[axis]))
+        at = start
         if k in kept:
-            position = kept.index(k)
-            steps = w.arange(tile)
-            if wide:
-                steps = w.convert("arith.extsi", steps, "i64")
-            moved = w.place(times(w, steps, stride), (position,), shape)
-            offsets = moved if offsets is None else w.op("arith.addi", *same_width(w, offsets, moved))
-            if not in_bounds[k]:
-                at = w.op("arith.addi", w.splat(start, (tile,)), steps)
-                inside = w.compare("slt", at, w.splat(scalar(w, extent, start.element), (tile,)))
-                if s.facts.range(op.indices[k])[0] < 0:
-                    inside = w.op("arith.andi", inside, w.compare("sge", at, w.like(0, at)))
-                inside = w.place(inside, (position,), shape)
-        elif not in_bounds[k]:
-            inside = w.compare("slt", start, scalar(w, extent, start.element))
-            if s.facts.range(op.indices[k])[0] < 0:
-                inside = w.op("arith.andi", inside, w.compare("sge", start, w.like(0, start)))
-            inside = w.splat(inside, shape)
-        for part in (inside, w.splat(reachable, shape) if reachable is not None else None):
-            if part is not None:
-                mask = part if mask is None else w.op("arith.andi", mask, part)
+            steps = resized(w, w.arange(type_.tile_shape[k]), start.bits)
+            moved = w.place(times(w, steps, view.strides[axis]), (kept.index(k),), shape)
+            offsets = moved if offsets is None else w.op("arith.addi", offsets, moved)
+            at = w.op("arith.addi", w.splat(start, steps.shape), steps)
+        if not in_bounds[k]:
+            inside = _inside(s, at, view.shape[axis], op.indices[k])
+            masks.append(w.place(inside, (kept.index(k),) if k in kept else (), shape))
+        if reachable is not None:
+            masks.append(w.splat(reachable, shape))
     pointers = w.splat(base, shape)
-    return Access(memory.offset(w, pointers, offsets) if offsets is not None else pointers, mask)
+    if offsets is not None:
+        pointers = memory.offset(w, pointers, offsets)
+    return Access(pointers, functools.reduce(lambda x, y: w.op("arith.andi", x, y), masks) if masks else None)
 
 
-def start_of(s: State, index: Value, step: int, tile: int, wide: bool, *, known: bool) -> tuple[Val, Val | None]:
-    """The array coordinate of tile ``index``, and a test that it did not overflow where that could happen."""
+def _inside(s: State, at: Val, extent: Extent, index: Value) -> Val:
+    """Whether the coordinates ``at`` of tile ``index`` lie in an axis of ``extent``."""
     w = s.w
-    name = "i64" if wide else "i32"
-    value = widened(s, s[index], index) if wide else w.convert("arith.trunci", widened(s, s[index], index), "i32")
-    if s[index].element == "i32" and not wide:
-        value = s[index]
-    start = value if step == 1 else w.op("arith.muli", value, w.constant(step, name))
-    limit = (1 << (62 if wide else 31)) - 1 - tile
+    below = w.compare("slt", at, w.splat(scalar(w, extent, at.element), at.shape))
+    if s.facts.range(index)[0] >= 0:
+        return below
+    return w.op("arith.andi", below, w.compare("sge", at, w.like(0, at)))
+
+
+def start_of(s: State, type_: PartitionViewType, k: int, index: Value, *, known: bool) -> tuple[Val, Val | None]:
+    """The array coordinate where tile ``index`` starts along tile axis ``k``, in the width of the array's indices.
+
+    Also a test that it did not overflow, where that could happen.
+    """
+    w, exact, step = s.w, s[index], type_.steps[k]
+    bits = type_.view.index_dtype.bitwidth
+    value = resized(w, exact, bits, signed=index.tile.element.is_signed)
+    start = value if step == 1 else w.op("arith.muli", value, w.like(step, value))
+    limit = (1 << (bits - 2 if bits == 64 else bits - 1)) - 1 - type_.tile_shape[k]
     low, high = s.facts.range(index)
     if known or (low * step >= -limit and high * step <= limit):
         return start, None
-    bound = limit // step
-    exact = s[index]
-    above = w.compare("sle", exact, w.like(min(bound, (1 << (exact.bits - 1)) - 1), exact))
-    below = w.compare("sge", exact, w.like(max(-bound, -(1 << (exact.bits - 1))), exact))
+    bound, most = limit // step, (1 << (exact.bits - 1)) - 1
+    above = w.compare("sle", exact, w.like(min(bound, most), exact))
+    below = w.compare("sge", exact, w.like(max(-bound, -most - 1), exact))
     return start, w.op("arith.andi", above, below)
 
 
-def widened(s: State, x: Val, value: Value | None = None) -> Val:
-    """A scalar index as i64."""
-    unsigned = value is not None and not value.tile.element.is_signed
-    return s.w.convert("arith.extui" if unsigned else "arith.extsi", x, "i64") if x.bits < 64 else x
+def resized(w: Writer, x: Val, bits: int, *, signed: bool = True) -> Val:
+    """Integers in ``bits`` bits."""
+    if x.bits > bits:
+        return w.convert("arith.trunci", x, f"i{bits}")
+    return w.convert("arith.extsi" if signed else "arith.extui", x, f"i{bits}")
 
 
 def scalar(w: Writer, extent: Extent, name: str) -> Val:
     """An extent as a value of element type ``name``."""
     if isinstance(extent, int):
         return w.constant(extent, name)
-    if extent.element == name:
-        return extent
-    return w.convert("arith.extsi" if extent.bits < int(name[1:]) else "arith.trunci", extent, name)
+    return resized(w, extent, int(name[1:]))
 
 
 def times(w: Writer, x: Val, stride: Extent) -> Val:
     if isinstance(stride, int):
         return x if stride == 1 else w.op("arith.muli", x, w.like(stride, x))
     return w.op("arith.muli", x, w.splat(scalar(w, stride, x.element), x.shape))
-
-
-def same_width(w: Writer, x: Val, y: Val) -> tuple[Val, Val]:
-    if x.element == y.element:
-        return x, y
-    return w.convert("arith.extsi", x, "i64"), w.convert("arith.extsi", y, "i64")
 
 
 # -- ops
@@ -180,7 +172,7 @@ def _coordinates(s: State, op: Any, d: Descriptor) -> str:
     coordinates = []
     for axis in d.axes:
         k = type_.order.index(axis)
-        start, reachable = start_of(s, op.indices[k], type_.steps[k], type_.tile_shape[k], False, known=False)
+        start, reachable = start_of(s, type_, k, op.indices[k], known=False)
         if reachable is not None:
             start = w.select(reachable, start, w.constant(_FAR - type_.tile_shape[k], "i32"))
         coordinates.append(start.name)
