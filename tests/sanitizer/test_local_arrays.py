@@ -1,4 +1,4 @@
-"""Memory that belongs to one block: its bounds, its contents, and its end."""
+"""Memory of one block: its bounds, its contents, and its end; memory that cannot be written."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tilewright.ir.ops import arith, memory, shape
 from tilewright.sanitizer import Violation
 
 
-def run(k: KernelBuilder, out: np.ndarray, blocks: int = 1) -> list[Violation]:
+def run(k: KernelBuilder, out: np.ndarray, blocks: int = 1, *, writable: bool = True) -> list[Violation]:
     function = k.function()
     address, n = out.ctypes.data, out.size
     dtype = {4: int32, 8: int64}[out.itemsize]
     values = [{"base": address, "shape": n, "stride": 1}[p.role] for p in function.params]
-    buffer = Buffer("out", address, address, address + out.nbytes, dtype, True, (n,), (1,))
+    buffer = Buffer("out", address, address, address + out.nbytes, dtype, writable, (n,), (1,))
     with ct.sanitize() as report:
         get_backend("sanitizer").compile(function, {}).launch((blocks, 1, 1), LaunchArguments(values, [buffer]))
     return report.violations
@@ -57,3 +57,15 @@ def test_the_memory_of_a_block_that_has_ended() -> None:
     array = np.zeros(1, np.int64)
     assert run(k, array) == []
     assert [v.category.name for v in run(k, array)] in ([], ["dangling-pointer"])  # unless the memory is used again
+
+
+def test_memory_that_cannot_be_written() -> None:
+    for writable, want in ((True, []), (False, ["read-only", "read-only"])):
+        k = KernelBuilder()
+        out = k.array("out", int32, 1)
+        k.b.emit_op(memory.Store, out.base, k.constant(7), None)
+        view = k.view(out, (4,))
+        k.b.emit_op(memory.StoreView, view, k.iota(4), [k.constant(0)], in_bounds=(False,))
+        array = np.full(4, 9, np.int32)
+        assert [v.category.name for v in run(k, array, writable=writable)] == want
+        assert array.tolist() == ([0, 1, 2, 3] if writable else [9] * 4)
