@@ -114,12 +114,14 @@ class Block:
 class Param:
     """What a function parameter stands for in the source: ``role`` is base, shape, stride, scalar or length.
 
-    ``argument`` is the name of the kernel argument; ``axis`` belongs to the roles shape and stride.
+    ``argument`` is the name of the kernel argument; ``axis`` belongs to the roles shape and stride. ``no_alias``
+    promises of a pointer that what is reached through it and written is reached through no other argument.
     """
 
     argument: str
     role: str
     axis: int | None = None
+    no_alias: bool = False
 
 
 @dataclass

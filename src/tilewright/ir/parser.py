@@ -275,7 +275,7 @@ class _Parser:
             if self.peek() == ".":
                 self.next += 1
                 axis = self.integer()
-            params.append(Param(argument, role, axis))
+            params.append(Param(argument, role, axis, self.accept("noalias")))
             if self.peek() != ")":
                 self.expect(",")
         hints: dict[str, Any] = {}

@@ -91,7 +91,8 @@ class _Printer:
         params = []
         for p, arg in zip(function.params, function.body.args):
             axis = "" if p.axis is None else f".{p.axis}"
-            params.append(f"{self.name(arg)}: {arg.type} = {json.dumps(p.argument)}.{p.role}{axis}")
+            no_alias = " noalias" if p.no_alias else ""
+            params.append(f"{self.name(arg)}: {arg.type} = {json.dumps(p.argument)}.{p.role}{axis}{no_alias}")
         hints = ""
         if function.hints:
             hints = " hints " + self.attributes(list(function.hints.items()))

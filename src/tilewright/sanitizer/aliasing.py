@@ -18,10 +18,11 @@ _EFFORT: Any = 100_000
 
 def check_arguments(launch: LaunchState) -> None:
     """Report each pair of arguments that have an element in common."""
-    if launch.function.may_alias:
-        return
+    promised = {p.argument for p in launch.function.params if p.no_alias}
     for first, second in itertools.combinations(launch.arrays, 2):
         a, b = first.buffer, second.buffer
+        if launch.function.may_alias and not promised & {a.name, b.name}:
+            continue
         if a.low >= b.high or b.low >= a.high or not _share(a, b):
             continue
         written = next((f", and the kernel writes '{x.buffer.name}'" for x in (second, first) if x.tracked), "")

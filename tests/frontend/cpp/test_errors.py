@@ -110,7 +110,7 @@ UNSUPPORTED = {
     "unknown conversion": ('printf("%d %*d", n, n, n);', "", "conversion at '%*d'"),
     "missing argument": ('printf("%d %d", n);', "", "no argument for '%d'"),
     "computed format": ("printf((char const*)p);", "", "string literal"),
-    "allocation": ("p[0] = *new int(n);", "", "no definition"),
+    "allocation": ("p[0] = *new int(n);", "", "new and delete are not available"),
 }
 
 
@@ -126,6 +126,13 @@ def test_unsupported(name: str) -> None:
 def test_recursion_is_its_own_error() -> None:
     body, code, _ = UNSUPPORTED["recursion"]
     assert isinstance(refused(body, code=code), TileRecursionError)
+
+
+def test_virtual_functions_of_local_objects_are_refused() -> None:
+    code = """struct base { virtual int f() { return 0; } };
+        struct first : base { int f() { return 1; } }; struct second : base { int f() { return 2; } };"""
+    body = "first a; second b; base* c = n ? (base*)&a : &b; p[0] = c->f();"
+    assert "virtual functions are not available" in refused(body, code=code).message
 
 
 def test_exceptions_are_refused() -> None:

@@ -151,3 +151,9 @@ def test_memory_is_filled_and_copied(kernels: dict[str, CppKernel]) -> None:
 )
 def test_what_cannot_be_local(body: str, words: str) -> None:
     assert words in refused(body).message
+
+
+def test_restrict_is_a_promise_of_the_parameter() -> None:
+    text = "__tile_global__ void k(int* a, int* __restrict__ b, int const* __restrict__ c) { a[0] = b[0] + c[0]; }"
+    function = Module(PREAMBLE + text).kernel("k").function
+    assert [(p.argument, p.no_alias) for p in function.params] == [("a", False), ("b", True), ("c", True)]

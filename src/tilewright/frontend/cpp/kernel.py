@@ -24,6 +24,7 @@ from tilewright.ir.types import TileType
 from tilewright.ir.verifier import verify
 
 _IGNORED = ("llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.")
+_ALLOCATION = ("_Znw", "_Zna", "_Zdl", "_Zda")  # the mangled names of operator new and operator delete
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
 
 
@@ -42,7 +43,8 @@ def translate_kernel(
     params = []
     for (argument, _), type in zip(function.arguments, types):
         state.env[argument] = body.add_arg(type, parameter_name(argument))
-        params.append(Param(parameter_name(argument), "base" if type.is_pointer else "scalar"))
+        role = "base" if type.is_pointer else "scalar"
+        params.append(Param(parameter_name(argument), role, no_alias=argument in function.no_alias))
     loc = state.builder.loc
     try:
         graph = Graph(function)
@@ -97,6 +99,8 @@ def _call(state: Translation, i: Instruction) -> None:
         return
     elif callee.startswith("__cxa_"):
         state.fail("exceptions are not available in tile code")
+    elif callee.startswith(_ALLOCATION):
+        state.fail("new and delete are not available in tile code; declare a local array of constant length")
     elif callee in state.module.defined:
         state.fail("a function that calls itself is not available in tile code", TileRecursionError)
     else:

@@ -100,6 +100,7 @@ class LLVMFunction:
     arguments: list[tuple[str, str]]  # name, type
     blocks: list[BasicBlock]
     subprogram: int | None
+    no_alias: frozenset[str] = frozenset()  # arguments declared __restrict__
 
 
 @dataclass
@@ -218,14 +219,17 @@ class _Line:
             return " ".join([*parts, close])
         return token
 
-    def attributes(self) -> None:
-        """Skip parameter and return attributes."""
+    def attributes(self) -> set[str]:
+        """Skip parameter and return attributes; returns their names."""
+        found = set()
         while self.kind() in ("word", "string") and not self.is_type() and not self.is_value_word():
             token = self.take()
+            found.add(token)
             if self.peek() == "(":
                 self.skip_group()
             elif token == "align":
                 self.take()
+        return found
 
     def is_value_word(self) -> bool:
         return self.peek().startswith('c"') or self.peek() in (
@@ -597,10 +601,13 @@ def parse_module(text: str, wanted: set[str]) -> LLVMModule:
 def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFunction:
     line = _Line(arguments)
     found = []
+    no_alias = set()
     while line.peek():
         type = line.type()
-        line.attributes()
+        attributes = line.attributes()
         found.append((line.take()[1:].strip('"'), type))
+        if "noalias" in attributes:
+            no_alias.add(found[-1][0])
         line.accept(",")
     subprogram = re.search(r"!dbg !(\d+)", suffix)
     blocks: list[BasicBlock] = []
@@ -616,4 +623,4 @@ def _function(name: str, arguments: str, suffix: str, body: list[str]) -> LLVMFu
                 continue
             blocks[-1].instructions.append(parse_instruction(pending))
             pending = ""
-    return LLVMFunction(name, found, blocks, int(subprogram.group(1)) if subprogram else None)
+    return LLVMFunction(name, found, blocks, int(subprogram.group(1)) if subprogram else None, frozenset(no_alias))

@@ -67,6 +67,8 @@ class Translation:
                 self.fail("pointers to functions, and calls through them, are not available in tile code")
             if operand.name in self.tables:
                 return self.moved(self.tables[operand.name], operand.offset)
+            if operand.name.startswith("_ZTV"):
+                self.fail("virtual functions are not available in tile code")
             self.fail(f"the global variable '{operand.name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
         if operand.value is UNDEFINED:
