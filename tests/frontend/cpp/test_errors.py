@@ -73,6 +73,18 @@ ILL_FORMED = {
     "divisor of 3": (f"{I8} (void)ct::assume_divisible(x, 3_ic);", "power_of_two"),
     "bound outside the type": ("(void)ct::assume_bounded_above((signed char)n, 128_ic);", "bound_for"),
     "narrowing in braces": ("int a[] = {2.5};", "cannot be narrowed"),
+    "extraction with too many indices": (f"{I8} (void)ct::extract(x, ct::shape{{4_ic}}, 0, 0);", "tile_indices"),
+    "bit cast to another size": (f"{I8} (void)ct::element_bitcast<short>(x);", "same_object_size"),
+    "bitwise reduction of floats": (f"{F8} (void)ct::reduce_bitand(f, 0_ic);", "not an integral tile"),
+    "fused multiply-add of integers": (f"{I8} (void)ct::fma(x, x, x);", "not a basic floating point tile"),
+    "acquiring store": ("ct::atomic_store(p, 1, ct::memory_order_acquire_t{});", "write_memory_order"),
+    "extents of floats": ("ct::extents<float, 3> e;", "not integral"),
+    "range of floats": ("ct::irange<float> r(0, 1);", "not integral"),
+    "element type with const": ("ct::tile<int const, ct::shape<2>> t;", "cv-qualified"),
+    "matrix product of unequal lengths": (
+        "auto m = ct::ones<ct::tile<float, ct::shape<4, 4>>>(); ct::matmul(m, ct::ones<ct::tile<float, ct::shape<2, 4>>>());",
+        "matmul_compatible",
+    ),
     "hexadecimal constant": ("auto h = 0x10_ic;", "decimal"),
 }
 
