@@ -113,7 +113,7 @@ def store(s: State, op: Store) -> None:
         store_values(s, s[op.ptrs], s[op.value], mask)
 
 
-# -- strong accesses: PTX, since TTIR has no memory order on loads and stores
+# -- strong accesses: TTIR has no memory order on loads and stores
 
 _REGISTER = {8: "r", 16: "r", 32: "r", 64: "l"}
 
@@ -124,6 +124,7 @@ def _order_and_scope(op: Op) -> str:
 
 
 def strong_load(s: State, op: Op, pointers: Val, mask: Val | None, other: Val | None) -> Val:
+    """PTX, in every thread that holds the element: loads may be repeated."""
     w = s.w
     name = s.element(op.results[0])
     bits = 8 if name == "i1" else Val("", name).bits
@@ -142,16 +143,18 @@ def strong_load(s: State, op: Op, pointers: Val, mask: Val | None, other: Val | 
 
 
 def strong_store(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None:
+    """An exchange whose result nobody reads: of all threads that hold an element exactly one performs it, once."""
     w = s.w
-    bits = 8 if value.element == "i1" else value.bits
-    held = "i64" if bits == 64 else "i32"
-    enabled = w.convert("arith.extui", mask, "i32") if mask is not None else w.constant(1, "i32", pointers.shape)
-    code = (
-        "{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b32 $0, 0; "
-        f"@p st.{_order_and_scope(op)}.global.b{bits} [$1], $3; }}"
-    )
-    operands = [pointer_bits(w, pointers), enabled, _as_integer(w, value, held)]
-    w.asm(code, f"=r,l,r,{_REGISTER[bits]}", operands, "i32", pure=False)
+    if value.bits < 32:
+        raise TileUnsupportedFeatureError(
+            "the GPU engine stores 8 and 16-bit elements without a memory order only; use a 32-bit array", op.loc
+        )
+    integer = f"i{value.bits}"
+    operands = [w.bitcast(pointers, f"!tt.ptr<{integer}>"), w.bitcast(value, integer)]
+    operands.append(mask if mask is not None else w.constant(True, "i1", value.shape))
+    names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
+    order, scope = op.attributes["memory_order"].value, _SCOPES[op.attributes["memory_scope"]]
+    w.emit(f"tt.atomic_rmw exch, {order}, {scope}, {names} : ({types}) -> {operands[1].type}", integer, value.shape)
 
 
 def _as_integer(w: Writer, x: Val, name: str) -> Val:
