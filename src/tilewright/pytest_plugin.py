@@ -46,7 +46,7 @@ def _names(categories: Iterable[str], where: str) -> frozenset[str]:
     return found
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class _Checker:
     """Sanitizes each phase of a test: what a fixture launches fails the setup of the test that asked for it."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.schedule import ORDERS
+from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
@@ -32,6 +33,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON; the program prints to stderr")
     parser.add_argument("--sarif", metavar="FILE", help="write the report as SARIF 2.1.0")
     add_program(parser)
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
