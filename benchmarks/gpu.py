@@ -13,6 +13,7 @@ import argparse
 import importlib
 import json
 import math
+import statistics
 import sys
 import time
 import types
@@ -76,7 +77,8 @@ def median(run: Callable[[], None], repetitions: int) -> float:
 
 
 def measure(row: Row) -> None:
-    torch.cuda.synchronize()
+    """The two best configurations of each side take turns in the end: the clock of a hot GPU sinks."""
+    finalists: list[tuple[Side, Any]] = []
     for side in row.sides:
         candidates = []
         for config in side.configs:
@@ -87,13 +89,19 @@ def measure(row: Row) -> None:
                 error = row.check()
                 if not error <= row.tolerance:
                     raise ArithmeticError(f"error {error:.2e}")
-                candidates.append((median(lambda: side.run(config), 20), config))
+                candidates.append((median(lambda: side.run(config), 15), config))
             except Exception as e:  # noqa: BLE001 - a configuration that does not fit is no candidate
                 row.errors[f"{side.name} {config}"] = f"{type(e).__name__}: {str(e)[:200]}"
         candidates.sort(key=lambda c: c[0])
-        best = [(median(lambda: side.run(config), 60), config) for _, config in candidates[:2]]
-        if best:
-            row.found[side.name] = min(best, key=lambda c: c[0])
+        finalists += [(side, config) for _, config in candidates[:2]]
+    times: list[list[float]] = [[] for _ in finalists]
+    for _ in range(5):
+        for (side, config), found in zip(finalists, times):
+            found.append(median(lambda: side.run(config), 15))
+    for (side, config), found in zip(finalists, times):
+        ms = statistics.median(found)
+        if ms < row.found.get(side.name, (math.inf,))[0]:
+            row.found[side.name] = ms, config
 
 
 def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
