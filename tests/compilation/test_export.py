@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import shlex
 import shutil
@@ -389,13 +390,13 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "signature": (lambda: refused(signatures=["x"]), TypeError, r"it must be a sequence of KernelSignature"),
     "one signature": (lambda: refused(signatures=KernelSignature([], V2)), TypeError, "it must be a sequence of"),
     "no signature": (lambda: refused(signatures=[]), ValueError, "signatures is empty"),
-    "format": (lambda: refused(output_format="exe"), ValueError, "unknown output_format 'exe'; the formats are cubin,"),
+    "format": (lambda: refused(output_format="exe"), ValueError, "unknown output_format 'exe'; the formats are shared_library, cubin,"),
     "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
     "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
     "no engine": (
-        lambda: refused(output_format="cubin", gpu_code="sm_90"),
+        lambda: refused(output_format="tileir_bytecode", gpu_code="sm_90"),
         ct.TileUnsupportedFeatureError,
-        "no engine here writes 'cubin'; the CPU engine writes 'shared_library'",
+        "no engine here writes 'tileir_bytecode'; the formats are shared_library, cubin",
     ),
     "target": (lambda: refused(gpu_code="sm_90"), ValueError, "gpu_code is 'sm_90', but shared_library is for"),
     "symbol": (
@@ -439,3 +440,19 @@ def test_a_compiler_that_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "false")
     with pytest.raises(ct.TileCompilerExecutionError, match="the C compiler false failed: status 1"):
         refused()
+
+
+def test_cubin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two variants in one file, made without a GPU: each symbol is there, and takes what the convention says."""
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    file = tmp_path / "kernels.cubin"
+    signatures = [KernelSignature([array(2), array(2), array(2), tile], V2, f"gemm{tile}") for tile in (16, 32)]
+    export_kernel(gemm, signatures, file, gpu_code="sm_90", output_format="cubin")
+    content = file.read_bytes()
+    assert content[:4] == b"\x7fELF"
+    launches = json.loads(file.with_suffix(".json").read_text())
+    assert list(launches) == ["gemm16", "gemm32"]
+    for symbol, launch in launches.items():
+        assert f".text.{symbol}".encode() in content
+        assert launch["threads_per_block"] % 32 == 0 and launch["dynamic_shared_bytes"] >= 0

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Exporter
+from tilewright.backends.base import Exporter, get_backend
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.specialize import Launchable
 
-_ENGINES = {"shared_library": "cpu"}  # format -> the engine that writes it
-_ELSEWHERE = ("cubin", "tileir_bytecode")  # formats of the original that no engine writes
+_ENGINES = {"shared_library": "cpu", "cubin": "triton"}  # format -> the engine that writes it
+_ELSEWHERE = ("tileir_bytecode",)  # formats of the original that no engine writes
 _BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4")
 
 
@@ -36,18 +36,20 @@ def export_kernel(
     (in elements) of an array; the table and the length of a list; the entries of a tuple; nothing for a constant. It
     runs all blocks on all processors and returns 0, or a number that the header explains.
 
-    ``gpu_code`` names the architecture (``"sm_90"``) for the first two; ``bytecode_version`` is for bytecode.
+    A cubin is for the architecture that ``gpu_code`` names (``"sm_90"``) and needs no GPU to be made. Its kernels take
+    the same parameters; a JSON file beside it says with how many threads and how much dynamic shared memory to launch
+    each. ``bytecode_version`` is for bytecode.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
-    TileUnsupportedFeatureError for the formats of the GPU, which no engine writes yet, and without a C compiler;
+    TileUnsupportedFeatureError for bytecode, which no engine writes, and for a library without a C compiler;
     OSError when the file cannot be written.
     """
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
     _check_signatures(signatures)
-    if output_format not in (*_ELSEWHERE, *_ENGINES):
+    if output_format not in (*_ENGINES, *_ELSEWHERE):
         raise ValueError(
-            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ELSEWHERE, *_ENGINES))}"
+            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ENGINES, *_ELSEWHERE))}"
         )
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
@@ -55,9 +57,10 @@ def export_kernel(
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
     if output_format in _ELSEWHERE:
         raise TileUnsupportedFeatureError(
-            f"no engine here writes {output_format!r}; the CPU engine writes 'shared_library', a library and a C header"
+            f"no engine here writes {output_format!r}; the formats are {', '.join(_ENGINES)}"
         )
-    exporter: Any = usable(_ENGINES[output_format])
+    engine = _ENGINES[output_format]
+    exporter: Any = get_backend(engine) if output_format == "cubin" else usable(engine)  # a GPU is not needed
     assert isinstance(exporter, Exporter)
     exports = [lower(kernel, signature) for signature in signatures]
     symbols = [e.symbol for e in exports]

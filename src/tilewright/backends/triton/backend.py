@@ -7,18 +7,21 @@ import importlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Executable
+from tilewright.backends.base import Executable, Export
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
+from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.options import Options, choose
 from tilewright.backends.triton.target import GpuTarget, parse_target
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
+from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
 from tilewright.passes.pipelines import optimize
 
@@ -63,6 +66,14 @@ class TritonBackend:
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
         return self._executable(function, Artifact.from_bytes(data), options)
 
+    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+        """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
+        gpu = parse_target(target or "")
+        if not gpu.is_cuda:
+            raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
+        made = [(k, compile_for(k.function, gpu, {}, descriptors=False)) for k in kernels]
+        write_cubin(made, path, gpu, compiler().assembler(gpu))
+
     def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, flush_cache=flush_cache)
@@ -80,11 +91,18 @@ def compiler() -> Any:
     return importlib.import_module("tilewright.backends.triton.compiler")
 
 
-def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any], *, staging: bool = True) -> Artifact:
+def compile_for(
+    function: Function,
+    target: GpuTarget,
+    options: Mapping[str, Any],
+    *,
+    descriptors: bool = True,
+    staging: bool = True,
+) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
     optimized = optimize(function)
     chosen = choose(optimized, target, options)
-    kernel = lower(optimized, target, triton_version(), staging=staging)
+    kernel = lower(optimized, target, triton_version(), descriptors=descriptors, staging=staging)
     compile_ttir = compiler().compile_ttir
     binary = compile_ttir(kernel, target, chosen)
     while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and "num_stages" not in options:

@@ -65,6 +65,12 @@ def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
     return given
 
 
+def assembler(target: GpuTarget) -> str:
+    """The path of the PTX assembler that comes with Triton."""
+    tools = triton.knobs.nvidia
+    return str((tools.ptxas_blackwell if target.capability >= 100 else tools.ptxas).path)
+
+
 def triton_target(target: GpuTarget) -> GPUTarget:
     if target.is_cuda:
         return GPUTarget("cuda", target.capability, target.warp_size)

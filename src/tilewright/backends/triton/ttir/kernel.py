@@ -46,13 +46,20 @@ class TtirKernel:
     local_bytes: int = 0
 
 
-def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], *, staging: bool = True) -> TtirKernel:
+def lower(
+    function: Function,
+    target: GpuTarget,
+    dialect: tuple[int, int],
+    *,
+    descriptors: bool = True,
+    staging: bool = True,
+) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
-    ``staging`` allows descriptors whose arrays the launch may have to copy.
+    ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
     """
     facts = IntegerFacts(function)
-    s = State(target, dialect, facts, make_plan(function, target, facts, staging=staging))
+    s = State(target, dialect, facts, make_plan(function, target, facts, descriptors=descriptors, staging=staging))
     parameters = []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):

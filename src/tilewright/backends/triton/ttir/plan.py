@@ -20,11 +20,12 @@ _LARGEST_BOX = 256
 _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
 
 
-def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, staging: bool) -> Plan:
-    """``staging`` allows descriptors of copies, for arrays that are only read and that a loop of products reads."""
+def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
+    """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
+    that a loop of products reads."""
     ordering = Ordering(function)
     plan = Plan(ordering.barriers, ordering.unpipelined)
-    if target.has_tma:
+    if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
         read, written = _read_and_written(function)
