@@ -158,9 +158,56 @@ static_assert(*++ct::irange(1, 5).begin() == 2 && *ct::irange(1, 5).begin()++ ==
 static_assert(__half(1.5f) + __half(2) == __half(3.5) && -__nv_bfloat16(2) < __nv_bfloat16(1) && float(__half(0.1)) != 0.1f);
 """
 
+# Constraints of the functions, each met and unmet.
+CONSTRAINTS = """
+template <typename T, size_t... S> using t = ct::tile<T, ct::shape<S...>>;
+template <typename A, typename B> concept adds = requires(A a, B b) { ct::add(a, b); };
+template <typename A, typename B> concept plus = requires(A a, B b) { a + b; };
+template <typename A, typename B> concept ands = requires(A a, B b) { a & b; };
+template <typename A, typename B> concept shifts = requires(A a, B b) { a << b; };
+template <typename A, typename B> concept mods = requires(A a, B b) { a % b; };
+template <typename A, typename B> concept ceils = requires(A a, B b) { ct::ceildiv(a, b); };
+template <typename A> concept negates = requires(A a) { -a; };
+template <typename A> concept complements = requires(A a) { ~a; };
+template <typename A> concept absolute = requires(A a) { ct::abs(a); };
+template <typename A> concept sqrts = requires(A a) { ct::sqrt(a); };
+template <typename A> concept exps = requires(A a) { ct::exp(a); };
+template <typename A> concept nans = requires(A a) { ct::isnan(a); };
+template <typename A, typename S> concept reshapes = requires(A a, S s) { ct::reshape(a, s); };
+template <typename A, typename S> concept broadcasts = requires(A a, S s) { ct::broadcast(a, s); };
+template <typename E, typename A> concept bitcasts = requires(A a) { ct::element_bitcast<E>(a); };
+template <typename E, typename A> concept casts = requires(A a) { ct::element_cast<E>(a); };
+template <typename C, typename A, typename B> concept selects = requires(C c, A a, B b) { ct::select(c, a, b); };
+template <typename A, auto D> concept sums = requires(A a) { ct::sum(a, ct::integral_constant<D>{}); };
+template <typename A, auto D> concept bitands = requires(A a) { ct::reduce_bitand(a, ct::integral_constant<D>{}); };
+template <typename A, typename B> concept stores = requires(A a, B b) { ct::store(a, b); };
+template <typename A> concept loads = requires(A a) { ct::load(a); };
+static_assert(adds<t<int, 4>, t<int, 4>> && adds<t<int, 4, 1>, t<int, 8>> && !adds<t<int, 4>, t<int, 8>>);
+static_assert(plus<t<int, 4>, int> && plus<t<float, 4>, float> && !plus<t<float, 4>, double>);
+static_assert(!adds<t<__nv_tf32, 4>, t<__nv_tf32, 4>> && !adds<t<__nv_fp8_e4m3, 4>, t<__nv_fp8_e4m3, 4>>);
+static_assert(ands<t<int, 4>, t<int, 4>> && !ands<t<float, 4>, t<float, 4>>);
+static_assert(shifts<t<int, 4>, t<int, 4>> && !shifts<t<int, 4>, t<float, 4>> && !shifts<t<double, 4>, t<int, 4>>);
+static_assert(mods<t<int, 4>, t<int, 4>> && !mods<t<__nv_fp8_e5m2, 4>, t<__nv_fp8_e5m2, 4>>);
+static_assert(ceils<t<int, 4>, t<int, 4>> && !ceils<t<float, 4>, t<float, 4>>);
+static_assert(negates<t<float, 4>> && !negates<t<__nv_tf32, 4>> && !negates<t<int*, 4>>);
+static_assert(complements<t<int, 4>> && !complements<t<float, 4>>);
+static_assert(absolute<t<float, 4>> && absolute<t<int, 4>> && !absolute<t<int*, 4>>);
+static_assert(sqrts<t<float, 4>> && !sqrts<t<int, 4>> && exps<t<__half, 4>> && !exps<t<int, 4>> && !exps<t<__nv_tf32, 4>>);
+static_assert(nans<t<float, 4>> && !nans<t<int, 4>>);
+static_assert(reshapes<t<int, 4, 2>, ct::shape<8>> && !reshapes<t<int, 4, 2>, ct::shape<4>>);
+static_assert(broadcasts<t<int, 1, 2>, ct::shape<8, 2>> && !broadcasts<t<int, 4>, ct::shape<8>>);
+static_assert(bitcasts<float, t<int, 4>> && !bitcasts<double, t<int, 4>> && bitcasts<int*, t<long, 4>>);
+static_assert(casts<float, t<int, 4>> && casts<__nv_fp8_e4m3, t<float, 4>> && !casts<int, t<int*, 4>>);
+static_assert(selects<t<bool, 4>, t<int, 4>, t<int, 4>> && !selects<t<bool, 4>, t<int, 8>, t<int, 4>>);
+static_assert(sums<t<int, 4>, 0> && !sums<t<int, 4>, 1> && !sums<t<int, 4>, -1> && !sums<t<int*, 4>, 0>);
+static_assert(bitands<t<int, 4>, 0> && !bitands<t<float, 4>, 0>);
+static_assert(stores<t<int*, 4>, t<int, 4>> && !stores<t<int const*, 4>, t<int, 4>> && !stores<t<int*, 4>, t<int, 8>>);
+static_assert(loads<t<int const*, 4>> && !loads<t<void*, 4>> && !loads<t<int, 4>>);
+"""
+
 
 def test_everything_holds_at_compile_time() -> None:
-    parts = [CLASSIFICATION, EXTENTS, CONVERSIONS, OPERATIONS, LAYOUTS, CONSTANTS]
+    parts = [CLASSIFICATION, EXTENTS, CONVERSIONS, OPERATIONS, LAYOUTS, CONSTANTS, CONSTRAINTS]
     spaces = [f"namespace part{i} {{{text}}}" for i, text in enumerate(parts)]
     kernel = "__tile_global__ void k() {}"
     assert Module(PREAMBLE + "\n".join(spaces) + kernel).kernel("k").parameters == ()
