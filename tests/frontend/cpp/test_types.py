@@ -203,6 +203,26 @@ static_assert(sums<t<int, 4>, 0> && !sums<t<int, 4>, 1> && !sums<t<int, 4>, -1> 
 static_assert(bitands<t<int, 4>, 0> && !bitands<t<float, 4>, 0>);
 static_assert(stores<t<int*, 4>, t<int, 4>> && !stores<t<int const*, 4>, t<int, 4>> && !stores<t<int*, 4>, t<int, 8>>);
 static_assert(loads<t<int const*, 4>> && !loads<t<void*, 4>> && !loads<t<int, 4>>);
+template <typename A, typename B> concept matmuls = requires(A a, B b) { ct::matmul(a, b); };
+template <typename A, typename B, typename C> concept mmas = requires(A a, B b, C c) { ct::mma(a, b, c); };
+template <typename A, auto D> concept alls = requires(A a) { ct::all_of(a, ct::integral_constant<D>{}); };
+template <typename A, auto D> concept scans = requires(A a) { ct::partial_sum(a, ct::integral_constant<D>{}); };
+template <typename A, typename B, auto D> concept cats = requires(A a, B b) { ct::cat(a, b, ct::integral_constant<D>{}); };
+template <typename A, typename M> concept permutes = requires(A a, M m) { ct::permute(a, m); };
+template <int N> concept rounding = requires { typename ct::rounding_mode_constant<ct::rounding_mode(N)>; };
+template <int N> concept padding = requires { typename ct::view_padding_constant<ct::view_padding(N)>; };
+template <size_t... N> concept maps = requires { typename ct::dimension_map<N...>; };
+template <typename T> concept iotas = requires { ct::iota<T>(); };
+static_assert(matmuls<t<float, 4, 8>, t<float, 8, 2>> && !matmuls<t<float, 4, 8>, t<float, 4, 8>> && !matmuls<t<float, 4, 8>, t<double, 8, 2>>);
+static_assert(mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<float, 4, 2>> && !mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<double, 4, 2>>);
+static_assert(!mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<float, 2, 4>> && !mmas<t<bool, 4, 8>, t<bool, 8, 2>, t<int, 4, 2>>);
+static_assert(alls<t<bool, 4>, 0> && !alls<t<bool, 4>, 1>);
+static_assert(scans<t<int, 4>, 0> && !scans<t<int, 4>, 1> && !scans<t<int*, 4>, 0> && !scans<t<__nv_tf32, 4>, 0>);
+static_assert(cats<t<int, 4>, t<int, 4>, 0> && !cats<t<int, 4>, t<float, 4>, 0> && !cats<t<int, 4, 2>, t<int, 4, 4>, 0>);
+static_assert(permutes<t<int, 4, 2>, ct::dimension_map<1, 0>> && !permutes<t<int, 4, 2>, ct::dimension_map<0>>);
+static_assert(rounding<0> && rounding<5> && !rounding<6> && !rounding<-1> && padding<4> && !padding<5>);
+static_assert(maps<1, 0> && maps<> && !maps<0, 0> && !maps<1>);
+static_assert(iotas<t<int, 4>> && !iotas<t<int*, 4>>);
 """
 
 
