@@ -203,6 +203,11 @@ static_assert(sums<t<int, 4>, 0> && !sums<t<int, 4>, 1> && !sums<t<int, 4>, -1> 
 static_assert(bitands<t<int, 4>, 0> && !bitands<t<float, 4>, 0>);
 static_assert(stores<t<int*, 4>, t<int, 4>> && !stores<t<int const*, 4>, t<int, 4>> && !stores<t<int*, 4>, t<int, 8>>);
 static_assert(loads<t<int const*, 4>> && !loads<t<void*, 4>> && !loads<t<int, 4>>);
+template <typename P, typename V> concept atomic_adds = requires(P p, V v) { ct::atomic_add(p, v, ct::memory_order_relaxed_t{}); };
+template <typename P, typename V> concept atomic_ands = requires(P p, V v) { ct::atomic_and(p, v, ct::memory_order_relaxed_t{}); };
+static_assert(atomic_adds<t<int*, 4>, t<int, 4>> && !atomic_adds<t<int const*, 4>, t<int, 4>> && !atomic_adds<t<int*, 4>, t<int, 8>>);
+static_assert(atomic_ands<t<int*, 4>, t<int, 4>> && !atomic_ands<t<float*, 4>, t<float, 4>> && !atomic_ands<t<int, 4>, t<int, 4>>);
+static_assert(__is_same(ct::tile_transpose_t<t<int, 4>>, t<int, 4>) && __is_same(ct::tile_transpose_t<t<int, 4, 2, 8>>, t<int, 2, 4, 8>));
 template <typename A, typename B> concept matmuls = requires(A a, B b) { ct::matmul(a, b); };
 template <typename A, typename B, typename C> concept mmas = requires(A a, B b, C c) { ct::mma(a, b, c); };
 template <typename A, auto D> concept alls = requires(A a) { ct::all_of(a, ct::integral_constant<D>{}); };
