@@ -14,6 +14,7 @@ from typing import Any
 import triton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 from tilewright.backends.triton.binary import GpuBinary
@@ -66,9 +67,8 @@ def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
 
 
 def assembler(target: GpuTarget) -> str:
-    """The path of the PTX assembler that comes with Triton."""
-    tools = triton.knobs.nvidia
-    return str((tools.ptxas_blackwell if target.capability >= 100 else tools.ptxas).path)
+    """The path of the PTX assembler that comes with Triton and that it uses for ``target``."""
+    return str(get_ptxas(target.capability).path)
 
 
 def triton_target(target: GpuTarget) -> GPUTarget:
