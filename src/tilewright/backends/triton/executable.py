@@ -124,14 +124,16 @@ class TritonExecutable:
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
         borrowed: list[Callable[[], None]] = []
-        if self.artifact.local_bytes:
-            size = self.artifact.local_bytes * math.prod(grid)
-            address = borrow(size, arguments.stream, kernel, borrowed)
-            arguments = arguments._replace(values=(*arguments.values, address))
-        self._fill(frame, grid, arguments, kernel, borrowed)
-        self._run(frame, kernel)
-        for free in borrowed:
-            free()
+        try:
+            if self.artifact.local_bytes:
+                size = self.artifact.local_bytes * math.prod(grid)
+                address = borrow(size, arguments.stream, kernel, borrowed)
+                arguments = arguments._replace(values=(*arguments.values, address))
+            self._fill(frame, grid, arguments, kernel, borrowed)
+            self._run(frame, kernel)
+        finally:
+            for free in borrowed:
+                free()
         if reports is not None:
             reports.deliver(arguments.stream)
 

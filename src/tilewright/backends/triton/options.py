@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
-from tilewright.ir.hints import ByTarget
 from tilewright.ir.types import TileType
 
 _REGISTERS = 65536  # of one multiprocessor
@@ -43,7 +42,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
     options = _guess(function)
-    hints = {name: _resolved(value, target) for name, value in function.hints.items()}
+    hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_ctas") and target.has_tma:
         options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
@@ -54,10 +53,6 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
         limit = _REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
         options = replace(options, maxnreg=min(255, max(24, limit)))
     return options
-
-
-def _resolved(value: Any, target: GpuTarget) -> Any:
-    return value.resolve(target.name) if isinstance(value, ByTarget) else value
 
 
 def _guess(function: Function) -> Options:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir.hints import ByTarget
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class GpuTarget:
         return {80: 166912, 86: 101376, 87: 166912, 89: 101376}.get(
             self.capability, 232448 if self.capability < 120 else 101376
         )
+
+
+def resolved(hint: Any, target: GpuTarget) -> Any:
+    """The value of a hint that may depend on the architecture."""
+    return hint.resolve(target.name) if isinstance(hint, ByTarget) else hint
 
 
 def parse_target(name: str) -> GpuTarget:

@@ -177,7 +177,7 @@ _LIMITS = {
 
 
 def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
-    """The codes, as i8, of float32 ``x``. Subnormals fall out of one float addition."""
+    """The codes, as i8, of float32 ``x``: normal and subnormal ones are rounded apart, and one of them is taken."""
     if target.short == "f8e8m0fnu":
         return _encode_e8m0(w, x, mode)
     exponent_bits, mantissa_bits = target.exponent_bits, target.mantissa_bits
@@ -210,7 +210,6 @@ def _encode(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     # Below the smallest normal number the significand moves right by what the exponent lacks.
     exponent = w.op("arith.shrui", magnitude, c(23))
     significand = w.op("arith.ori", w.op("arith.andi", magnitude, c(0x7FFFFF)), c(0x800000))
-    significand = w.select(w.compare("eq", exponent, c(0)), c(0), significand)
     tiny = w.compare("ne", magnitude, c(0))
     lacking = w.op("arith.minsi", w.op("arith.subi", c(127 - bias + 1 + shift), exponent), c(26))
     lacking = w.op("arith.maxsi", lacking, c(0))

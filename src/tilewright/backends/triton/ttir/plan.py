@@ -1,16 +1,15 @@
-"""Decisions about a function before it is lowered: barriers, descriptors, the depth of pipelines."""
+"""Decisions about a function before it is lowered: barriers, loops that must not be pipelined, descriptors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering, root_of
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
 from tilewright.backends.triton.ttir.types import memory_element
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import MemoryOrder, PaddingMode
-from tilewright.ir.hints import ByTarget
 from tilewright.ir.opdef import Effect
 from tilewright.ir.types import PartitionViewType, TensorViewType
 from tilewright.passes.canonicalize import constant_of
@@ -48,10 +47,6 @@ def uses_of(function: Function) -> dict[Value, list[Op]]:
     return uses
 
 
-def resolved(hint: Any, target: GpuTarget) -> Any:
-    return hint.resolve(target.name) if isinstance(hint, ByTarget) else hint
-
-
 def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget, mixed: set[Value | None]) -> bool:
     hint = resolved(op.attributes["allow_tma"], target)
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
@@ -59,7 +54,7 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget, mi
     if mixed and (root_of(op.operands[0]) in mixed or None in mixed):
         return False  # the copy engine is not ordered with plain accesses
     if op.name == "store_view":
-        return hint is True or _comes_from_mma(op.value)  # type: ignore[attr-defined]
+        return hint is True or _is_large(op.value)  # type: ignore[attr-defined]
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
@@ -84,7 +79,8 @@ def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
     return False
 
 
-def _comes_from_mma(value: Value) -> bool:
+def _is_large(value: Value) -> bool:
+    """Whether storing a tile through the copy engine saves more than it costs to hand it over."""
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
