@@ -315,10 +315,12 @@ def test_offsets_beyond_int32(engine: str, tmp_path: Path) -> None:
         tile = ct.load(x, (2, last), (1, 4))
         ct.store(x, (1, last), tile * 2)
         ct.store(out, (0, 0), tile + ct.gather(x, (2, x.shape[1] - 1)))
+        ct.store(out, (1, 0), ct.load(x, (0, last), (4, 4)))  # its rows are further apart than int32 can tell
 
-    out = np.zeros((1, 4), np.int16)
+    out = np.zeros((8, 4), np.int16)
     run(copy, wide, out)
     np.testing.assert_array_equal(out[0], [5, 6, 7, 8])
+    np.testing.assert_array_equal(out[4:], [[0] * 4, [2, 4, 6, 8], [1, 2, 3, 4], [0] * 4])
     assert wide[1, -4:].tolist() == [2, 4, 6, 8]
 
 

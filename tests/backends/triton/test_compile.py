@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import ml_dtypes
 import numpy as np
@@ -166,6 +166,27 @@ def test_a_stride_that_the_copy_engine_cannot_take() -> None:
     function = specialization(product, (odd, odd, HALF, 128, 128, 64), "reference").function
     plain = compile_for(function, parse_target("sm_90"), {}, staging=False)
     assert [d.staged for d in plain.descriptors] == [False]  # the result
+
+
+def test_offsets_inside_a_tile_take_32_bits_only_where_they_fit() -> None:
+    @ct.kernel
+    def copy(x, y, out):
+        a = ct.load(x, (0, 0), (64, 32), allow_tma=False)  # any row stride
+        ct.store(out, 0, a.reshape((2048,)) + ct.load(y, 0, 2048))  # strides of 1
+
+    @ct.kernel
+    def strided(x: Annotated[Any, ct.ArrayAnnotation(static_stride_dims=(0, 1))], out):
+        ct.store(out, 0, ct.load(x, (0, 0), (64, 32)).reshape((2048,)))
+
+    def widths(kernel: Launchable, *arrays: Any) -> list[str]:
+        text = compiled(kernel, arrays, "gfx942").binary.texts["TTIR"]
+        return re.findall(r"tt\.addptr .*, tensor<[x0-9]*x(i\d+)>", text)
+
+    x, flat = np.zeros((64, 32), np.float32), np.zeros(2048, np.float32)
+    assert widths(copy, x, flat, flat) == ["i64", "i32", "i32", "i32"]
+    for stride, width in ((1 << 24, ["i32", "i32"]), (1 << 25, ["i32", "i32"]), (1 << 26, ["i64", "i32", "i32"])):
+        found = widths(strided, np.lib.stride_tricks.as_strided(flat, (64, 32), (4 * stride, 4)), flat)
+        assert found == width
 
 
 def test_hints() -> None:

@@ -13,7 +13,7 @@ from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops.memory import padding_value
-from tilewright.ir.types import PartitionViewType
+from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _FAR = (1 << 31) - 1
 
@@ -52,25 +52,46 @@ def pointers_of(s: State, op: Any) -> Access:
     in_bounds = op.attributes.get("in_bounds", (False,) * len(type_.order))
     kept = axes_kept(type_.tile_shape)
     shape = tuple(type_.tile_shape[k] for k in kept)
-    base, offsets, masks = view.base, None, []
+    base, near, far, masks = view.base, None, [], []
+    reach = 0  # what the offsets in 32 bits may sum up to
     for k, axis in enumerate(type_.order):
         start, reachable = start_of(s, type_, k, op.indices[k], known=in_bounds[k])
-        base = memory.offset(w, base, times(w, resized(w, start, 64), view.strides[axis]))
+        stride = view.strides[axis]
+        base = memory.offset(w, base, times(w, resized(w, start, 64), stride))
         at = start
         if k in kept:
-            steps = resized(w, w.arange(type_.tile_shape[k]), start.bits)
-            moved = w.place(times(w, steps, view.strides[axis]), (kept.index(k),), shape)
-            offsets = moved if offsets is None else w.op("arith.addi", offsets, moved)
-            at = w.op("arith.addi", w.splat(start, steps.shape), steps)
+            steps = w.arange(type_.tile_shape[k])
+            most = (type_.tile_shape[k] - 1) * _largest_stride(s, op.view, axis)
+            fits = reach + most < 1 << 31
+            moved = w.place(times(w, resized(w, steps, 32 if fits else 64), stride), (kept.index(k),), shape)
+            if fits:
+                reach += most
+                near = moved if near is None else w.op("arith.addi", near, moved)
+            else:
+                far.append(moved)
+            at = w.op("arith.addi", w.splat(start, steps.shape), resized(w, steps, start.bits))
         if not in_bounds[k]:
             inside = _inside(s, at, view.shape[axis], op.indices[k])
             masks.append(w.place(inside, (kept.index(k),) if k in kept else (), shape))
         if reachable is not None:
             masks.append(w.splat(reachable, shape))
     pointers = w.splat(base, shape)
-    if offsets is not None:
-        pointers = memory.offset(w, pointers, offsets)
+    for moved in (*far, *([] if near is None else [near])):
+        pointers = memory.offset(w, pointers, moved)
     return Access(pointers, functools.reduce(lambda x, y: w.op("arith.andi", x, y), masks) if masks else None)
+
+
+def _largest_stride(s: State, view: Value, axis: int) -> int:
+    """A bound of the magnitude of the stride along ``axis`` of the array behind the partition view ``view``."""
+    t: TensorViewType = view.type.view  # type: ignore[union-attr]
+    static = t.strides[axis]
+    if static is not None:
+        return abs(static)
+    low, high = t.index_dtype.min, t.index_dtype.max
+    made = view.op.operands[0].op if view.op is not None and view.op.name == "make_partition_view" else None
+    if made is not None and made.name == "make_tensor_view":
+        low, high = s.facts.range(made.strides[t.strides[:axis].count(None)])  # type: ignore[attr-defined]
+    return max(abs(low), abs(high))
 
 
 def _inside(s: State, at: Val, extent: Extent, index: Value) -> Val:
