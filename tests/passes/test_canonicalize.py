@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.passes import check
 
@@ -86,6 +88,27 @@ def test_identities(op: str, type_: str, constant: str, result: str) -> None:
 def test_what_is_no_identity_stays(op: str, type_: str, constant: str) -> None:
     before, _ = simplified(op, type_, constant)
     check(Canonicalize(), before, before)
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "same", "other"),
+    [
+        ("shl(%x, %c)", "3", "mul(%x, %0)", "8"),
+        ("shl(%x, %c)", "30", "mul(%x, %0)", "1073741824"),
+        ("shl(%x, %c)", "31", "shl(%x, %c)", None),  # 2147483648 is no i32
+        ("shl(%x, %c)", "32", "shl(%x, %c)", None),
+        ("shl(%x, %c)", "-1", "shl(%x, %c)", None),
+        ("add(%x, %c)", "-1", "sub(%x, %0)", "1"),
+        ("add(%x, %c) {no_signed_wrap = true}", "-7", "sub(%x, %0) {no_signed_wrap = true}", "7"),
+        ("add(%x, %c)", "-2147483648", "add(%x, %c)", None),
+        ("add(%x, %c)", "7", "add(%x, %c)", None),
+    ],
+)
+def test_one_way_to_write_an_operation(op: str, constant: str, same: str, other: str | None) -> None:
+    before, _ = simplified(op, "i32", constant)
+    constant = "" if other is None else f"          %0 = constant() {{value = {other}, type = !i32}} : i32\n"
+    after = re.sub(r" *%r = .*\n", lambda m: constant + m.group().replace(op, same), before)
+    check(Canonicalize(), before, after if other is None else after.replace("%r", "%1"))
 
 
 def test_known_branches_are_inlined_and_dead_code_after_a_jump_goes() -> None:

@@ -10,7 +10,8 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
+from tilewright.ir.ops.arith import Mul, Sub
+from tilewright.ir.ops.shape import Broadcast, Iota, Permute, Reshape
 from tilewright.ir.rewrite import clone_op
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
@@ -151,7 +152,19 @@ def _add(op: Op, builder: Builder) -> Value | None:
     zero = 0 if _integer(op) else -0.0
     if not _integer(op) and op.attributes["rounding"] is not RoundingMode.RN:
         return None
-    return lhs if _is(rhs, zero) else rhs if _is(lhs, zero) else None
+    if _is(rhs, zero):
+        return lhs
+    return rhs if _is(lhs, zero) else _less(op, builder)
+
+
+def _less(op: Op, builder: Builder) -> Value | None:
+    """The addition ``op`` of a negative constant as the subtraction that people write; C++ compilers do the reverse."""
+    lhs, rhs = op.operands
+    type, number = op.result.tile, constant_of(rhs)
+    if not _integer(op) or number is None or not type.element.min < number < 0:
+        return None
+    positive = builder.constant(-number, type.dtype, type.shape)
+    return builder.emit(Sub, lhs, positive, no_signed_wrap=op.attributes["no_signed_wrap"])
 
 
 def _sub(op: Op, builder: Builder) -> Value | None:
@@ -177,8 +190,17 @@ def _div(op: Op, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 1) and not _changes_subnormals(op) else None
 
 
-def _shift(op: Op, builder: Builder) -> Value | None:
+def _unless_zero(op: Op, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 0) else None
+
+
+def _shl(op: Op, builder: Builder) -> Value | None:
+    """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
+    lhs, rhs = op.operands
+    type, count = op.result.tile, constant_of(rhs)
+    if count is None or not 0 < count or 1 << min(count, 64) > type.element.max:
+        return _unless_zero(op, builder)
+    return builder.emit(Mul, lhs, builder.constant(1 << count, type.dtype, type.shape))
 
 
 def _and(op: Op, builder: Builder) -> Value | None:
@@ -239,8 +261,11 @@ def _inner(op: Op) -> Op | None:
 
 def _reshape(op: Op, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
+    if (source := op.operands[0].op) is not None and source.name == "iota":
+        return builder.emit(Iota, type=op.result.tile)
     if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Reshape, inner.operands[0], shape=op.attributes["shape"])
+        source = inner.operands[0]
+        return source if source.type == op.result.type else builder.emit(Reshape, source, shape=op.attributes["shape"])
     return simple
 
 
@@ -276,8 +301,8 @@ _RULES: dict[str, Callable[[Op, Builder], Value | None]] = {
     "sub": _sub,
     "mul": _mul,
     "div": _div,
-    "shl": _shift,
-    "shr": _shift,
+    "shl": _shl,
+    "shr": _unless_zero,
     "and": _and,
     "or": _or,
     "not": _not,
@@ -289,6 +314,6 @@ _RULES: dict[str, Callable[[Op, Builder], Value | None]] = {
     "broadcast": _broadcast,
     "permute": _permute,
     "extract": _same_type,
-    "ptr_offset": _shift,
+    "ptr_offset": _unless_zero,
     "assume_divisible": _assume_divisible,
 }

@@ -119,6 +119,17 @@ def _cast_range(facts: IntegerFacts, op: Op) -> Range:
     return (dtype.min, dtype.max) if source.is_floating else facts.range(op.operands[0])
 
 
+def _cast_divisor(facts: IntegerFacts, op: Op) -> int:
+    source = op.operands[0].tile
+    return 1 if source.is_pointer or source.element.is_floating else facts.divisor(op.operands[0])
+
+
+def _masked_range(facts: IntegerFacts, op: Op) -> Range:
+    highest = [high for low, high in map(facts.range, op.operands) if low >= 0]
+    dtype = op.result.tile.element
+    return (0, min(highest)) if highest else (dtype.min, dtype.max)
+
+
 def _bounded_range(facts: IntegerFacts, op: Op) -> Range:
     low, high = facts.range(op.operands[0])
     lower, upper = op.attributes["lower"], op.attributes["upper"]
@@ -139,7 +150,9 @@ _RANGE_RULES: dict[str, Callable[[IntegerFacts, Op], Range]] = {
     "max": _corners(max),
     "div": _div_range,
     "rem": _rem_range,
+    "and": _masked_range,
     "cast": _cast_range,
+    "bitcast": _cast_range,  # what fits in both types is the same number
     "assume_divisible": lambda facts, op: facts.range(op.operands[0]),
     "assume_bounded": _bounded_range,
 }
@@ -149,7 +162,8 @@ _DIVISOR_RULES: dict[str, Callable[[IntegerFacts, Op], int]] = {
     "add": lambda facts, op: min(map(facts.divisor, op.operands)),
     "sub": lambda facts, op: min(map(facts.divisor, op.operands)),
     "mul": lambda facts, op: facts.divisor(op.operands[0]) * facts.divisor(op.operands[1]),
-    "cast": lambda facts, op: 1 if op.operands[0].tile.element.is_floating else facts.divisor(op.operands[0]),
+    "cast": _cast_divisor,
+    "bitcast": _cast_divisor,
     "assume_bounded": lambda facts, op: facts.divisor(op.operands[0]),
     "assume_divisible": lambda facts, op: (
         max(facts.divisor(op.operands[0]), _power_of_two(op.attributes["divisor"]))

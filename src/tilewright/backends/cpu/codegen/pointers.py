@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.elements import Elements
 
 
+_SCALES: dict[str, tuple[int, int]] = {"add": (1, 1), "sub": (1, -1)}  # of the operands' patterns in the result's
+
+
 @dataclass(frozen=True)
 class _Line:
     """Lane l has the value ``first`` + ``pattern[l]``; pointers count bytes."""
@@ -56,7 +59,7 @@ def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
             return _Line(first.value, first.level, tuple(p - flat.pattern[0] for p in flat.pattern))
     elif op is not None and op.name in elements.rearranged:
         return _line(elements, op.operands[0], elements.rearranged[op.name](elements, op, position))
-    elif op is not None and (op.name in ("add", "ptr_offset") or _is_widening(op)):
+    elif op is not None and (op.name in _SCALES or op.name == "ptr_offset" or _is_widening(op)):
         return _combined(elements, op, position)
     found = elements.at(value, position)
     return _Line(found.value, found.level, None) if found.lanes is None else None
@@ -72,7 +75,7 @@ def _is_widening(op: Op) -> bool:
 
 
 def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
-    """A sum, or a conversion, of lines."""
+    """A sum, a difference, or a conversion, of lines."""
     if not isinstance(op.result.tile.dtype, PointerType) and op.result.tile.element.is_floating:
         return None
     lines = []
@@ -84,6 +87,6 @@ def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
     level = max(line.level for line in lines)
     builder = elements.nest.builders[level]
     first = scalars.emit(elements.state.emitter(builder), builder, op, [line.first for line in lines])
-    scales = [1, storage_bytes(op.result.tile.pointee)] if op.name == "ptr_offset" else [1, 1]
+    scales = _SCALES.get(op.name) or (1, storage_bytes(op.result.tile.pointee) if op.name == "ptr_offset" else 1)
     moving = [[p * scale for p in line.pattern] for line, scale in zip(lines, scales) if line.pattern is not None]
     return _Line(first, level, tuple(map(sum, zip(*moving))) if moving else None)

@@ -37,6 +37,8 @@ def iota(s: State, op: Op) -> Val:
     name, shape = s.form(op.result)
     w, total, step = s.w, None, 1
     for axis in reversed(range(len(shape))):
+        if shape[axis] == 1:
+            continue
         part = w.arange(shape[axis])
         if step != 1:
             part = w.op("arith.muli", part, w.like(step, part))
@@ -44,7 +46,7 @@ def iota(s: State, op: Op) -> Val:
         total = part if total is None else w.op("arith.addi", total, part)
         step *= shape[axis]
     if total is None:
-        return w.constant(0, name)
+        return w.constant(0, name, shape)
     if name in ("i8", "i16"):
         return w.convert("arith.trunci", total, name)
     return w.convert("arith.extui", total, name)
