@@ -198,7 +198,7 @@ def _shl(op: Op, builder: Builder) -> Value | None:
     """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
     lhs, rhs = op.operands
     type, count = op.result.tile, constant_of(rhs)
-    if count is None or not 0 < count or 1 << min(count, 64) > type.element.max:
+    if count is None or count <= 0 or 1 << min(count, 64) > type.element.max:
         return _unless_zero(op, builder)
     return builder.emit(Mul, lhs, builder.constant(1 << count, type.dtype, type.shape))
 

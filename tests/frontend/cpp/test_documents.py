@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 from cpp_harness import run
+from documents import GUIDE, guide_kernels
 
 from tilewright.frontend.cpp.module import CppKernel, Module
 
-DOCUMENTS = Path(__file__).parents[4] / "shared" / "spec"
-GUIDE = DOCUMENTS / "programming-guide-tile-kernels.txt"
 INCLUDES = "".join(f'#include "cuda_{name}.h"\n' for name in ("tile", "fp16", "bf16", "fp8", "tf32"))
 
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not part of the repository")
 
 
-def closing(text: str, start: int) -> int:
-    """The position after the brace that closes the first one after ``start``."""
-    depth = 0
-    for i in range(text.index("{", start), len(text)):
-        depth += {"{": 1, "}": -1}.get(text[i], 0)
-        if depth == 0:
-            return i + 1
-    raise AssertionError("unbalanced braces")
-
-
 @pytest.fixture(scope="module")
 def guide() -> dict[str, CppKernel]:
-    text = GUIDE.read_text()
-    found = {}
-    for match in re.finditer(
-        r"(?:^\[\[ cutile::hint\(900.*?\]\][^\n]*\n)?^__tile_global__ void (\w+)\(", text, re.M | re.S
-    ):
-        source = text[match.start() : closing(text, match.end())]
-        if match.group(1) != "my_kernel":  # its body is a placeholder
-            found[match.group(1)] = source[source.rindex("\n[[") + 1 :] if source.count("\n\n\n") else source
+    found = guide_kernels()
     module = Module(INCLUDES + "\n\n".join(found.values()), "guide.cu")
     return dict(zip(found, module.load(*found)))
 
