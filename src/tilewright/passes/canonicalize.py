@@ -261,7 +261,7 @@ def _inner(op: Op) -> Op | None:
 
 def _reshape(op: Op, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
-    if (source := op.operands[0].op) is not None and source.name == "iota":
+    if (made := op.operands[0].op) is not None and made.name == "iota":
         return builder.emit(Iota, type=op.result.tile)
     if simple is None and (inner := _inner(op)) is not None:
         source = inner.operands[0]
