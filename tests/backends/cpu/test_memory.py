@@ -157,6 +157,29 @@ def test_atomic_rmw(kind: AtomicKind, short: str) -> None:
     )
 
 
+@pytest.mark.parametrize("limit", [0, 50, 64, 100])
+def test_masks_of_atomics(limit: int) -> None:
+    """Of a tile that is masked nowhere, here and there, or everywhere, by a number known at run time only."""
+    k = KernelBuilder()
+    x, old, y = (k.array(name, int32, 1) for name in ("x", "old", "y"))
+    bound = k.load_tile(k.array("bound", int32, 1), (1,), [k.constant(0)])
+    places = k.load_tile(k.array("places", int32, 1), (64,), [k.constant(0)])
+    inside = k.emit(Cmp, places, k.emit(Broadcast, bound, shape=(64,)), predicate=CmpPredicate.LT)
+    options = {"kind": AtomicKind.ADD, **STRONG}
+    found = k.emit(AtomicRmw, k.pointers(x, places), places, inside, **options)
+    k.store_tile(old, found, [k.constant(0)])
+    k.emit(AtomicRmw, k.pointers(x, places), places, inside, **options)  # whose result nobody needs
+    k.b.emit_op(AtomicView, k.view(y, (64,)), places, [k.constant(0)], kind=AtomicKind.ADD)
+    compare(
+        k.function(),
+        x=np.zeros(64, np.int32),
+        old=np.zeros(64, np.int32),
+        y=np.zeros(max(limit, 1), np.int32),
+        bound=np.array([limit], np.int32),
+        places=np.random.default_rng(0).integers(0, 64, 64, np.int32),
+    )
+
+
 @pytest.mark.parametrize("short", CAS_DTYPES)
 def test_atomic_cas(short: str) -> None:
     dtype = dtypes.dtype_from_short(short)

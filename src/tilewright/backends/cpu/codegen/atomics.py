@@ -1,4 +1,7 @@
-"""Atomic operations and strong loads and stores: element by element, in a scalar loop."""
+"""Atomic operations and strong loads and stores: element by element, in a scalar loop.
+
+Whether any element is masked is asked once for the whole tile: where none is, the loop has no tests.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import close, materialize
+from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
-from tilewright.backends.cpu.codegen.position import Coord, Position
+from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.vector import storage_type
+from tilewright.backends.cpu.vector.types import I1
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -40,6 +44,7 @@ _INTEGER_INSTRUCTIONS = {
 }
 
 _UNROLL = 4  # elements per iteration
+_WORTH_TESTING = 32  # elements, from which one test of all masks replaces a test for each
 
 # Emits the access to one element at an address and returns its result.
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
@@ -167,26 +172,69 @@ def _each(
     for v in values:
         if v.tile.size > 1 and cost(state, v) > CHEAP:
             materialize(state, v)
-    size = math.prod(shape)
-    buffer = state.allocate(result.tile) if result is not None and size > 1 else None
-    nest = Nest(state.builder)
-    elements = Elements(state, nest, state.accesses, True)
-    copies = min(_UNROLL, shape[-1]) if shape else 1
-    steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
-    corner = [Coord(nest.begin(n, step), nest.level) if n > step else Coord() for n, step in zip(shape, steps)]
-    for copy in range(copies):
-        position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
-        address, mask = target(elements, position)
-        operands = [elements.at(v, position).value for v in values]
-        other = None if otherwise is None or mask is None else otherwise(elements, position)
-        found = _guarded(
-            nest.builder, mask, other, functools.partial(_access_at, nest.builder, access, address, operands)
-        )
-        if buffer is not None:
-            elements.write(buffer, shape, position, Element(found, None, nest.level))
-    close(nest)
+    buffer = state.allocate(result.tile) if result is not None and math.prod(shape) > 1 else None
+
+    def loop(masked: bool) -> ir.Value:
+        nest = Nest(state.builder)
+        elements = Elements(state, nest, state.accesses, masked)
+        copies = min(_UNROLL, shape[-1]) if shape else 1
+        steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
+        corner = [Coord(nest.begin(n, step), nest.level) if n > step else Coord() for n, step in zip(shape, steps)]
+        for copy in range(copies):
+            position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
+            address, mask = target(elements, position)
+            operands = [elements.at(v, position).value for v in values]
+            other = None if otherwise is None or mask is None else otherwise(elements, position)
+            found = _guarded(
+                nest.builder, mask, other, functools.partial(_access_at, nest.builder, access, address, operands)
+            )
+            if buffer is not None:
+                elements.write(buffer, shape, position, Element(found, None, nest.level))
+        close(nest)
+        return found
+
+    everywhere = _accessed_everywhere(state, op, shape)
+    if everywhere is None:
+        found = loop(masked=True)
+    else:
+        with state.builder.if_else(everywhere, likely=True) as (then, orelse):
+            with then:
+                loop(masked=False)
+            with orelse:
+                loop(masked=True)
     if result is not None:
         state.bind(result, found if buffer is None else buffer)
+
+
+def _accessed_everywhere(state: State, op: Op, shape: tuple[int, ...]) -> ir.Value | None:
+    """i1: is no element masked or outside of its array? None when the answer is not worth a loop without tests."""
+    if math.prod(shape) < _WORTH_TESTING:
+        return None
+    if op in state.accesses:
+        return state.accesses[op].inside
+    mask: Value | None = op.mask  # type: ignore[attr-defined]
+    return None if mask is None else _all_true(state, op, mask)
+
+
+def _all_true(state: State, op: Op, mask: Value) -> ir.Value:
+    """i1: is every element of ``mask`` true? Asked by vectors."""
+
+    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        width = min(width, mask.tile.size)
+        type_ = ir.VectorType(I1, width)
+        so_far = state.slot(type_)
+        state.builder.store(lanes.integers(I1, [1] * width), so_far)
+        position = open_chunks(elements.nest, mask.tile.shape, width)
+        found = elements.vector(elements.at(mask, position), width)
+        visit(elements, position)
+        builder = elements.nest.builder
+        builder.store(builder.and_(builder.load(so_far, typ=type_), found), so_far)
+        close(elements.nest)
+        bits = ir.IntType(width)
+        found = state.builder.bitcast(state.builder.load(so_far, typ=type_), bits)
+        return [state.builder.icmp_unsigned("==", found, ir.Constant(bits, (1 << width) - 1))]
+
+    return fuse(state, [mask], op, body)[0]
 
 
 def _access_at(builder: ir.IRBuilder, access: Access, address: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:
@@ -212,10 +260,10 @@ def _guarded(
 
 
 def _through_pointers(op: Op) -> Target:
-    """Elements that a pointer tile refers to."""
+    """Elements that a pointer tile refers to; all, or those that the mask chooses."""
 
     def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
-        mask = op.mask  # type: ignore[attr-defined]
+        mask = op.mask if elements.masked else None  # type: ignore[attr-defined]
         found = None if mask is None else elements.at(mask, position).value
         return elements.at(op.operands[0], position).value, found
 
@@ -226,8 +274,7 @@ def _in_view(tile: ViewAccess) -> Target:
     """Elements of a view tile that lie inside the array."""
 
     def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
-        mask = views.bounds_mask(elements.nest, tile, position)
-        return views.locate(elements.nest, tile, position).address, None if mask is None else mask[0]
+        return views.locate(elements.nest, tile, position).address, elements.bounds(tile, position)
 
     return target
 
@@ -254,7 +301,7 @@ def emit_atomic_cas(state: State, op: Op) -> None:
 
 
 def emit_atomic_view(state: State, op: Op) -> None:
-    tile = views.access(state, op)
+    tile = state.accesses[op] = views.access(state, op)
     access = _rmw(state, tile.dtype, op)
     _each(state, op, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
 
@@ -272,7 +319,7 @@ def emit_strong_load(state: State, op: Op) -> None:
 
 
 def emit_strong_load_view(state: State, op: Op) -> None:
-    tile = views.access(state, op)
+    tile = state.accesses[op] = views.access(state, op)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))
     _each(state, op, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
