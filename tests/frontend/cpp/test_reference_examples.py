@@ -5,17 +5,17 @@ All examples that are statements become one program: a kernel for each. Those at
 
 from __future__ import annotations
 
+import html
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from cpp_harness import PREAMBLE, run
+from cpp_harness import PREAMBLE, check_expressions, run
+from documents import REFERENCE
 
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.errors import TileError
 
-REFERENCE = Path(__file__).parents[4] / "shared" / "spec" / "tile-cpp-api-reference.txt"
 SHOW = """
 template <typename T> __tile__ void show(double* out, T x) {
     ct::store(out + ct::iota<ct::tile<int, ct::tile_shape_t<T>>>(), ct::element_cast<double>(x));
@@ -25,16 +25,19 @@ SLOTS = 64
 
 pytestmark = pytest.mark.skipif(not REFERENCE.exists(), reason="the documents are not part of the repository")
 
-# A distinctive part of an example that cannot compile, and why.
+# A distinctive part of a block that is no program, and what it is.
 BROKEN = {
-    "tile-hint-kv-pair-list ::=": "a grammar",
+    "attribute-argument-clause ::=": "a grammar",
+    "nvcc --enable-tile": "a command",
     "latency=4, 3)": "says that it is a syntax error",
     "1, 0, 2, 3, ..., N-1": "an ellipsis",
-    "ct::memory_order_acquire_t{}),": "one bracket too many in the document",
-    "65536, 65536>>>;": "one bracket too many in the document",
-    "ct::extents<2, ct::rank_dynamic>": "lacks the index type in the document",
-    "SubMode>(": "uses names of the surrounding text",
+    "SubMode>(k, v)": "uses names of the surrounding text",
     "__padded_extents()": "uses names of the surrounding text",
+}
+# What the document has wrong in examples, and what it means.
+MISPRINTS = {
+    "ct::memory_order_acquire_t{}),": "ct::memory_order_acquire_t{},",
+    "65536, 65536>>>;": "65536, 65536>>;",
 }
 # What a fragment leaves to the reader: a distinctive part, and the declarations that it needs.
 I44 = "auto x = ct::iota<ct::tile<int, ct::shape<4, 4>>>();"
@@ -96,6 +99,22 @@ RESULTS: dict[str, dict[str, object]] = {
     "ct::layout_left_mapping m{ct::extents{2_ic, 3_ic}}": {"m.stride(0)": 1, "m.stride(1)": 2},
     "m1{ct::extents{2_ic, 3_ic}, 4_ic}": {"m1.stride(0)": 4, "m2.stride(0)": 4},
     "m1{ct::extents{4_ic, 2_ic}, 6_ic}": {"m1.stride(1)": 6, "m2.stride(1)": 6},
+    "ct::tile x{2};": {"x": 2},
+    "2.0 == x; // (2) OK": {"2.0 == x": [0] * 8},
+    "auto r = p.load(1, 2);": {"r": [[20, 21], [28, 29]]},
+    "p.load_masked(ct::view_padding_nan_t{}, 0, 2)": {"r": [[8, 9, 10, np.nan], [19, 20, 21, np.nan]]},
+    "p.store(a, 1, 3);": {"p.load(1, 3)": [[0, 100], [200, 300]], "p.load(1, 2)": [[20, 21], [28, 29]]},
+    "ct::extents{6_ic, 2_ic}}": {"m.stride(0)": 6, "m.stride(1)": 2, "p.data_handle()[m.stride(0)]": 6},
+    "ct::extents{2, 4_ic}};": {"ct::partition_view{t, ct::shape{2_ic, 4_ic}}.load(0, 0)": np.arange(8)},
+    "auto result = ct::add(1.0, 2.5": {"result": 3.5},
+    "auto result = ct::add(1.0f, 2.5f": {"result": 3.5},
+    "auto result = ct::max(1.0, 2.5": {"result": 2.5},
+    "auto r1 = y.empty();": {"r0": 1, "r1": 1},
+    "> e{42};": {"e.extent(0)": 8, "e.extent(1)": 42, "e.extent(2)": 3},
+    "e{8, 42, 3};": {"e.extent(0)": 8, "e.extent(1)": 42, "e.extent(2)": 3},
+    "ct::extents x{4_ic, 7};": {"x.extent(0)": 4, "x.extent(1)": 7, "x.rank_dynamic()": 1},
+    "ct::shape<33, 0>": {"y.extent(0)": 4, "y.extent(1)": 7, "z.extent(0)": 33, "z.extent(1)": 0},
+    "// All runtime dimensions": {"a.extent(1)": 8, "b.extent(0)": 4, "c.extent(1)": 8},
     "4294967296_ic;": {"(4294967296_ic).value": 4294967296, "(22_ic).value": 22},
 }
 
@@ -107,17 +126,40 @@ def text_of_reference() -> str:
     return re.sub(r"```\s*\(continues on next page\)\s*(?:\S+\s+)?\(continued from previous page\)\s*```\n", "", text)
 
 
-def examples() -> list[str]:
-    """The code blocks that are programs and no declarations of the library."""
+def blocks() -> list[str]:
+    """The code blocks, with the misprints mended."""
+    text = text_of_reference()
+    for wrong, right in MISPRINTS.items():
+        assert text.count(wrong) == 1
+        text = text.replace(wrong, right)
+    return re.findall(r"```\n(.*?)```", text, re.S)
+
+
+def is_declaration(block: str) -> bool:
+    """Whether a block says what the library declares: a template, function, member or alias, or the rest of one."""
+    start = r"template|__tile__|struct |concept |enum |enumerator |class |requires\b|static |(?:inline )?constexpr |span_type |ct::\w+ \w"
+    return (
+        re.match(rf"\s*(?:{start}|using [\w]+ ?=|unsigned char __|index_type __)", block) is not None
+        or re.search(r"__tile__|\) (?:const )?noexcept", block) is not None
+    )
+
+
+def programs() -> list[str]:
+    """The blocks that start as programs, or call the library."""
     found = []
-    for block in re.findall(r"```\n(.*?)```", text_of_reference(), re.S):
+    for block in blocks():
         program = re.search(r"namespace ct = |using namespace ct|#include|cutile::hint|__tile_global__ void", block)
         declaration = re.match(r"\s*(?:template|__tile__|struct|concept|enum|class|requires|static|constexpr)", block)
         declaration = declaration or re.search(r"requires|__tile__|noexcept|static constexpr", block)
         use = declaration is None and re.search(r"\bct::\w+(?:<[^\n]*>)?[({]", block)
-        if (program or use) and not any(part in block for part in BROKEN):
+        if program or use:
             found.append(block)
     return found
+
+
+def examples() -> list[str]:
+    """The programs that can be compiled."""
+    return [block for block in programs() if not any(part in block for part in BROKEN)]
 
 
 def at_file_scope(example: str) -> bool:
@@ -147,11 +189,21 @@ def program(numbered: list[tuple[int, str]]) -> str:
     return "\n".join(parts)
 
 
+def test_every_block_is_an_example_or_a_declaration() -> None:
+    known = set(examples())
+    calls = set(programs())
+    left = [b for b in blocks() if b not in known and (b in calls or not is_declaration(b))]
+    for part in BROKEN:
+        assert sum(part in b for b in left) >= 1, part
+    assert [b for b in left if not any(part in b for part in BROKEN)] == []
+    assert len(blocks()) > 460
+
+
 @pytest.fixture(scope="module")
 def compiled() -> list[tuple[str, CppKernel]]:
     """The examples that are statements, each with its kernel."""
     numbered = list(enumerate(examples()))
-    assert len(numbered) >= 125
+    assert len(numbered) >= 128
     statements = [(n, e) for n, e in numbered if not at_file_scope(e)]
     kernels = Module(program(numbered), "examples.cu").load(*(f"example{n}" for n, _ in statements))
     return [(e, kernel) for (_, e), kernel in zip(statements, kernels)]
@@ -197,3 +249,74 @@ def test_what_the_reference_calls_ill_formed_is_refused() -> None:
     assert hint in text
     with pytest.raises(TileError, match="hint"):
         Module(f"{PREAMBLE}{hint} __tile_global__ void k() {{}}", "user.cu").kernel("k")
+
+
+def test_the_matrices_of_the_reference() -> None:
+    found = re.findall(
+        r"The code `([^`]*)` produces the following matrix:\n\n.*?pmatrix}(.*?)\\end", text_of_reference(), re.S
+    )
+    assert len(found) == 4
+    cases = []
+    for code, matrix in found:
+        code = code if "full" in code else code.replace("(42)", "()")  # zeros and ones take no value
+        dtype = np.float64 if "double" in code else np.int32
+        cases.append((code, np.array([row.split("&") for row in matrix.split(r"\\")]).astype(np.float64).astype(dtype)))
+    check_expressions(cases)
+
+
+def test_loops_of_the_reference_print_their_sequences(capfd: pytest.CaptureFixture[str]) -> None:
+    loops = [block for block in examples() if "for (auto idx" in block]
+    assert len(loops) == 2
+    sources = [f"__tile_global__ void loop{i}() {{ {loop} }}" for i, loop in enumerate(loops)]
+    for kernel, printed in zip(
+        Module(PREAMBLE + "\n".join(sources)).load("loop0", "loop1"), ("5 7 9 11", "-10 -9 -8 -7")
+    ):
+        run(kernel, (1,))
+        assert capfd.readouterr().out.split() == printed.split() * 2
+
+
+def test_the_tables_of_conversions_in_the_reference() -> None:
+    rows = re.findall(
+        r"^Example ([A-D])\s*\n\$T\$\t<code>(.*?)</code>\n\$U\$\t<code>(.*?)</code>\n"
+        r"<b>Arith. Tile Conversion</b>\t(.*)\n<b>Arith. Comp. Conversion</b>\t(.*)$",
+        html.unescape(text_of_reference()),
+        re.M,
+    )
+    assert "".join(row[0] for row in rows) == "ABCD"
+    checks = []
+    for _, t, u, conversion, comparison in rows:
+        for concept, result, said in (
+            ("arithmetic_tile_convertible", "arithmetic_tile_conversion_t", conversion),
+            ("arithmetic_tile_comparable", "arithmetic_comparison_conversion_t", comparison),
+        ):
+            if "illformed" in said.replace("-", ""):
+                checks.append(f"static_assert(!ct::{concept}<{t}, {u}>);")
+            elif concept == "arithmetic_tile_convertible":
+                checks.append(f"static_assert(__is_same(ct::{result}<{t}, {u}>, {said[6:-7]}));")
+            else:
+                checks.append(f"static_assert(ct::{concept}<{t}, {u}>);")
+    assert len(checks) == 8
+    Module(PREAMBLE + "\n".join(checks) + "\n__tile_global__ void k() {}").kernel("k")
+
+
+# The other tables: the types that operations on shapes give.
+SHAPES = """
+template <typename T, typename U> concept same = __is_same(T, U);
+template <int... N> using ints = ct::tile<int, ct::shape<N...>>;
+static_assert(same<ct::tile_permutation_t<int, ct::dimension_map<>>, int>);
+static_assert(same<ct::tile_permutation_t<ints<>, ct::dimension_map<>>, ints<>>);
+static_assert(same<ct::tile_permutation_t<ints<4, 2, 16, 8>, ct::dimension_map<2, 1, 3, 0>>, ints<16, 2, 8, 4>>);
+static_assert(same<ct::tile_transpose_t<int>, int>);
+static_assert(same<ct::tile_transpose_t<ints<>>, ints<>>);
+static_assert(same<ct::tile_transpose_t<ints<4, 2, 16, 8>>, ints<2, 4, 16, 8>>);
+static_assert(!ct::concatenation_compatible<int, int, 0>);
+static_assert(same<ct::concatenation_t<ints<2, 4>, ints<2, 4>, 0>, ints<4, 4>>);
+static_assert(same<ct::concatenation_t<ints<2, 4>, ints<2, 4>, 1>, ints<2, 8>>);
+static_assert(ct::extractable_from<ct::shape<>, int>);
+static_assert(ct::extractable_from<ct::shape<16, 2>, ints<32, 8>>);
+static_assert(!ct::extractable_from<ct::shape<2, 16>, ints<32, 8>>);
+"""
+
+
+def test_the_tables_of_shapes_in_the_reference() -> None:
+    Module(PREAMBLE + SHAPES + "__tile_global__ void k() {}").kernel("k")
