@@ -87,9 +87,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt, APPROX": Function(lambda x: ct.sqrt(x, rounding_mode=APPROX), gmpy2.sqrt, _ROOTS, float32_only=True),
     "pow": Function(lambda x, y: ct.pow(x, y), lambda x, y: x**y, _PAIRS, 2),
     "atan2": Function(lambda x, y: ct.atan2(x, y), gmpy2.atan2, _PAIRS, 2),
-    "truediv, FULL": Function(
-        lambda x, y: ct.truediv(x, y, rounding_mode=FULL), _divide, _PAIRS, 2, float32_only=True
-    ),
+    "truediv, FULL": Function(lambda x, y: ct.truediv(x, y, rounding_mode=FULL), _divide, _PAIRS, 2, float32_only=True),
     "truediv, APPROX": Function(
         lambda x, y: ct.truediv(x, y, rounding_mode=APPROX), _divide, _PAIRS, 2, float32_only=True
     ),
@@ -121,8 +119,8 @@ def _pairs(dtype: DType, special: np.ndarray) -> tuple[np.ndarray, ...]:
     rng, n = np.random.default_rng(12), SIZE // 6
     first = [np.repeat(special, special.size), floats(dtype, n, 1), np.abs(floats(dtype, n, 2)), rng.uniform(0.5, 2, n)]
     second = [np.tile(special, special.size), floats(dtype, n, 3), rng.uniform(-2, 2, n), rng.uniform(-900, 900, n)]
-    first += [rng.uniform(-5, 5, n), 1 + rng.uniform(-1e-4, 1e-4, n), rng.uniform(-1e3, 1e3, n + SIZE % 6)]
-    second += [np.round(rng.uniform(-300, 300, n)), rng.uniform(-1e6, 1e6, n), first[-1] * 0.415]
+    first += [rng.uniform(-5, 5, n), 1 + rng.uniform(-0.02, 0.02, n), rng.uniform(-1e3, 1e3, n + SIZE % 6)]
+    second += [np.round(rng.uniform(-300, 300, n)), rng.uniform(-5e3, 5e3, n), first[-1] * 0.415]
     return _joined(first, dtype), _joined(second, dtype)
 
 
@@ -163,7 +161,12 @@ def error(engine: str, name: str, dtype: DType) -> tuple[float, list[Any]]:
 
 
 def largest_error(
-    got: np.ndarray, exact: np.ndarray, missing: np.ndarray, dtype: DType, operands: tuple[np.ndarray, ...], flushed: bool
+    got: np.ndarray,
+    exact: np.ndarray,
+    missing: np.ndarray,
+    dtype: DType,
+    operands: tuple[np.ndarray, ...],
+    flushed: bool,
 ) -> tuple[float, list[Any]]:
     """See ``error``; ``exact`` and ``missing`` as ``function_values`` gives them."""
     with np.errstate(all="ignore"):
@@ -224,7 +227,7 @@ BOUNDS: dict[str, dict[str, dict[str, float]]] = {
         "rsqrt": _through_float32(1.6, 1.6),
         "rsqrt, flushed": {"f32": 1.6},
         "sqrt, APPROX": {"f32": 1.0},
-        "pow": _through_float32(0.51, 1.0),
+        "pow": _through_float32(0.6, 1.0),
         "atan2": _through_float32(0.51, 1.0),
         "truediv, FULL": {"f32": 2.0},
         "truediv, APPROX": {"f32": 2.0},

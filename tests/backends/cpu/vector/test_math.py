@@ -38,3 +38,12 @@ def test_sixteen_bits(name: str, lanes: int | None) -> None:
         wide = element_function(name, dtypes.float32, lanes=lanes)(x.astype(np.float32))
         got = element_function(name, dtype, lanes=lanes)(x)
         assert_same(got, wide.astype(dtype.storage).astype(np.float64), x)
+
+
+def test_power_in_vectors_of_any_length() -> None:
+    """Whatever the number of lanes, an element gets the same bits."""
+    x, y = (operand[::7] for operand in samples("pow", dtypes.float32))
+    wanted = element_function("pow", dtypes.float32, dtypes.float32, lanes=16)(x, y)
+    for lanes in (None, 4, 32):
+        got = element_function("pow", dtypes.float32, dtypes.float32, lanes=lanes)(x, y)
+        np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))

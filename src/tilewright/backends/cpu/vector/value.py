@@ -111,6 +111,38 @@ class VectorBuilder:
         builder.position_at_end(after)
         return Val(self, phi)
 
+    def in_vectors(self, lanes: int, function: Callable[..., Val], *args: Val) -> Val:
+        """Apply ``function`` to vectors of ``lanes`` elements, a power of two like the number of lanes here.
+
+        Fewer lanes are repeated to fill a vector, more are divided. May split the block if ``function`` does.
+        """
+        width = self.lanes or 1
+        if self.lanes == lanes:
+            return function(*args)
+        builder, wide = self.builder, VectorBuilder(self.builder, lanes, self.features)
+
+        def shuffled(a: ir.Value, b: ir.Value, chosen: Sequence[int]) -> ir.Value:
+            indices = ir.Constant(ir.VectorType(I32, len(chosen)), [ir.Constant(I32, i) for i in chosen])
+            return builder.shuffle_vector(a, b, indices)
+
+        def part(x: Val, start: int) -> Val:
+            value = x.value
+            if self.lanes is None:
+                one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
+                value = builder.insert_element(one, value, ir.Constant(I32, 0))
+            return Val(wide, shuffled(value, value, [start + i % width for i in range(lanes)]))
+
+        if self.lanes is None or width < lanes:
+            result = function(*(part(x, 0) for x in args)).value
+            if self.lanes is None:
+                return Val(self, builder.extract_element(result, ir.Constant(I32, 0)))
+            return Val(self, shuffled(result, result, range(width)))
+        results = [function(*(part(x, start) for x in args)).value for start in range(0, width, lanes)]
+        while len(results) > 1:
+            size = results[0].type.count
+            results = [shuffled(a, b, range(2 * size)) for a, b in zip(results[::2], results[1::2])]
+        return Val(self, results[0])
+
     def lane_by_lane(self, function: Callable[..., Val], *args: Val) -> Val:
         """Apply a scalar ``function`` to each lane in a loop. Splits the block: for outlined bodies."""
         if self.lanes is None:
