@@ -28,3 +28,20 @@ def guide_kernels() -> dict[str, str]:
         if match.group(1) != "my_kernel":
             found[match.group(1)] = text[match.start() : closing(text, match.end())]
     return found
+
+
+def guide_functions() -> list[str]:
+    """The functions of the guide in C++ that are no kernels."""
+    text = GUIDE.read_text()
+    return [text[m.start() : closing(text, m.end())] for m in re.finditer(r"^__tile__ \w+ \w+\(", text, re.M)]
+
+
+def guide_fragment(start: str) -> str:
+    """The C++ statements of the guide from the line that starts with ``start`` to what is no C++ any more."""
+    text = GUIDE.read_text()
+    assert text.count(f"\n{start}") == 1, start
+    lines = text[text.index(f"\n{start}") + 1 :].split("\n")
+    code = r"$|//|[} ]|(?:auto|using|int|for|ct::\w+|x \+ 2|\w+<<<)\b.*(?:[;{,]|;? *//.*)$|\w+\*? \w+ += .*;"
+    ends = (i for i, line in enumerate(lines) if re.match(code, line) is None or " = ct." in line or "#" in line)
+    count = next(ends, len(lines))
+    return "\n".join(lines[:count]).rstrip("\n") + "\n"

@@ -1,13 +1,16 @@
-"""The C++ kernels of the guide compile as printed, where the documents are at hand."""
+"""All C++ code of the guide compiles as printed and gives what it says, where the documents are at hand."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from cpp_harness import run
-from documents import GUIDE, guide_kernels
+from cpp_harness import PREAMBLE, run
+from documents import GUIDE, guide_fragment, guide_functions, guide_kernels
 
 from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.errors import TileError
 
 INCLUDES = "".join(f'#include "cuda_{name}.h"\n' for name in ("tile", "fp16", "bf16", "fp8", "tf32"))
 
@@ -47,3 +50,91 @@ def test_the_kernels_of_the_guide(guide: dict[str, CppKernel]) -> None:
     x, y = a[:100].reshape(5, 20).astype(np.float16), b[:60].reshape(20, 3).astype(np.float16)
     run(guide["gemm"], (1, 1), x, y, product := np.zeros((5, 3), np.float32), 5, 20, 3)
     np.testing.assert_array_equal(product, x.astype(np.float32) @ y.astype(np.float32))
+    run(guide["tile_elementwise_copy"], (2,), out, a)
+    np.testing.assert_array_equal(out, a)
+    run(guide["foo"], (1,), np.zeros((256, 256), np.float32))
+
+
+_ROWS, _FOUR = np.arange(8).reshape(2, 4), np.array([1, 1, -1, -1])
+# How each fragment starts, what it leaves to the reader, and the values that it gives.
+FRAGMENTS: dict[str, tuple[str, dict[str, np.ndarray]]] = {
+    "auto shape2d": ("int length = 5;", {"shape2d.extent(0)": np.array(8), "shape2d.extent(1)": np.array(5)}),
+    "auto x = ct::iota<ct::tile<int, ct::shape<8, 2>>>": (
+        "",
+        {"z": np.arange(16).reshape(8, 2) + np.arange(8).reshape(4, 1, 2)},
+    ),
+    "using i32x8 = ct::tile<int, ct::shape<8>>;\ni32x8 x": ("", {"x + 2": np.full(8, 5)}),
+    "using namespace ct::literals;\nusing i32x2x4": ("", {"row_sums": _ROWS.sum(1, keepdims=True)}),
+    "using namespace ct::literals;\nusing t2d": (
+        "",
+        {"ty": _ROWS.T, "tw": np.arange(8).reshape(2, 2, 2).transpose(2, 0, 1)},
+    ),
+    "using namespace ct::literals;\nauto cond": ("", {"cond": _FOUR > 0, "r": _FOUR}),
+    "using i32x16": ("", {"*slot": np.array(120)}),
+    "for (auto idx": ("int lowerBound = 2, upperBound = 9, step = 3, n = 0;", {"n": np.array(2 + 5 + 8)}),
+}
+# What stands for something that the reader is to write.
+PLACEHOLDERS = {"/* pointer to the contended location */": "counter", "    // ...\n}": "    n += idx;\n}"}
+SHOW = """
+template <typename T> __tile__ void show(double* out, T x) {
+    ct::store(out + ct::iota<ct::tile<int, ct::tile_shape_t<T>>>(), ct::element_cast<double>(x));
+}
+"""
+SLOTS = 64
+
+
+def fragment(start: str) -> str:
+    given, expected = FRAGMENTS[start]
+    code = guide_fragment(start)
+    for placeholder, written in PLACEHOLDERS.items():
+        code = code.replace(placeholder, written)
+    code = "\n".join(line for line in code.split("\n") if "ill-formed" not in line)
+    shown = "".join(f"show(out + {SLOTS * i}, {expression});\n" for i, expression in enumerate(expected))
+    return f"{{ {given}\n{code}\n{shown} }}"
+
+
+def test_the_fragments_of_the_guide() -> None:
+    sources = [f"__tile_global__ void k{i}(double* out, int* counter) {fragment(f)}" for i, f in enumerate(FRAGMENTS)]
+    kernels = Module(PREAMBLE + SHOW + "\n".join(sources), "guide.cu").load(*(f"k{i}" for i in range(len(sources))))
+    for kernel, (_, expected) in zip(kernels, FRAGMENTS.values()):
+        run(kernel, (1,), out := np.zeros(SLOTS * len(expected)), np.zeros(1, np.int32))
+        for i, (expression, value) in enumerate(expected.items()):
+            np.testing.assert_array_equal(out[SLOTS * i :][: value.size], value.ravel(), err_msg=expression)
+
+
+def test_what_the_guide_calls_ill_formed_is_refused() -> None:
+    code = guide_fragment("using i32x8 = ct::tile<int, ct::shape<8>>;\ni32x8 x")
+    assert "x + 2.5;     // ill-formed" in code
+    with pytest.raises(TileError, match="arithmetic"):
+        Module(f"{PREAMBLE}__tile_global__ void k() {{ {code} }}", "guide.cu").kernel("k")
+
+
+def test_the_functions_and_the_launches_of_the_guide() -> None:
+    functions = guide_functions()
+    assert len(functions) == 3
+    launches = (guide_fragment("my_kernel<<<"), guide_fragment("int num_blocks = "))
+    host = (
+        f"void launch(int num_blocks_x, int num_blocks_y, float* a, float* b, float* c) {{ {launches[0]} }}\n"
+        f"void cover(int N, int tile_size, float* in, float* out) {{ {launches[1]} }}\n"
+    )
+    kernels = "__tile_global__ void my_kernel(float* a, float* b, float* c) { *c = helper(*a, *b); factories(); concat_demo(); }"
+    other = "__tile_global__ void kernel(float* in, float* out, int N) {}"
+    module = Module("\n".join([PREAMBLE, *functions, kernels, other, host]), "guide.cu")
+    three = [np.array([value], np.float32) for value in (1, 2, 0)]
+    run(module.kernel("my_kernel"), (1,), *three)
+    assert three[2] == 3
+
+
+def test_no_code_of_the_guide_is_left_out() -> None:
+    tested = "\n".join([*guide_kernels().values(), *guide_functions(), *map(guide_fragment, FRAGMENTS)])
+    tested += "\n" + guide_fragment("my_kernel<<<") + guide_fragment("int num_blocks = ")
+    known = set(tested.split("\n")) | {'#include "cuda_tile.h"', "namespace ct = cuda::tiles;"}
+    starts = r"(?:namespace|auto|using|int|__tile\w*|for|ct::\w+|\w+<<<|#include|\[\[) *[^\n]*"
+    code = re.findall(rf"^{starts}(?:[;{{,]|//[^\n]*|\]\])$", GUIDE.read_text(), re.M)
+    assert len(code) > 40
+    left = [line for line in code if line not in known]
+    assert left == [
+        "__tile_global__ void my_kernel(float* a, float* b, float* c) {",  # its body is an ellipsis
+        "__tile_global__ void my_kernel(float* a, float* b, float* c) {",  # reads positions into unused variables
+        "[[ cutile::hint(arch, kind1=value1, kind2=value2, ...) ]]",  # a grammar
+    ]
