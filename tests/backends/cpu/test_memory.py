@@ -10,11 +10,12 @@ from backends.cpu.comparison import compare
 from support.irbuild import KernelBuilder, run
 
 from tilewright.backends.cpu import BACKEND
+from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.ir import dtypes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_, float16, float32, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
-from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub
 from tilewright.ir.ops.control import Break, Continue, If, Loop, Yield
 from tilewright.ir.ops.memory import (
     ATOMIC_DTYPES,
@@ -178,6 +179,41 @@ def test_masks_of_atomics(limit: int) -> None:
         bound=np.array([limit], np.int32),
         places=np.random.default_rng(0).integers(0, 64, 64, np.int32),
     )
+
+
+@pytest.mark.parametrize("target", [0, 40, 640])
+@pytest.mark.parametrize("limits", [(16, 32), (12, 32), (16, 30), (-1, 32)])
+def test_rows_through_pointers(limits: tuple[int, int], target: int) -> None:
+    """Of 16 x 32 elements to places that may be those of other rows; some rows and columns are masked."""
+    k = KernelBuilder()
+    table, out = k.array("table", int32, 1), k.array("out", int32, 1)
+    ends = [k.load_tile(k.array(name, int32, 1), (1,), [k.constant(0)]) for name in ("rows", "columns")]
+    picked = k.load_tile(k.array("picked", int32, 1), (16,), [k.constant(0)])
+    shape = (16, 32)
+
+    def spread(v: Value, tile: tuple[int, ...]) -> Value:
+        wide = k.emit(Cast, k.emit(Reshape, v, shape=tile), dtype=int64)
+        return k.emit(Broadcast, wide, shape=shape)
+
+    row, column = spread(picked, (16, 1)), spread(k.iota(32), (1, 32))
+    inside = [k.emit(Cmp, v, spread(end, (1, 1)), predicate=CmpPredicate.LT) for v, end in zip((row, column), ends)]
+    start = k.emit(Cmp, row, k.constant(0, int64, shape), predicate=CmpPredicate.GE)
+    mask = k.emit(And, k.emit(And, *inside), start)
+    place = k.emit(Add, k.emit(Mul, row, k.constant(40, int64, shape)), column)
+    other = k.emit(Add, k.constant(7, int32, shape), k.constant(0, int32, shape))
+    tile = k.emit(Load, k.pointers(table, place), mask, other)
+    k.store_tile(out, k.emit(Reshape, tile, shape=(512,)), [k.constant(0)])
+    numbers = {
+        "rows": np.array(limits[:1], np.int32),
+        "columns": np.array(limits[1:], np.int32),
+        "picked": np.random.default_rng(0).permutation(16).astype(np.int32),
+    }
+    found = []
+    for backend in (REFERENCE, BACKEND):
+        memory = np.arange(1200, dtype=np.int32)
+        run(backend, k.function(), table=memory[:640], out=memory[target : target + 512], **numbers)
+        found.append(memory)
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 @pytest.mark.parametrize("short", CAS_DTYPES)

@@ -13,14 +13,14 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
+from tilewright.backends.cpu.codegen.extents import Extents
+from tilewright.backends.cpu.codegen.groups import close, materialize
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
-from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
+from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.vector import storage_type
-from tilewright.backends.cpu.vector.types import I1
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -213,28 +213,7 @@ def _accessed_everywhere(state: State, op: Op, shape: tuple[int, ...]) -> ir.Val
     if op in state.accesses:
         return state.accesses[op].inside
     mask: Value | None = op.mask  # type: ignore[attr-defined]
-    return None if mask is None else _all_true(state, op, mask)
-
-
-def _all_true(state: State, op: Op, mask: Value) -> ir.Value:
-    """i1: is every element of ``mask`` true? Asked by vectors."""
-
-    def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
-        width = min(width, mask.tile.size)
-        type_ = ir.VectorType(I1, width)
-        so_far = state.slot(type_)
-        state.builder.store(lanes.integers(I1, [1] * width), so_far)
-        position = open_chunks(elements.nest, mask.tile.shape, width)
-        found = elements.vector(elements.at(mask, position), width)
-        visit(elements, position)
-        builder = elements.nest.builder
-        builder.store(builder.and_(builder.load(so_far, typ=type_), found), so_far)
-        close(elements.nest)
-        bits = ir.IntType(width)
-        found = state.builder.bitcast(state.builder.load(so_far, typ=type_), bits)
-        return [state.builder.icmp_unsigned("==", found, ir.Constant(bits, (1 << width) - 1))]
-
-    return fuse(state, [mask], op, body)[0]
+    return None if mask is None else Extents(state, math.prod(shape), materialize).all_true(mask)
 
 
 def _access_at(builder: ir.IRBuilder, access: Access, address: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:

@@ -6,7 +6,7 @@ elements at a position; this asks for the operands' elements, and so on down to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -43,14 +43,23 @@ class Element:
 class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 
-    With ``masked``, views check their bounds; without, the whole tiles are known to lie inside.
+    With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
+    loads ``unmasked`` to be true.
     """
 
-    def __init__(self, state: State, nest: Nest, accesses: dict[Op, ViewAccess], masked: bool) -> None:
+    def __init__(
+        self,
+        state: State,
+        nest: Nest,
+        accesses: dict[Op, ViewAccess],
+        masked: bool,
+        unmasked: Collection[Op] = (),
+    ) -> None:
         self.state = state
         self.nest = nest
         self.accesses = accesses
         self.masked = masked
+        self.unmasked = () if masked else unmasked
         self.map = Mapper(nest)
         self._known: dict[tuple[Value, Position], Element] = {}
         self._splats: dict[tuple[int, int], ir.Value] = {}
@@ -258,6 +267,8 @@ def _load_view(self: Elements, op: Op, position: Position) -> Element:
 
 def _load(self: Elements, op: Op, position: Position) -> Element:
     ptrs, mask, padding = op.ptrs, op.mask, op.padding  # type: ignore[attr-defined]
+    if op in self.unmasked:
+        mask = padding = None
     spot = pointers.locate(self, ptrs, position)
     others = [self.at(v, position) for v in (mask, padding) if v is not None]
     level = max([spot.level, *(o.level for o in others)])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.extents import Extents
 from tilewright.backends.cpu.codegen.loop_nests import fused_nest
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
@@ -24,6 +26,8 @@ from tilewright.ir.core import Op, Value
 Body = Callable[[Elements, int, "Visit"], Sequence[ir.Value]]
 Visit = Callable[[Elements, Position], None]
 
+_WORTH_A_SEARCH = 16  # elements of a tile, for each that is looked at to find out about the whole tile
+
 
 def fuse(
     state: State, values: Sequence[Value], consumer: Op | None, body: Body, store: ViewAccess | None = None
@@ -33,7 +37,8 @@ def fuse(
     Where the bounds of views are not known, or a load may overlap the store, the loops are emitted in several ways,
     and tests at run time pick the fastest that will do.
     """
-    plan = _prepare(state, values, consumer, store)
+    tests = _Tests.of(state, values, consumer, store)
+    plan = _prepare(state, values, consumer, store, tests)
     sides = [(op, state.allocate(op.result.tile)) for op in plan.shared()]
     shape = values[0].tile.shape
 
@@ -47,35 +52,64 @@ def fuse(
         state.nests.append(fused_nest(label, cause, state.block, plan.ops, values, width, plan.width))
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), state.accesses, masked)
+        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, tests.unmasked)
         return list(body(elements, width, visit))
 
     overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
-    results = _pick(
-        state, emit, _all_inside(state, plan, store), _all_apart(state, plan, overlapping, store), overlapping
-    )
+    inside, apart = _all_inside(state, plan, store, tests), _all_apart(state, plan, overlapping, store, tests)
+    results = _pick(state, emit, inside, apart, overlapping)
     for op, buffer in sides:
         state.materialized(op.result, buffer)
     return results
 
 
-def _prepare(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> Plan:
+@dataclass(frozen=True)
+class _Tests:
+    """Questions about loads through pointers that are answered at run time, once for a tile: i1 for each load.
+
+    ``unmasked``: is its mask true everywhere? ``apart``: are its elements others than those that are stored?
+    """
+
+    unmasked: Mapping[Op, ir.Value]
+    apart: Mapping[Op, ir.Value]
+
+    @staticmethod
+    def of(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> _Tests:
+        unmasked: dict[Op, ir.Value] = {}
+        apart: dict[Op, ir.Value] = {}
+        loads = [] if _scatters(consumer) else Plan(state, values, consumer).loads()
+        for op in [op for op in loads if op.name == "load" and op.result.tile.size > 1]:
+            extents = Extents(state, op.result.tile.size // _WORTH_A_SEARCH, materialize)
+            mask: Value | None = op.mask  # type: ignore[attr-defined]
+            true = None if mask is None else extents.all_true(mask)
+            if true is not None:
+                unmasked[op] = true
+            if store is not None and (mask is None or true is not None):
+                other = extents.apart(op.operands[0], *views.address_range(state.builder, store))
+                if other is not None:
+                    apart[op] = other if true is None else state.builder.and_(true, other)
+        return _Tests(unmasked, apart)
+
+
+def _prepare(
+    state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None, tests: _Tests
+) -> Plan:
     """Plan the group after putting into buffers what its loops should not compute."""
     while True:
         plan = Plan(state, values, consumer)
-        apart = _apart(state, plan, values, consumer, store)
+        apart = _apart(state, plan, values, consumer, store, tests)
         if not apart:
             return plan
         materialize(state, apart[-1].result)
 
 
 def _apart(
-    state: State, plan: Plan, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None
+    state: State, plan: Plan, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None, tests: _Tests
 ) -> list[Op]:
     """Ops of the plan that have to be executed first, operands before users."""
     shape = values[0].tile.shape
     wanted = values[0] if consumer is None else None
-    scatters = consumer is not None and consumer.name == "store"
+    scatters = _scatters(consumer)
     costly_repeats = {op for op in plan.repeated() if cost(state, op.result) > CHEAP}
     shared = {op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape}
 
@@ -83,31 +117,43 @@ def _apart(
         if op in shared or op in costly_repeats:
             return True
         if (scatters and op.name == "load_view") or ((scatters or store is not None) and op.name == "load"):
-            return op.result.tile.size > 1  # pointers may repeat and overlap in any way: load all before storing
+            # Pointers may repeat and overlap in any way: load all before storing, unless a test excludes it.
+            return op.result.tile.size > 1 and op not in tests.apart
         return op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
 
     return [op for op in plan.ops if stands_apart(op)]
 
 
+def _scatters(consumer: Op | None) -> bool:
+    return consumer is not None and consumer.name == "store"
+
+
 def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> bool:
     if store is None or op.result.tile.size == 1:
         return False
+    if op.name == "load":
+        return True
     return not (plan.exact(op) and views.same_elements(state.accesses[op], store))
 
 
-def _all_inside(state: State, plan: Plan, store: ViewAccess | None) -> ir.Value | None:
-    """i1: does every view tile lie inside its array? None when it surely does."""
+def _all_inside(state: State, plan: Plan, store: ViewAccess | None, tests: _Tests) -> ir.Value | None:
+    """i1: does every view tile lie inside its array, and is every mask true? None when that is sure."""
     tiles = [state.accesses[op] for op in plan.loads() if op.name == "load_view"]
     found = {id(t.inside): t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None}
-    return _conjunction(state, list(found.values()))
+    return _conjunction(state, [*found.values(), *(tests.unmasked[op] for op in plan.loads() if op in tests.unmasked)])
 
 
-def _all_apart(state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None) -> ir.Value | None:
+def _all_apart(
+    state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None, tests: _Tests
+) -> ir.Value | None:
     """i1: may the loads ``overlapping`` stay in the loops that store? None when there are none."""
     if store is None:
         return None
-    tests = [views.may_fuse(state, state.accesses[op], store, plan.exact(op)) for op in overlapping]
-    return _conjunction(state, tests)
+    found = [
+        tests.apart[op] if op.name == "load" else views.may_fuse(state, state.accesses[op], store, plan.exact(op))
+        for op in overlapping
+    ]
+    return _conjunction(state, found)
 
 
 def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:

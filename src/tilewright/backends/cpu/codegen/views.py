@@ -114,7 +114,7 @@ def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> 
     it is stored itself.
     """
     builder = state.builder
-    (low_a, high_a), (low_b, high_b) = _range(builder, load), _range(builder, store)
+    (low_a, high_a), (low_b, high_b) = address_range(builder, load), address_range(builder, store)
     apart = builder.or_(builder.icmp_unsigned("<=", high_a, low_b), builder.icmp_unsigned("<=", high_b, low_a))
     if not exact or load.shape != store.shape or storage_bytes(load.dtype) != storage_bytes(store.dtype):
         return apart
@@ -125,7 +125,7 @@ def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> 
     return builder.or_(apart, same)
 
 
-def _range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir.Value]:
+def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir.Value]:
     """The addresses between which the tile lies."""
     item = storage_bytes(tile.dtype)
     low: Index = 0
