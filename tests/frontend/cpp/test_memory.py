@@ -72,7 +72,7 @@ template <typename T> inline constexpr bool ct::enable_contiguous_accessor_polic
 __tile_global__ void layouts(float* in, float* out, int n) {
     int at = 0;
     auto copy = [&](auto span) {
-        auto tile = ct::partition_view{span, ct::shape{2_ic, 4_ic}}.load_masked(ct::view_padding_negative_inf_t{}, 1, 0_ic);
+        auto tile = ct::partition_view{span, ct::shape{2_ic, 4_ic}}.load_masked(ct::view_padding_negative_inf_t{}, 1, 0);
         ct::store(out + 8 * at++ + ct::iota<ct::tile<int, ct::shape<2, 4>>>(), tile);
     };
     copy(ct::tensor_span{in, ct::extents{3, 4_ic}});

@@ -14,11 +14,16 @@ inline constexpr size_t extent_or_dynamic<integral_constant<V>> = size_t(V);
 template <typename T>
 inline constexpr size_t extent_or_dynamic<T const> = extent_or_dynamic<T>;
 
-template <typename T>
-concept copyable = __is_constructible(T, T const&) && __is_assignable(T&, T const&) && __is_constructible(T, T&&) &&
-                   __is_assignable(T&, T&&);
 template <typename T, typename U>
 concept same = __is_same(T, U);
+template <typename T>
+concept unqualified = same<T, __remove_cv(T)>;
+template <typename T, typename From>
+concept copied_from = __is_constructible(T, From) && __is_convertible(From, T) && requires(T& to, From&& from) {
+    { to = static_cast<From&&>(from) } -> same<T&>;
+};
+template <typename T>
+concept copyable = copied_from<T, T> && copied_from<T, T&> && copied_from<T, T const> && copied_from<T, T const&>;
 template <typename T, T... I>
 struct index_pack {};
 template <size_t N>
@@ -49,6 +54,7 @@ concept extents_like = detail::copyable<__remove_cv(T)> && requires(T const& e, 
     requires detail::same<decltype(T::static_extent(dim)), size_t>;
     requires detail::same<decltype(e.extent(dim)), typename T::index_type>;
     typename integral_constant<T::rank()>;
+    typename integral_constant<T::rank_dynamic()>;
 };
 
 template <integral I, size_t... Exts>

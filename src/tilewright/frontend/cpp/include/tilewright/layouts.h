@@ -37,10 +37,10 @@ template <typename T>
 concept layout_mapping =
     detail::copyable<__remove_cv(T)> &&
     requires(T const& m, typename T::rank_type const& dim) {
-        requires extents_like<typename T::extents_type>;
+        requires extents_like<typename T::extents_type> && detail::unqualified<typename T::extents_type>;
+        requires detail::unqualified<typename T::layout_type>;
         requires detail::same<typename T::rank_type, typename T::extents_type::rank_type>;
         requires detail::same<typename T::index_type, typename T::extents_type::index_type>;
-        typename T::layout_type;
         requires detail::same<detail::mapping_of<typename T::layout_type, typename T::extents_type>, __remove_cv(T)>;
         requires T::is_always_strided();
         { layout_mapping_static_stride<__remove_cv(T)>{}(dim) } -> detail::same<size_t>;
@@ -78,7 +78,10 @@ constexpr size_t static_product(size_t begin, size_t end, index_pack<size_t, K..
     ((K >= begin && K < end ? void(product = times(product, E::static_extent(K))) : void()), ...);
     return product;
 }
-constexpr size_t round_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+template <typename T>
+__tile__ constexpr T round_up(T n, T alignment) noexcept {
+    return static_cast<T>(n % alignment == 0 ? n : n - n % alignment + alignment);
+}
 constexpr size_t padded_length(size_t n, size_t alignment) {
     return n == dynamic_extent || alignment == dynamic_extent ? dynamic_extent : round_up(n, alignment);
 }
@@ -92,7 +95,7 @@ template <typename P, size_t D, typename E, size_t... I>
 __tile__ constexpr P padded(E const& e, typename E::index_type a, index_pack<size_t, I...>) noexcept {
     using T = typename E::index_type;
     if constexpr (sizeof...(I) == 0) return P{};
-    else return P(static_cast<T>(I == D ? (e.extent(I) + a - 1) / a * a : e.extent(I))...);
+    else return P(I == D ? round_up<T>(e.extent(I), a) : static_cast<T>(e.extent(I))...);
 }
 }  // namespace detail
 
@@ -145,7 +148,7 @@ struct layout_strided {
                                                                                               \
   private:                                                                                    \
     using all = detail::indices<size_t(E::rank())>;                                           \
-    extents_type shape_;
+    [[no_unique_address]] extents_type shape_;
 
 template <extents_like E>
 struct layout_right_mapping {
@@ -178,17 +181,18 @@ struct layout_left_mapping {
         template <typename T>                                                                                 \
             requires(__is_convertible(T, typename E::index_type))                                             \
         __tile__ constexpr name(E const& other, T alignment) noexcept                                         \
-            : shape_{other}, alignment_(static_cast<typename E::index_type>(alignment)) {}                    \
+            : shape_{other}, alignment_(alignment) {}                                                         \
         static constexpr size_t static_stride(typename E::rank_type i) noexcept {                             \
             return plain<padded_extents>::static_stride(i);                                                   \
         }                                                                                                     \
         __tile__ constexpr typename E::index_type stride(typename E::rank_type i) const noexcept {            \
-            auto a = A == dynamic_extent ? alignment_ : static_cast<typename E::index_type>(A);               \
-            return plain<padded_extents>{detail::padded<padded_extents, dimension>(shape_, a, all{})}.stride(i); \
+            auto shape = detail::padded<padded_extents, dimension>(shape_, alignment_.extent(0), all{});      \
+            return plain<padded_extents>{shape}.stride(i);                                                    \
         }                                                                                                     \
         TW_MAPPING_MEMBERS(policy<A>)                                                                         \
         using padded_extents = detail::padded_t<E, A, dimension>;                                             \
-        index_type alignment_;                                                                                \
+        /* Takes no room when the alignment is static. */                                                     \
+        [[no_unique_address]] v1::extents<index_type, A> alignment_;                                          \
     };                                                                                                        \
     template <typename E, typename A>                                                                         \
     name(E const&, A) -> name<E, detail::extent_or_dynamic<A>>;
@@ -212,7 +216,7 @@ struct layout_strided_mapping {
         return strides_.extent(i);
     }
     TW_MAPPING_MEMBERS(layout_strided<S>)
-    S strides_;
+    [[no_unique_address]] S strides_;
 };
 #undef TW_MAPPING_MEMBERS
 

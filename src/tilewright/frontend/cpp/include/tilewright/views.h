@@ -16,16 +16,16 @@ template <scalar E>
 inline constexpr bool enable_contiguous_accessor_policy<default_accessor<E>> = true;
 
 template <typename T>
-concept accessor_policy = detail::copyable<__remove_cv(T)> && requires {
+concept accessor_policy = detail::copyable<T> && requires {
     requires scalar<typename T::element_type>;
     requires detail::same<typename T::data_handle_type, typename T::element_type*>;
     requires detail::same<typename T::reference, typename T::element_type&>;
-    requires enable_contiguous_accessor_policy<__remove_cv(T)>;
+    requires enable_contiguous_accessor_policy<T>;
 };
 
 template <typename T>
 concept tensor_span_like = detail::copyable<__remove_cv(T)> && requires(T const& t) {
-    requires layout_mapping<typename T::mapping_type>;
+    requires layout_mapping<typename T::mapping_type> && detail::unqualified<typename T::mapping_type>;
     requires accessor_policy<typename T::accessor_type>;
     requires detail::same<typename T::extents_type, typename T::mapping_type::extents_type>;
     requires detail::same<typename T::layout_type, typename T::mapping_type::layout_type>;
@@ -94,21 +94,12 @@ __tile__ constexpr auto view_number(T x) noexcept {
     if constexpr (sizeof(T) < 4 || (sizeof(T) == 4 && __is_signed(T))) return static_cast<int>(x);
     else return static_cast<long>(x);
 }
-// Constant wrappers index like the integers they hold.
-template <typename T>
-struct index_scalar {
-    using type = T;
-};
-template <auto V>
-struct index_scalar<integral_constant<V>> {
-    using type = typename integral_constant<V>::value_type;
-};
 template <typename T, view_padding Pad>
 concept padding_available =
     Pad == view_padding::zero || (int(Pad) > 0 && int(Pad) <= 4 && basic_floating_point_scalar<T>);
 template <typename View, typename... Idx>
 concept partition_index = sizeof...(Idx) == size_t(View::view_shape_type::rank()) &&
-                          (scalar_convertible_to<typename index_scalar<Idx>::type, typename View::index_type> && ...);
+                          (scalar_convertible_to<Idx, typename View::index_type> && ...);
 }  // namespace detail
 
 template <tensor_span_like Span, tile_shape Shape>
