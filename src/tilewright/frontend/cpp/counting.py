@@ -76,7 +76,7 @@ def _with_step(
     lower = next(o for o, label in zip(phi.operands, phi.labels) if label != latch)
     after = phi.operands[phi.labels.index(latch)]
     increment = inside.get(after.name) if isinstance(after, Local) else None
-    if increment is None or increment.op != "add":
+    if increment is None or increment.op != "add" or phi.type not in LLVM_DTYPES:
         return None
     variable = Local(str(phi.name))
     if variable not in increment.operands or increment.operands[0] == increment.operands[1]:

@@ -16,6 +16,7 @@ from tilewright.frontend.cpp.memory import copy_tables, transfer
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
 from tilewright.frontend.cpp.values import Translation
+from tilewright.frontend.cpp.widths import widen_integers
 from tilewright.ir.core import Block, Function, Param, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.errors import TileRecursionError, TileTypeError, TileUnsupportedFeatureError, UnsupportedCallError
@@ -38,7 +39,7 @@ def translate_kernel(
 ) -> Function:
     """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the place."""
     body = Block()
-    function = split_aggregates(function, Layouts(module.types))
+    function = widen_integers(split_aggregates(function, Layouts(module.types)))
     state = Translation(module, function, locations, body)
     params = []
     for (argument, _), type in zip(function.arguments, types):

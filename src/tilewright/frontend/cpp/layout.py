@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tilewright.frontend.cpp.llvm_text import HANDLE, UNDEFINED, Const, LLVMTextError, Operand
 
+_TOKEN = re.compile(r'%"[^"]*"|\S+')  # a name in quotes may hold spaces
 _SIZES = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, HANDLE: 8, "x86_fp80": 16, "fp128": 16}
 
 
@@ -68,7 +69,7 @@ class Layouts:
     def of(self, type: str) -> Layout:
         """The layout of ``type``. LLVMTextError for types without a size."""
         if type not in self._known:
-            self._known[type] = self._read(iter(type.split()))
+            self._known[type] = self._read(iter(_TOKEN.findall(type)))
         return self._known[type]
 
     def _read(self, tokens: Iterator[str]) -> Layout:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tilewright.frontend.cpp import memory
 from tilewright.frontend.cpp.llvm_text import HANDLE, Const, Instruction
-from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, signed, unsigned
+from tilewright.frontend.cpp.typecodes import signed, unsigned
 from tilewright.frontend.cpp.values import VOID_POINTER, Translation
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType, bool_, int64
@@ -193,7 +193,7 @@ def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction
         value = state.value(i.operands[0], i.types[0])
         if not value.tile.element.is_bool and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
-        result = state.builder.emit(Cast, value, dtype=LLVM_DTYPES[i.type])
+        result = state.builder.emit(Cast, value, dtype=state.number(i.type))
         if value.tile.element.is_bool and read is signed:
             result = state.builder.emit(Neg, result)
         return result
@@ -204,9 +204,7 @@ def _widen(read: Callable[[DType], DType]) -> Callable[[Translation, Instruction
 def _truncate(state: Translation, i: Instruction) -> Value:
     value = state.value(i.operands[0], i.types[0])
     if i.type != "i1":
-        narrow = LLVM_DTYPES.get(i.type)
-        if narrow is None:
-            state.fail(f"integers of the LLVM type {i.type} are not available in tile code")
+        narrow = state.number(i.type)
         target = unsigned(narrow) if value.tile.element == unsigned(value.tile.element) else narrow
         return state.builder.emit(Cast, value, dtype=target)
     if isinstance(value.op, Cast) and value.op.x.tile.element.is_bool:
@@ -222,14 +220,14 @@ def _convert(
         value = state.value(i.operands[0], i.types[0])
         if value.tile.element.is_integer and not _never_negative(value, i):
             value = state.coerce(value, read(value.tile.element))
-        return state.builder.emit(Cast, value, dtype=to(LLVM_DTYPES[i.type]))
+        return state.builder.emit(Cast, value, dtype=to(state.number(i.type)))
 
     return convert
 
 
 def _pointer_to_integer(state: Translation, i: Instruction) -> Value:
     number = state.builder.emit(PtrToInt, state.value(i.operands[0], "ptr"), dtype=int64)
-    return number if i.type == "i64" else state.builder.emit(Cast, number, dtype=LLVM_DTYPES[i.type])
+    return number if i.type == "i64" else state.builder.emit(Cast, number, dtype=state.number(i.type))
 
 
 def _integer_to_pointer(state: Translation, i: Instruction) -> Value:

@@ -94,8 +94,10 @@ class Translation:
         return self.builder.constant(value, dtype, shape)
 
     def default_element(self, type: str) -> ElementType:
-        if type == "ptr":
-            return VOID_POINTER
+        return VOID_POINTER if type == "ptr" else self.number(type)
+
+    def number(self, type: str) -> DType:
+        """The dtype that stands for the numbers of LLVM type ``type`` where nothing says more."""
         if type not in LLVM_DTYPES:
             self.fail(f"values of the LLVM type {type} are not available in tile code")
         return LLVM_DTYPES[type]

@@ -82,8 +82,12 @@ __tile__ constexpr auto operator""_ic() noexcept {
 
 // An enumeration `name` with values 0 ... count - 1, and its wrapper.
 #define TW_WRAPPER(name, wrapper, count)                     \
+    namespace detail {                                       \
     template <name Value>                                    \
-        requires(int(Value) >= 0 && int(Value) < count)      \
+    concept valid_##name = int(Value) >= 0 && int(Value) < count; \
+    }                                                        \
+    template <name Value>                                    \
+        requires detail::valid_##name<Value>                 \
     struct wrapper {                                         \
         using type = wrapper;                                \
         using value_type = name;                             \

@@ -42,7 +42,7 @@ concept layout_mapping =
         requires detail::same<typename T::rank_type, typename T::extents_type::rank_type>;
         requires detail::same<typename T::index_type, typename T::extents_type::index_type>;
         requires detail::same<detail::mapping_of<typename T::layout_type, typename T::extents_type>, __remove_cv(T)>;
-        requires T::is_always_strided();
+        requires detail::same<integral_constant<T::is_always_strided()>, integral_constant<true>>;
         { layout_mapping_static_stride<__remove_cv(T)>{}(dim) } -> detail::same<size_t>;
         { m.stride(dim) } -> detail::same<typename T::index_type>;
         { m.extents() } -> detail::same<typename T::extents_type const&>;

@@ -50,8 +50,6 @@ template <typename T>
 concept atomic_number = is_word(loaded_code<T>) || loaded_code<T> == code_f32 || loaded_code<T> == code_f64;
 template <typename T>
 concept atomic_addend = atomic_number<T> || loaded_code<T> == code_f16;
-template <memory_order Order>
-concept any_memory_order = int(Order) >= 0 && int(Order) <= 3;
 
 template <typename Mask, typename Ptrs>
 concept mask_for = bool_tile_convertible<Mask> && broadcastable_to<Mask, tile_shape_t<Ptrs>>;
@@ -124,7 +122,7 @@ __tile__ inline void atomic_store_masked(Ptrs ptrs, Value value, Mask mask, memo
 template <memory_order Order, thread_scope Scope = default_thread_scope(), storeable_tile Ptrs,
           non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Cmp,
           non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Val>
-    requires detail::atomic_number<Ptrs> && detail::any_memory_order<Order>
+    requires detail::atomic_number<Ptrs> && detail::valid_memory_order<Order>
 __tile__ inline tile_load_t<Ptrs> atomic_compare_exchange(Ptrs ptrs, Cmp cmp, Val val,
                                                           memory_order_constant<Order> = {},
                                                           thread_scope_constant<Scope> = {}) noexcept {
@@ -137,7 +135,7 @@ template <memory_order Order, thread_scope Scope = default_thread_scope(), store
           non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Cmp,
           non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Val, bool_tile_convertible Mask>
     requires broadcastable_to<Mask, tile_shape_t<Ptrs>> && detail::atomic_number<Ptrs> &&
-             detail::any_memory_order<Order>
+             detail::valid_memory_order<Order>
 __tile__ inline tile_load_t<Ptrs> atomic_compare_exchange_masked(Ptrs ptrs, Cmp cmps, Val vals, Mask mask,
                                                                  memory_order_constant<Order> = {},
                                                                  thread_scope_constant<Scope> = {}) noexcept {
@@ -150,7 +148,7 @@ __tile__ inline tile_load_t<Ptrs> atomic_compare_exchange_masked(Ptrs ptrs, Cmp 
 #define TW_ATOMIC(name, elements, op)                                                                             \
     template <memory_order Order, thread_scope Scope = default_thread_scope(), storeable_tile Ptrs,               \
               non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Values>                                        \
-        requires detail::elements<Ptrs> && detail::any_memory_order<Order>                                        \
+        requires detail::elements<Ptrs> && detail::valid_memory_order<Order>                                     \
     __tile__ inline tile_load_t<Ptrs> name(Ptrs ptrs, Values values, memory_order_constant<Order> = {},           \
                                            thread_scope_constant<Scope> = {}) noexcept {                          \
         return detail::atomic<detail::atomic_op::op, Order, Scope>(ptrs, values, detail::absent);                 \
@@ -158,7 +156,7 @@ __tile__ inline tile_load_t<Ptrs> atomic_compare_exchange_masked(Ptrs ptrs, Cmp 
     template <memory_order Order, thread_scope Scope = default_thread_scope(), storeable_tile Ptrs,               \
               non_narrowing_tile_convertible_to<tile_load_t<Ptrs>> Values, bool_tile_convertible Mask>            \
         requires broadcastable_to<Mask, tile_shape_t<Ptrs>> && detail::elements<Ptrs> &&                          \
-                 detail::any_memory_order<Order>                                                                  \
+                 detail::valid_memory_order<Order>                                                                    \
     __tile__ inline tile_load_t<Ptrs> name##_masked(Ptrs ptrs, Values values, Mask mask,                          \
                                                     memory_order_constant<Order> = {},                            \
                                                     thread_scope_constant<Scope> = {}) noexcept {                 \

@@ -95,8 +95,11 @@ __tile__ constexpr auto view_number(T x) noexcept {
     else return static_cast<long>(x);
 }
 template <typename T, view_padding Pad>
-concept padding_available =
-    Pad == view_padding::zero || (int(Pad) > 0 && int(Pad) <= 4 && basic_floating_point_scalar<T>);
+concept padding_available = valid_view_padding<Pad> && (Pad == view_padding::zero || basic_floating_point_scalar<T>);
+template <memory_order Order, thread_scope Scope>
+concept read_allowed = read_memory_order<Order> && valid_thread_scope<Scope>;
+template <memory_order Order, thread_scope Scope>
+concept write_allowed = write_memory_order<Order> && valid_thread_scope<Scope>;
 template <typename View, typename... Idx>
 concept partition_index = sizeof...(Idx) == size_t(View::view_shape_type::rank()) &&
                           (scalar_convertible_to<Idx, typename View::index_type> && ...);
@@ -116,11 +119,9 @@ struct partition_view {
     __tile__ constexpr span_type const& span() const noexcept { return span_; }
 
 #define TW_INDICES requires detail::partition_index<partition_view, Idx...>
-#define TW_PADDED_INDICES requires detail::partition_index<partition_view, Idx...> && detail::padding_available<value_type, Pad>
-#define TW_READ_INDICES requires read_memory_order<Order> && detail::partition_index<partition_view, Idx...>
-#define TW_PADDED_READ_INDICES \
-    requires read_memory_order<Order> && detail::partition_index<partition_view, Idx...> && \
-             detail::padding_available<value_type, Pad>
+#define TW_PADDED_INDICES TW_INDICES && detail::padding_available<value_type, Pad>
+#define TW_READ_INDICES TW_INDICES && detail::read_allowed<Order, Scope>
+#define TW_PADDED_READ_INDICES TW_READ_INDICES && detail::padding_available<value_type, Pad>
     template <typename... Idx>
         TW_INDICES
     __tile__ view_tile_type load(Idx... idx) const noexcept {
@@ -186,8 +187,9 @@ struct partition_view {
     }
 #define TW_ATOMIC_STORE(name, padding, ...)                                                                       \
     template <memory_order Order, thread_scope Scope = default_thread_scope(), tile_like Value, typename... Idx>  \
-        requires write_memory_order<Order> && non_narrowing_tile_convertible_to<Value, view_tile_type> &&         \
-                 storeable_tensor_span<span_type> && detail::partition_index<partition_view, Idx...>              \
+        requires detail::write_allowed<Order, Scope> && storeable_tensor_span<span_type> &&                       \
+                 non_narrowing_tile_convertible_to<Value, view_tile_type> &&                                      \
+                 detail::partition_index<partition_view, Idx...>                                                  \
     __tile__ void name(Value a, __VA_ARGS__ Idx... idx) const noexcept {                                          \
         put<int(Order), int(Scope), padding>(a, axes{}, idx...);                                                  \
     }
