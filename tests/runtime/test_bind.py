@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends.environment import variable
 from tilewright.ir.errors import TileError
-from tilewright.runtime.environment import variable
 from tilewright.runtime.numpy_memory import address_of
 
 TILE = 16

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tilewright.backends.base import Backend, backend_names, get_backend
+from tilewright.backends.environment import variable
 from tilewright.runtime.arguments import Region
-from tilewright.runtime.environment import variable
 from tilewright.runtime.layout import Place
 
 # The engine for arrays of each type of device.

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tilewright.backends.environment import variable
 from tilewright.runtime.arrays import Flat
-from tilewright.runtime.environment import variable
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.specialize import Launchable, Specialization
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tilewright.backends.base import Backend, Buffer, Counting, Executable, LaunchArguments, Work, watches
+from tilewright.backends.environment import variable
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
@@ -28,7 +29,6 @@ from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describ
 from tilewright.runtime.arrays import Flat, Part
 from tilewright.runtime.backend_choice import requested, select
 from tilewright.runtime.cache import cache_key, disk_cache
-from tilewright.runtime.environment import variable
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place

@@ -23,7 +23,7 @@ from tilewright.ir.types import TileType
 
 _SPIN_THREADS = 64  # blocks that wait for each other need a thread each, whatever the number of processors
 _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
-_CHUNKS_PER_THREAD = 16  # threads take several blocks at a time, few enough to share the work evenly
+_CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Context = ctypes.c_int64 * len(Field)
 # Without what describes a failure, which stays zero.

@@ -5,16 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
+from tilewright.backends.environment import variable
+
 _ALIGNMENT = 64
+_GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
 
 def thread_count() -> int:
     """How many threads share the work of a launch: ``TILEWRIGHT_NUM_THREADS``, or the processors of this process."""
-    wanted = os.environ.get("TILEWRIGHT_NUM_THREADS")
+    wanted = variable("TILEWRIGHT_NUM_THREADS")
     if wanted is not None:
         if not wanted.isdigit() or int(wanted) < 1:
             raise ValueError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
@@ -57,13 +61,26 @@ def _find_current_processor() -> Callable[[], int]:
 _current_processor = _find_current_processor()
 
 
+def _find_give_way() -> Callable[[], object]:
+    """A function that lets other threads have the interpreter for a moment, and their processor."""
+    if os.name != "posix":
+        return lambda: time.sleep(0)
+    found: Callable[[], object] = ctypes.CDLL(None).sched_yield  # unlike time.sleep(0), it does not sleep
+    return found
+
+
+_give_way = _find_give_way()
+
+
 class _Job:
     """Work that several threads may join until it is closed."""
+
+    __slots__ = ("_closed", "_helpers", "_idle", "_lock", "_work")
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
+        self._idle = threading.Lock()  # held while ``finish`` has to wait
         self._helpers = 0
         self._closed = False
 
@@ -76,16 +93,26 @@ class _Job:
         try:
             self._work()
         finally:
-            with self._lock:
-                self._helpers -= 1
-                self._idle.notify_all()
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._helpers -= 1
+            if self._closed and not self._helpers:
+                self._idle.release()
 
     def finish(self) -> None:
         """Admit no more threads, and wait for those that take part."""
         with self._lock:
             self._closed = True
-            while self._helpers:
-                self._idle.wait()
+            if not self._helpers:
+                return
+            self._idle.acquire()
+        for _ in range(_GLANCES):
+            if not self._helpers:
+                return
+            _give_way()
+        self._idle.acquire()
 
 
 class Pool:
