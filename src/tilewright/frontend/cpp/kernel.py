@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from tilewright.frontend.cpp.aggregates import split_aggregates
@@ -26,6 +27,11 @@ from tilewright.ir.verifier import verify
 
 _IGNORED = ("llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.")
 _ALLOCATION = ("_Znw", "_Zna", "_Zdl", "_Zda")  # the mangled names of operator new and operator delete
+# Functions of the C library with a meaning in tile code, and the LLVM functions that are the same.
+_LIBRARY = {
+    **{"abs": "llvm.abs.i32", "labs": "llvm.abs.i64", "llabs": "llvm.abs.i64"},
+    **{name: f"llvm.{name}" for name in ("memcpy", "memmove", "memset")},
+}
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
 
 
@@ -79,6 +85,7 @@ def parameter_name(argument: str) -> str:
 
 
 def _call(state: Translation, i: Instruction) -> None:
+    i = replace(i, detail=_LIBRARY.get(i.detail, i.detail))
     callee = i.detail
     if callee.startswith(_IGNORED):
         return
@@ -93,7 +100,9 @@ def _call(state: Translation, i: Instruction) -> None:
     elif callee == "printf":
         _print(state, i)
     elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
-        state.builder.emit_op(Assert, state.builder.constant(False, bool_), [], message="the kernel was stopped")
+        _stop(state, "the kernel was stopped")
+    elif callee == "__assert_fail":
+        _stop(state, f"assertion failed: {_literal(state, i.operands[0])}")
     elif callee.startswith("llvm.mem"):
         transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):
@@ -106,6 +115,10 @@ def _call(state: Translation, i: Instruction) -> None:
         state.fail("a function that calls itself is not available in tile code", TileRecursionError)
     else:
         state.fail(f"the function '{callee}' has no definition that tile code can call", UnsupportedCallError)
+
+
+def _stop(state: Translation, message: str) -> None:
+    state.builder.emit_op(Assert, state.builder.constant(False, bool_), [], message=message)
 
 
 def _check_result(state: Translation, i: Instruction, value: Value) -> None:

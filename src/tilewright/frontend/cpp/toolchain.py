@@ -22,6 +22,7 @@ MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::sh
 # No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
 # needs runs when it is linked. -O1 only keeps Clang from forbidding them.
 _COMMON = (
+    *("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG"),
     *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )

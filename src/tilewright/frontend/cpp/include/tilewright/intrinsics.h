@@ -34,9 +34,8 @@ using ::uint64_t;
 using ::uint8_t;
 }  // namespace std
 
-struct uint3 {
-    unsigned int x, y, z;
-};
+#include "tilewright/standard.h"
+
 struct dim3 {
     unsigned int x, y, z;
     constexpr dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}
