@@ -29,7 +29,9 @@ _IGNORED = ("llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noa
 _ALLOCATION = ("_Znw", "_Zna", "_Zdl", "_Zda")  # the mangled names of operator new and operator delete
 # Functions of the C library with a meaning in tile code, and the LLVM functions that are the same.
 _LIBRARY = {
-    **{"abs": "llvm.abs.i32", "labs": "llvm.abs.i64", "llabs": "llvm.abs.i64"},
+    "abs": "llvm.abs.i32",
+    "labs": "llvm.abs.i64",
+    "llabs": "llvm.abs.i64",
     **{name: f"llvm.{name}" for name in ("memcpy", "memmove", "memset")},
 }
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
