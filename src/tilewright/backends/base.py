@@ -73,6 +73,14 @@ class Work(NamedTuple):
 
 
 @runtime_checkable
+class Native(Protocol):
+    """An executable that needs nothing but the values of its parameters, and no list of buffers."""
+
+    def run(self, grid: tuple[int, int, int], values: Sequence[int | float | bool], stream: int, device: int) -> None:
+        """``launch`` with these ``LaunchArguments``. No parameter may be the table of a list argument."""
+
+
+@runtime_checkable
 class Counting(Protocol):
     """An executable that knows how much a launch does."""
 

@@ -20,3 +20,14 @@ def _place(name: str) -> tuple[Any, Any]:
     values = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)
     return (name, os.environ) if values is None or encode is None else (encode(name), values)
+
+
+def state() -> tuple[Any, Any, Any]:
+    """The variables of launches as the environment holds them: equal ones mean that none has changed."""
+    return _get(_BACKEND), _get(_CHECK), _get(_CHECK_OVERLAP)
+
+
+_get = _place("TILEWRIGHT_BACKEND")[1].get
+_BACKEND, _CHECK, _CHECK_OVERLAP = (
+    _place(name)[0] for name in ("TILEWRIGHT_BACKEND", "TILEWRIGHT_CHECK", "TILEWRIGHT_CHECK_OVERLAP")
+)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import types
 from collections.abc import Callable
@@ -80,22 +81,40 @@ _INT64, _HUGE = ("wide int", int64), ("wide int", None)
 # -- describing
 
 
-def describe(rule: Rule, argument: Any, flat: Flat) -> Part:
-    """The part of the launch key for ``argument``; its run-time numbers go to ``flat``. ``explain`` finds faults."""
+def describer(rule: Rule, argument: Any) -> Describe:
+    """What gives the part of the launch key for arguments like this one, and their run-time numbers to ``flat``.
+
+    It is not asked for the faults of an argument: ``explain`` finds those.
+    """
     if rule.constant:
-        return "constant", _constant_facts(argument)
+        return _describe_constant
     if rule.declared is not None:
-        return describe_declared(rule.declared, argument, flat)
+        return functools.partial(describe_declared, rule.declared)
     kind = type(argument)
     known = _DESCRIBERS.get(kind)
     if known is not None:
-        return known(argument, flat)
+        return known
     if kind is tuple:
-        parts = [describe(rule.item(i), entry, flat) for i, entry in enumerate(argument)]
-        return "tuple", *parts
-    if kind is list:
-        return _describe_list(argument, flat)
-    return _classify(argument)(argument, flat)
+        return functools.partial(_describe_tuple, rule)
+    return _describe_list if kind is list else _classify(argument)
+
+
+def one_for_type(argument: Any) -> bool:
+    """Whether all arguments of this type have the same ``describer``."""
+    return not isinstance(argument, (type, enum.Enum))
+
+
+def describe(rule: Rule, argument: Any, flat: Flat) -> Part:
+    """The part of the launch key for ``argument``; its run-time numbers go to ``flat``."""
+    return describer(rule, argument)(argument, flat)
+
+
+def _describe_constant(value: Any, flat: Flat) -> Part:
+    return "constant", _constant_facts(value)
+
+
+def _describe_tuple(rule: Rule, entries: tuple[Any, ...], flat: Flat) -> Part:
+    return "tuple", *(describe(rule.item(i), entry, flat) for i, entry in enumerate(entries))
 
 
 def _describe_list(arrays: list[Any], flat: Flat) -> Part:
@@ -128,10 +147,6 @@ def _describe_numpy_scalar(value: np.generic, flat: Flat) -> Part:
     return "typed", value.dtype
 
 
-def _describe_dtype(value: Any, flat: Flat) -> Part:
-    return "constant", _constant_facts(value)
-
-
 def _describe_unsupported(value: Any, flat: Flat) -> Part:
     return "unsupported", _advice(value)
 
@@ -142,7 +157,7 @@ def _classify(argument: Any) -> Describe:
     if isinstance(argument, enum.Enum):
         pass
     elif isinstance(argument, DType) or to_dtype(argument) is not None:
-        describer = _describe_dtype
+        describer = _describe_constant
     elif isinstance(argument, bool):
         describer = _describe_bool
     elif isinstance(argument, int):

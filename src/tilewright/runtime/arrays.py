@@ -47,6 +47,9 @@ def array_describer(array: Any) -> Describe | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return _describe_torch
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, getattr(cupy, "ndarray", ())):
+        return _describe_cupy
     if isinstance(array, (type, np.generic)):
         return None
     for attribute, describe in (
@@ -69,6 +72,18 @@ def _numpy(
     place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
 ) -> Layout:
     return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
+
+
+def _describe_cupy(array: Any, flat: Flat) -> Part:
+    address = array.data.ptr
+    flat.numbers.append(address)
+    return "cupy", array.dtype, array.shape, array.strides, address & 15, array.data.device_id
+
+
+def _cupy(
+    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
+) -> Layout:
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, device="cuda", device_index=device)
 
 
 def _describe_torch(tensor: Any, flat: Flat) -> Part:
@@ -187,6 +202,7 @@ def _dlpack(
 
 LAYOUTS: dict[str, Callable[..., Layout]] = {
     "numpy": _numpy,
+    "cupy": _cupy,
     "torch": _torch,
     "odd tensor": _odd_tensor,
     "interface": _interface,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from tilewright.backends.base import Backend, backend_names, get_backend
-from tilewright.backends.environment import variable
+from tilewright.backends.environment import state, variable
 from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import Place
 
@@ -44,6 +45,11 @@ def requested(explicit: str | None = None) -> str | None:
     if _forced:
         return _forced[-1]
     return explicit or _current.get() or variable("TILEWRIGHT_BACKEND") or None
+
+
+def settings(explicit: str | None) -> tuple[Any, ...]:
+    """What decides besides the arguments how a launch runs, to be compared with that of another launch."""
+    return explicit, _current.get(), _forced[-1] if _forced else None, state()
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Buffer, Counting, Executable, LaunchArguments, Work, watches
+from tilewright.backends.base import Backend, Buffer, Counting, Executable, LaunchArguments, Native, Work, watches
 from tilewright.backends.environment import variable
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
@@ -25,14 +25,15 @@ from tilewright.passes.effects import argument_effects
 from tilewright.passes.pipelines import add_checks, run_passes
 from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
-from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describe, explain
-from tilewright.runtime.arrays import Flat, Part
-from tilewright.runtime.backend_choice import requested, select
+from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describer, explain, one_for_type
+from tilewright.runtime.arrays import Describe, Flat, Part
+from tilewright.runtime.backend_choice import requested, select, settings
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
+from tilewright.runtime.repeat import Again, never, values_if_repeated
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
@@ -119,6 +120,8 @@ class Launchable:
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared] = {}
         self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and what it prepared
+        self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
+        self.again: Again | None = None  # how to recognize that launch sooner, once it has been repeated
         self._specializations: dict[tuple[str, bool, Signature], Specialization] = {}
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
@@ -168,12 +171,14 @@ class Launchable:
         key = engine, variable("TILEWRIGHT_CHECK"), *parts
         last, prepared = self._last
         if key == last:  # cheaper than hashing it
+            if self.again is None:
+                self.again = prepared.again(settings(backend), [rule for _, rule in self.parameters], args)
             return prepared
         prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(engine, parts)
             self.remember(key, prepared)
-        self._last = key, prepared
+        self._last, self.again = (key, prepared), None
         return prepared
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
@@ -182,10 +187,17 @@ class Launchable:
         return signature, engine
 
     def _parts(self, args: Any, flat: Flat) -> list[Part]:
-        parameters = self.parameters
-        if type(args) is not tuple or len(args) != len(parameters):
+        if type(args) is not tuple:
             raise TypeError(_wrong_arguments(self, args))
-        return [describe(rule, argument, flat) for (_, rule), argument in zip(parameters, args)]
+        types = tuple(map(type, args))
+        describers = self._describers.get(types)
+        if describers is None:
+            if len(args) != len(self.parameters):
+                raise TypeError(_wrong_arguments(self, args))
+            describers = [describer(rule, argument) for (_, rule), argument in zip(self.parameters, args)]
+            if all(map(one_for_type, args)):
+                self._describers[types] = describers
+        return [describe(argument, flat) for describe, argument in zip(describers, args)]
 
     def replace_options(self: _Kernel, engine: str, /, **options: Any) -> _Kernel:
         """The same kernel, with a cache of its own, compiled by ``engine`` with these ``options``.
@@ -330,7 +342,9 @@ class BoundLaunch:
 class Prepared:
     """A launch but for its addresses, numbers and grid."""
 
-    __slots__ = ("_constants", "_device", "_kernel", "_pick", "_regions", "_tables", "specialization")
+    __slots__ = (
+        "_constants", "_device", "_kernel", "_native", "_pick", "_regions", "_tables", "_values", "specialization",
+    )  # fmt: skip
 
     def __init__(self, kernel: str, specialization: Specialization, explained: Explained) -> None:
         self._kernel = kernel
@@ -339,18 +353,35 @@ class Prepared:
         place = explained.regions[0].layout if explained.regions else None
         self._device = place.device_index if place is not None and place.device != "cpu" else None
         self._tables = explained.tables
+        self._values = explained.values
         self._constants = [value for value in explained.values if value is not HOLE]
         self._pick = _picker(explained.values)
+        executable = specialization.executable
+        self._native = executable.run if isinstance(executable, Native) and not self._tables else None
 
     def run(self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
-        self.specialization.executable.launch(grid, self._arguments(flat, stream, check))
+        if self._native is None or check:
+            self.specialization.executable.launch(grid, self._arguments(flat, stream, check))
+            return
+        values, device = self._pick(flat.numbers + self._constants), self._device
+        if device is None:
+            self._native(grid, values, 0, 0)
+        else:
+            self._native(grid, values, stream_handle(stream), device)
 
     def bind(
         self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False
     ) -> Callable[[], None]:
         """``run``, to be called later and more than once. The objects in ``flat`` have to live as long."""
         return self.specialization.executable.bind(grid, self._arguments(flat, stream, check))
+
+    def again(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> Again:
+        """How to run launches with the settings ``given`` that differ from that with ``args`` by addresses and numbers
+        only."""
+        if self._native is None or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
+            return Again(given, never, never, None)
+        return Again(given, values_if_repeated(rules, args, self._values), self._native, self._device)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""

@@ -12,10 +12,12 @@ def stream_handle(stream: Any) -> int:
         return 0
     if type(stream) is int:
         return stream
-    for attribute in ("cuda_stream", "ptr"):  # torch; CuPy
-        handle = getattr(stream, attribute, None)
-        if type(handle) is int:
-            return handle
+    handle = getattr(stream, "cuda_stream", None)  # torch
+    if type(handle) is int:
+        return handle
+    handle = getattr(stream, "ptr", None)  # CuPy
+    if type(handle) is int:
+        return handle
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         _version, handle = protocol() if callable(protocol) else protocol

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.base import LaunchArguments, Work
@@ -54,11 +54,15 @@ class CpuExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError."""
+        self.run(grid, arguments.values)
+
+    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int = 0, device: int = 0) -> None:
+        """``launch`` with these values of the parameters."""
         x, y, z = grid
         total = x * y * z
         if total == 0:
             return
-        packed = self._pack(*arguments.values)
+        packed = self._pack(*values)
         count = self._thread_count(total)
         if count == 1 and self._silent:
             self._alone(packed, _pack_context(0, total, 1, x, y, z, 0, 0, 0), threads.scratch(self._scratch_bytes))

@@ -56,6 +56,7 @@ class _Frame:
         self.attribute_count = len(attributes) // _ATTRIBUTE.size
         self.config = ctypes.create_string_buffer(_CONFIG.size)
         self.configured: tuple[tuple[int, int, int], int] | None = None
+        self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
         self.maps: list[TensorMap] = []
         self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
         self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
@@ -97,9 +98,11 @@ class TritonExecutable:
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
+        self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
         self._staged = any(d.staged for d in artifact.descriptors)
         self._temporary = bool(self._tables or self._staged or artifact.local_bytes)
+        self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._reports: dict[int, Reports] = {}
@@ -107,15 +110,35 @@ class TritonExecutable:
 
     # -- launching
 
+    def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
+        """``launch`` without list arguments."""
+        if not self._plain_launch:
+            self.launch(grid, LaunchArguments(values, (), stream, device))
+            return
+        try:
+            frame = self._local.frame
+        except AttributeError:
+            frame = self._local.frame = _Frame(self)
+        kernel = self._loaded.get(device) or self._kernel(device)
+        if frame.configured != (grid, stream):
+            frame.configure(self.artifact.binary, grid, stream)
+        if self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
+            self._fill(frame, LaunchArguments(values, (), stream, device), kernel, [])
+            frame.filled = values, device
+        if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
+            self._run(frame, kernel)
+
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
 
         CudaError when the driver refuses, TileError when an assert fails.
         """
-        local = self._local
-        frame = getattr(local, "frame", None)
+        if self._plain_launch:
+            self.run(grid, arguments.values, arguments.stream, arguments.device)
+            return
+        frame = getattr(self._local, "frame", None)
         if frame is None:
-            frame = local.frame = _Frame(self)
+            frame = self._local.frame = _Frame(self)
         if self._staged and not self._can_stage(grid, arguments):
             self._without_staging().launch(grid, arguments)
             return
@@ -129,7 +152,8 @@ class TritonExecutable:
                 size = self.artifact.local_bytes * math.prod(grid)
                 address = borrow(size, arguments.stream, kernel, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
-            self._fill(frame, grid, arguments, kernel, borrowed)
+            frame.configure(self.artifact.binary, grid, arguments.stream)
+            self._fill(frame, arguments, kernel, borrowed)
             self._run(frame, kernel)
         finally:
             for free in borrowed:
@@ -142,7 +166,8 @@ class TritonExecutable:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self.launch, grid, arguments)
         frame, kernel = _Frame(self), self._kernel(arguments.device)
-        self._fill(frame, grid, arguments, kernel, [])
+        frame.configure(self.artifact.binary, grid, arguments.stream)
+        self._fill(frame, arguments, kernel, [])
         launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
 
         def run() -> None:
@@ -174,15 +199,12 @@ class TritonExecutable:
     def _fill(
         self,
         frame: _Frame,
-        grid: tuple[int, int, int],
         arguments: LaunchArguments,
         kernel: driver.LoadedKernel,
         borrowed: list[Callable[[], None]],
     ) -> None:
-        """Write the launch into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
+        """Write the arguments into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
         values, binary = arguments.values, self.artifact.binary
-        if frame.configured != (grid, arguments.stream):
-            frame.configure(binary, grid, arguments.stream)
         if self._tables:
             values = list(values)
             self._copy_tables(values, arguments, kernel, borrowed)

@@ -1,0 +1,148 @@
+"""A launch that looks like the previous one is taken for it only where it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.repeat import values_if_repeated
+from tilewright.runtime.rules import Rule
+
+PLAIN, CONSTANT = Rule(), Rule(constant=True)
+
+
+@ct.kernel
+def fill(x, out, factor, step: ct.Constant[int]):
+    i = ct.arange(4, dtype=ct.int32)
+    ct.scatter(out, i * step, ct.gather(x, i).astype(ct.float64) * factor)
+
+
+def launched(x: Any, factor: Any, step: Any, n: int = 16) -> np.ndarray[Any, Any]:
+    out = np.zeros(n)
+    ct.launch(None, (1,), fill, (x, out, factor, step), backend="cpu")
+    return out
+
+
+def expected(x: Any, factor: Any, step: int, n: int = 16) -> np.ndarray[Any, Any]:
+    out = np.zeros(n)
+    out[np.arange(4) * step] = np.asarray(x[:4], np.float64) * factor
+    return out
+
+
+def test_changes_of_any_argument_are_seen() -> None:
+    buffer = np.arange(64, dtype=np.float32)
+    read_only = buffer[8:12]
+    read_only.flags.writeable = False
+    launches: list[tuple[Any, ...]] = [
+        (buffer[:4], 2, 1),
+        (buffer[4:8], 3, 1),  # another address, another number
+        (buffer[1:5], 3, 1),  # not aligned
+        (buffer[:8:2], 3, 1),
+        (buffer[:4][::-1], 3, 1),
+        (buffer.astype(np.float64)[:4], 3, 1),
+        (buffer.view(np.int32)[:4], 3, 1),
+        (buffer[:5], 3, 1),
+        (read_only, 3, 1),
+        (buffer[:4], 2.5, 1),
+        (buffer[:4], -0.0, 1),
+        (buffer[:4], 0.0, 1),
+        (buffer[:4], True, 1),
+        (buffer[:4], 2, True),
+        (buffer[:4], 2, 3),
+        (buffer[:4], 2, 3, 13),
+    ]
+    for before in launches:
+        for after in launches:
+            for launch in (before, before, before, after):
+                found, wanted = launched(*launch), expected(*launch)
+                np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64), str((before, after)))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda: launched(np.zeros(4), 1 << 40, 1), OverflowError),
+        (lambda: launched(np.zeros(4, complex), 2, 1), TypeError),
+        (lambda: launched(np.zeros(4), "2", 1), TypeError),
+        (lambda: ct.launch(None, (1,), fill, (np.zeros(4), np.zeros(16), 2)), TypeError),
+        (lambda: ct.launch(None, (0,), fill, (np.zeros(4), np.zeros(16), 2, 1), backend="cpu"), ValueError),
+        (lambda: ct.launch(None, (1.0,), fill, (np.zeros(4), np.zeros(16), 2, 1), backend="cpu"), TypeError),
+        (lambda: ct.launch((1,), (1,), fill, (np.zeros(4), np.zeros(16), 2, 1), backend="cpu"), TypeError),
+        (lambda: ct.launch(None, (1,), fill, [np.zeros(4), np.zeros(16), 2, 1], backend="cpu"), TypeError),
+    ],
+)
+def test_mistakes_are_seen(change: Callable[[], Any], error: type[Exception]) -> None:
+    for _ in range(3):
+        launched(np.zeros(4), 2, 1)
+    with pytest.raises(error):
+        change()
+
+
+def test_settings_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = np.ones(4), np.zeros(16)
+    args = (x, out, 2, 1)
+
+    def engine(**keywords: Any) -> str:
+        ct.launch(None, (1,), fill, args, **keywords)
+        return fill._last[0][0]  # type: ignore[no-any-return]
+
+    for _ in range(3):
+        assert engine(backend="cpu") == "cpu"
+    assert engine(backend="reference") == "reference"
+    assert engine() is None
+    assert engine() is None
+    with ct.use_backend("reference"):
+        assert engine() == "reference"
+    assert engine() is None
+    monkeypatch.setenv("TILEWRIGHT_BACKEND", "reference")
+    assert engine() == "reference"
+    monkeypatch.undo()
+    for _ in range(3):
+        assert engine() is None
+    overlapping = (out[:4], out, 2, 1)
+    ct.launch(None, (1,), fill, overlapping)
+    ct.launch(None, (1,), fill, overlapping)
+    monkeypatch.setenv("TILEWRIGHT_CHECK_OVERLAP", "1")
+    for _ in range(3):
+        with pytest.raises(ValueError, match="overlaps"):
+            ct.launch(None, (1,), fill, overlapping)
+
+
+def test_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x = torch.arange(64, dtype=torch.float32)
+    values = values_if_repeated([PLAIN, PLAIN, CONSTANT], (x, 5, 7), [HOLE, 64, HOLE])
+    address = x.data_ptr()
+    assert values((x, 6, 7)) == (address, 64, 6)
+    moved = torch.zeros(80)[16:]
+    assert values((moved, 6, 7)) == (moved.data_ptr(), 64, 6)
+    others = [x.double(), x[:32], x[::2], x.reshape(8, 8), torch.zeros(65)[1:], x.to("meta"), x.numpy()]
+    others.append(torch._neg_view(x))
+    for other in others:
+        assert values((other, 6, 7)) is None, other
+    changed = torch.zeros(64)
+    assert values((changed, 6, 7)) is not None
+    changed.resize_(8, 8)
+    assert values((changed, 6, 7)) is None
+    changed.resize_(64)
+    changed.data = torch.zeros(64, dtype=torch.float64)
+    assert values((changed, 6, 7)) is None
+    for args in ((x, 6, 7.0), (x, 6, 8), (x, 6.0, 7), (x, 1 << 31, 7), (x, True, 7), (x, 6), [x, 6, 7]):
+        assert values(args) is None
+
+
+def test_threads_have_launches_of_their_own() -> None:
+    """The same kernel, alike arguments, from many threads at once."""
+
+    def work(i: int) -> bool:
+        x = np.full(4, i, np.float32)
+        return all(launched(x, i, 1)[0] == i * i for _ in range(50))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(16)))
