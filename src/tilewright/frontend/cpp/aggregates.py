@@ -1,7 +1,11 @@
-"""Structs that are values: each becomes one value per scalar inside it, so that translation never sees them."""
+"""Structs that are values: each becomes one value per scalar inside it, so that translation never sees them.
+
+So do the vectors as which the calling convention of the target passes structs of floats.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from tilewright.frontend.cpp.layout import Layouts
@@ -15,11 +19,12 @@ from tilewright.frontend.cpp.llvm_text import (
 )
 
 _OPENING = ("{", "[", "%", "<")
+_WHOLE = ("phi", "select", "freeze", "load")  # what makes every part of a struct
 
 
 def split_aggregates(function: LLVMFunction, layouts: Layouts) -> LLVMFunction:
-    """``function`` without ``insertvalue``, ``extractvalue``, and phis and selections of structs."""
-    if not any(i.type.startswith(_OPENING) for b in function.blocks for i in b.instructions):
+    """``function`` without ``insertvalue``, ``extractvalue``, and phis, selections, loads and stores of structs."""
+    if not any(t.startswith(_OPENING) for b in function.blocks for i in b.instructions for t in (i.type, *i.types)):
         return function
     return _Splitter(function, layouts).run()
 
@@ -30,6 +35,7 @@ class _Splitter:
         self.layouts = layouts
         self.definitions = {str(i.name): i for b in function.blocks for i in b.instructions if i.name is not None}
         self.parts: dict[str, list[Operand]] = {}
+        self.stores = itertools.count()
 
     def run(self) -> LLVMFunction:
         blocks = []
@@ -45,6 +51,10 @@ class _Splitter:
             return []
         if i.op in ("phi", "select", "freeze") and i.type.startswith(_OPENING):
             return self._per_part(i)
+        if i.op == "load" and i.type.startswith(_OPENING):
+            return self._loads(i)
+        if i.op == "store" and i.types[0].startswith(_OPENING):
+            return self._stores(i)
         return [replace(i, operands=[self._scalar(o) for o in i.operands])]
 
     def _is_split(self, i: Instruction) -> bool:
@@ -53,9 +63,9 @@ class _Splitter:
         seen: set[str] = set()
         while isinstance(whole, Local):
             source = self.definitions.get(whole.name)
-            if source is None or source.op not in ("insertvalue", "extractvalue", "phi", "select", "freeze"):
+            if source is None or source.op not in ("insertvalue", "extractvalue", *_WHOLE):
                 return False
-            if source.op in ("phi", "select", "freeze") or whole.name in seen:
+            if source.op in _WHOLE or whole.name in seen:
                 return True
             seen.add(whole.name)
             whole = source.operands[0]
@@ -70,6 +80,31 @@ class _Splitter:
             types = [*i.types[:first], *[type] * len(columns)] if i.types else []
             made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=operands, types=types))
         return made
+
+    def _loads(self, i: Instruction) -> list[Instruction]:
+        made: list[Instruction] = []
+        for k, (offset, type) in enumerate(self.layouts.of(i.type).leaves()):
+            place = self._place(made, f"{i.name}.{k}.place", i, i.operands[0], offset)
+            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=[place]))
+        return made
+
+    def _stores(self, i: Instruction) -> list[Instruction]:
+        made: list[Instruction] = []
+        type = i.types[0]
+        parts = self._parts(i.operands[0], type)
+        for k, (part, (offset, scalar)) in enumerate(zip(parts, self.layouts.of(type).leaves())):
+            name = f"stored.{next(self.stores)}.{k}.place"
+            place = self._place(made, name, i, i.operands[1], offset)
+            made.append(replace(i, operands=[self._scalar(part), place], types=[scalar, "ptr"]))
+        return made
+
+    def _place(self, made: list[Instruction], name: str, i: Instruction, pointer: Operand, offset: int) -> Operand:
+        """``pointer`` moved by ``offset`` bytes; ``made`` gets the instruction for it."""
+        if offset == 0:
+            return pointer
+        operands = [pointer, Const("i64", offset)]
+        made.append(Instruction(name, "getelementptr", "ptr", operands, ["ptr", "i64"], detail="i8", debug=i.debug))
+        return Local(name)
 
     def _scalar(self, operand: Operand) -> Operand:
         """``operand`` with a part of a struct named directly."""

@@ -75,14 +75,13 @@ class Layouts:
     def _read(self, tokens: Iterator[str]) -> Layout:
         token = next(tokens)
         if token == "[":
-            count = int(next(tokens))
-            next(tokens)  # x
-            element = self._read(tokens)
-            next(tokens)  # ]
-            return Layout(count * element.size, element.align, fields=((0, element),), count=count)
+            return self._array(int(next(tokens)), tokens)
         if token == "{":
             return self._struct(tokens)
-        if token == "<" and next(tokens) == "{":
+        if token == "<":
+            first = next(tokens)
+            if first != "{":
+                return self._array(int(first), tokens)
             packed = self._struct(tokens, packed=True)
             next(tokens)  # >
             return packed
@@ -95,6 +94,13 @@ class Layouts:
         if token in _SIZES:
             return Layout(_SIZES[token], _SIZES[token], token)
         raise LLVMTextError(f"values of the LLVM type {token} have no place in memory")
+
+    def _array(self, count: int, tokens: Iterator[str]) -> Layout:
+        """An array, or a vector."""
+        next(tokens)  # x
+        element = self._read(tokens)
+        next(tokens)  # ] or >
+        return Layout(count * element.size, element.align, fields=((0, element),), count=count)
 
     def _struct(self, tokens: Iterator[str], packed: bool = False) -> Layout:
         fields: list[tuple[int, Layout]] = []

@@ -266,7 +266,7 @@ class _Line:
             return Const(type, 0)
         if token == "getelementptr":
             return self.constant_address()
-        if token in "{[" and token:
+        if token in "{[<" and token:
             return Const(type, self.constant_parts())
         if kind == "string" and token.startswith("c"):
             self.take()
@@ -274,7 +274,7 @@ class _Line:
         raise LLVMTextError(f"a constant that tile code cannot use: {self.text.strip()}")
 
     def constant_parts(self) -> tuple[Operand, ...]:
-        close = {"{": "}", "[": "]"}[self.take()]
+        close = {"{": "}", "[": "]", "<": ">"}[self.take()]
         parts = []
         while not self.accept(close):
             parts.append(self.typed_value()[1])
@@ -505,6 +505,29 @@ def _insert_value(line: _Line, i: Instruction) -> None:
         i.detail.append(int(line.take()))
 
 
+def _extract_element(line: _Line, i: Instruction) -> None:
+    """As ``extractvalue``: the vectors here are structs that the calling convention passes so."""
+    type, value = line.typed_value()
+    i.op, i.operands, i.types, i.type, i.detail = "extractvalue", [value], [type], type.split()[3], [_lane(line)]
+
+
+def _insert_element(line: _Line, i: Instruction) -> None:
+    """As ``insertvalue``."""
+    type, value = line.typed_value()
+    line.expect(",")
+    part_type, part = line.typed_value()
+    i.op, i.operands, i.types, i.type = "insertvalue", [value, part], [type, part_type], type
+    i.detail = [_lane(line)]
+
+
+def _lane(line: _Line) -> int:
+    line.expect(",")
+    index = line.typed_value()[1]
+    if not isinstance(index, Const):
+        raise LLVMTextError(f"an element of a vector whose place is known only at run time: {line.text.strip()}")
+    return int(index.value)
+
+
 def string_bytes(token: str) -> bytes:
     """The bytes of a constant string, as ``c"..."``."""
     text = token[2:-1]
@@ -556,6 +579,8 @@ _READERS: dict[str, Callable[[_Line, Instruction], None]] = {
     "call": _call,
     "extractvalue": _extract_value,
     "insertvalue": _insert_value,
+    "extractelement": _extract_element,
+    "insertelement": _insert_element,
     "unreachable": _nothing,
 }
 
