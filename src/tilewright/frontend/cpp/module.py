@@ -27,7 +27,7 @@ _EXPRESSION = re.compile(r"\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<param
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: its name in the source, and its type: a number or a pointer to numbers."""
+    """A parameter of a kernel: its name in the source, and its type: a number or a pointer."""
 
     name: str
     type: ElementType

@@ -302,11 +302,19 @@ struct kernel_entry {
     void (*function)(A...);
     unsigned long codes[sizeof...(A) + 1];
 };
+// An enumeration counts as its integer, and a pointer to a struct or to pointers as one to bytes.
+template <typename T>
+consteval unsigned parameter_code() {
+    if constexpr (__is_enum(T)) return cuda::tiles::detail::code_of<__underlying_type(T)>;
+    else if constexpr (__is_pointer(T) && cuda::tiles::detail::code_of<T> == cuda::tiles::detail::code_none)
+        return cuda::tiles::detail::code_of<void*>;
+    else return cuda::tiles::detail::code_of<T>;
+}
 template <typename... A>
 constexpr kernel_entry<A...> describe(void (*function)(A...)) {
-    static_assert(((cuda::tiles::detail::code_of<A> != cuda::tiles::detail::code_none) && ...),
-                  "a kernel parameter must be a scalar: a number or a pointer to numbers");
-    return {function, {cuda::tiles::detail::code_of<A>..., 0}};
+    static_assert(((parameter_code<A>() != cuda::tiles::detail::code_none) && ...),
+                  "a kernel parameter must be a scalar: a number, an enumeration or a pointer");
+    return {function, {parameter_code<A>()..., 0}};
 }
 template <typename... A>
 constexpr kernel_entry<A...> describe(void (*function)(A...) noexcept) {
