@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.backends.base import Backend, Buffer, LaunchArguments, get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
+from tilewright.ir.dtypes import uint8
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType
 
@@ -37,11 +38,12 @@ def launch(backend: Backend, kernel: CppKernel, grid: tuple[int, ...], *argument
     values, buffers = [], []
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
         if isinstance(parameter.type, PointerType):
-            assert parameter.type.pointee is not None
             address = argument.ctypes.data
             values.append(address)
             buffers.append(
-                Buffer(parameter.name, address, address, address + argument.nbytes, parameter.type.pointee, True)
+                Buffer(
+                    parameter.name, address, address, address + argument.nbytes, parameter.type.pointee or uint8, True
+                )
             )
         else:
             values.append(argument)
