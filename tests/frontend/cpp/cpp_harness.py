@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.backends.base import Backend, Buffer, LaunchArguments, get_backend
+from tilewright.frontend.cpp.diagnostics import errors
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.dtypes import uint8
 from tilewright.ir.errors import TileError
@@ -103,3 +105,21 @@ def refused(body: str, *, code: str = "") -> TileError:
     assert caught.value.loc.file == "user.cu", caught.value
     assert caught.value.loc.line >= FIRST_LINE, caught.value
     return caught.value
+
+
+def refusals(bodies: list[str], *, code: str = "") -> list[TileError]:
+    """The error that each of ``bodies`` gives as statements of a kernel, at its own line: many in one compilation."""
+    found: list[TileError] = []
+    for start in range(0, len(bodies), ERRORS_SHOWN):
+        some = bodies[start : start + ERRORS_SHOWN]
+        first = refused("\n".join(f"{{ {body} }}" for body in some), code=code)
+        assert first.compiler_output is not None
+        errors_at = {error.loc.line: error for error in errors(first.compiler_output, str(INCLUDE_DIR)) if error.loc}
+        line = FIRST_LINE + code.count("\n") + 2
+        missing = [body for number, body in enumerate(some) if line + number not in errors_at]
+        assert not missing, f"accepted: {missing}"
+        found += [errors_at[line + number] for number in range(len(some))]
+    return found
+
+
+ERRORS_SHOWN = 16  # the compiler stops after 20, and some lines have two

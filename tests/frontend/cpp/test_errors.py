@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cpp_harness import FIRST_LINE, PREAMBLE, refused
+from cpp_harness import FIRST_LINE, PREAMBLE, refusals, refused
 
 from tilewright.frontend.cpp import toolchain
 from tilewright.frontend.cpp.module import Module
@@ -14,12 +14,12 @@ F8 = f"{I8} auto f = ct::element_cast<float>(x); auto d = ct::element_cast<doubl
 
 ILL_FORMED = {
     "narrowing scalar": (f"{I8} x + 2.5;", "arithmetic_tile_convertible"),
-    "narrowing conversion": (f"{F8} ct::tile<short, ct::shape<8>> y = x;", "no viable conversion"),
-    "narrowing to scalar": ("int y = ct::ones<ct::tile<float, ct::shape<1>>>();", "no viable conversion"),
-    "large tile to scalar": (f"{I8} int y(x);", "no viable conversion"),
+    "narrowing conversion": (f"{F8} ct::tile<short, ct::shape<8>> y = x;", "non_narrowing_tile_convertible_to"),
+    "narrowing to scalar": ("int y = ct::ones<ct::tile<float, ct::shape<1>>>();", "non_narrowing_scalar_convertible_to"),
+    "large tile to scalar": (f"{I8} int y(x);", "singleton tile"),
     "dimension of 7": ("ct::tile<int, ct::shape<7>> x;", "tile_shape"),
     "too many elements": ("ct::tile<int, ct::shape<8192, 4096>> x;", "tile_shape"),
-    "struct elements": ("struct s {}; ct::tile<s, ct::shape<8>> x;", "tile_element"),
+    "struct elements": ("struct s {}; ct::tile<s, ct::shape<8>> x;", "'s' does not satisfy 'scalar'"),
     "incompatible shapes": (f"{I8} x + ct::iota<ct::tile<int, ct::shape<4>>>();", "not mutual broadcast compatible"),
     "restricted arithmetic": ("__nv_fp8_e4m3 a(1), b(1); ct::add(a, b);", "arithmetic_tile"),
     "unordered formats": ("ct::add(__half(1), __nv_bfloat16(1));", "arithmetic_tile_convertible"),
@@ -29,8 +29,8 @@ ILL_FORMED = {
     "full square root": (f"{F8} ct::sqrt(f, ct::round_full_t{{}});", "sqrt_rounding_mode_available"),
     "flushed double": (f"{F8} ct::exp2(d, ct::round_subnormals_to_zero_t{{}});", "subnormals_mode_available"),
     "nan mode of integers": (f"{I8} ct::max(x, x, ct::propagate_nan_t{{}});", "nan_propagation_mode_available"),
-    "float remainder operator": (f"{F8} f % f;", "invalid operands"),
-    "complement of bool": ("~ct::ones<ct::tile<bool, ct::shape<2>>>();", "unary expression"),
+    "float remainder operator": (f"{F8} f % f;", "not an integral tile"),
+    "complement of bool": ("~ct::ones<ct::tile<bool, ct::shape<2>>>();", "must not be bool"),
     "exponential of integers": (f"{I8} ct::exp(x);", "basic_floating_point_tile"),
     "iota that does not fit": ("ct::iota<ct::tile<signed char, ct::shape<256>>>();", "iota_values_representable"),
     "reshape of another size": (f"{I8} ct::reshape(x, ct::shape{{4_ic}});", "tile_size_v"),
@@ -46,7 +46,7 @@ ILL_FORMED = {
     "store to const": ("int const* c = p; ct::store(c, 1);", "storeable_tile"),
     "narrowing store": ("ct::store(q, 1.0);", "non_narrowing_tile_convertible_to"),
     "load of void": ("void* v = p; ct::load(v);", "loadable_tile"),
-    "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "invalid operands"),
+    "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "points_to_object"),
     "mask of another shape": (f"{I8} ct::load_masked(p, x > 1);", "broadcastable_to"),
     "releasing load": ("ct::atomic_load(p, ct::memory_order_release_t{});", "read_memory_order"),
     "atomic on short": (
@@ -72,7 +72,6 @@ ILL_FORMED = {
     ),
     "divisor of 3": (f"{I8} (void)ct::assume_divisible(x, 3_ic);", "power_of_two"),
     "bound outside the type": ("(void)ct::assume_bounded_above((signed char)n, 128_ic);", "bound_for"),
-    "narrowing in braces": ("int a[] = {2.5};", "cannot be narrowed"),
     "extraction with too many indices": (f"{I8} (void)ct::extract(x, ct::shape{{4_ic}}, 0, 0);", "tile_indices"),
     "bit cast to another size": (f"{I8} (void)ct::element_bitcast<short>(x);", "same_object_size"),
     "bitwise reduction of floats": (f"{F8} (void)ct::reduce_bitand(f, 0_ic);", "not an integral tile"),
@@ -89,14 +88,14 @@ ILL_FORMED = {
 }
 
 
-@pytest.mark.parametrize("name", ILL_FORMED)
-def test_ill_formed(name: str) -> None:
-    body, words = ILL_FORMED[name]
-    error = refused(body)
-    assert words in error.message, error.message
-    assert len(error.message) < 500
-    assert error.loc is not None
-    assert error.loc.line == FIRST_LINE + 2
+def test_ill_formed() -> None:
+    for error, (name, (_, words)) in zip(refusals([body for body, _ in ILL_FORMED.values()]), ILL_FORMED.items()):
+        assert words in error.message, (name, error.message)
+        assert len(error.message) < 500
+
+
+def test_narrowing_in_braces() -> None:
+    assert "cannot be narrowed" in refused("int a[] = {2.5};").message
 
 
 UNSUPPORTED = {

@@ -18,20 +18,25 @@ from tilewright.ir.location import Loc
 _LINE = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|warning|note): (?P<text>.*)$"
 )
+_TYPE = re.compile(r"'([^']*)'(?: \(aka '([^']*)'\))?")
 _BECAUSE = re.compile(r"(?:because|and) (.*)")
 _SYNTAX = re.compile(r"^(expected|unexpected|unknown type name|extraneous|missing|invalid preprocessing|unterminated)")
 # What the constraints of our headers ask for, in the words of the reference. The innermost one that failed is shown.
 REQUIREMENTS = {
     "arithmetic_tile_convertible": "there is no arithmetic tile conversion between the operands",
     "arithmetic_tile_comparable": "there is no arithmetic comparison conversion between the operands",
-    "converts_arithmetically": "the arithmetic conversion would narrow, or the types have no arithmetic common type",
+    "has_arithmetic_common_type": "the element types have no arithmetic common type",
+    "converts_without_narrowing": "the conversion to the common element type would be narrowing",
     "broadcasts_with": "the shapes are not mutual broadcast compatible",
+    "mutual_shape_fits": "the mutual broadcast shape has more than 2^24 elements",
     "broadcasts_to": "the operand is not broadcastable to the shape",
     "scalar_conversion_exists": "there is no scalar conversion between the element types",
     "scalar_conversion_narrows": "the conversion is narrowing",
     "same_lengths": "the shapes are not shape equivalent",
     "tile_compatible": "a tile shape needs lengths that are powers of two, and at most 2^24 elements",
-    "tile_element": "the element type of a tile must be a scalar",
+    "singleton_tile": "only a singleton tile, one of one element, converts to a scalar",
+    "non_narrowing_tile_convertible_to": "the tile conversion is narrowing, so it must be explicit",
+    "non_narrowing_scalar_convertible_to": "the scalar conversion is narrowing, so it must be explicit",
     "is_arithmetic_code": "the operand is not an arithmetic tile: restricted floating point types have no arithmetic",
     "is_basic_float_code": "the operand is not a basic floating point tile",
     "is_integer_code": "the operand is not an integral tile",
@@ -56,6 +61,8 @@ REQUIREMENTS = {
     "matmul_compatible": "the operands cannot take part in a matrix multiply",
     "extractable_from": "the shape is not extractable from the tile",
     "points_to_object": "pointers to void have no elements",
+    "differences_defined": "the builtin difference is not defined for pointers to these types",
+    "comparisons_defined": "the builtin comparisons are not defined for pointers to these types",
     "loadable_tile": "needs pointers to elements that are not volatile",
     "storeable_tile": "the pointers point to const elements",
     "storeable_tensor_span": "the elements of the view are const",
@@ -69,6 +76,13 @@ REQUIREMENTS = {
     "power_of_two": "the value is not a power of two",
     "bound_for": "the bound lies outside the range of the element type",
 }
+_IMPLICITLY_TO_SCALAR = "only a singleton tile converts to a scalar, and not implicitly where that is narrowing"
+# The constraints of template parameters; those of requires clauses are about more than one type, or named otherwise.
+_OF_PARAMETER = re.compile(
+    r"'(.*)' does not satisfy '(?:\w+::)*(?:integral|tile_like|(?:\w+_)?(?:tile|scalar)|bool_tile_convertible)'"
+)
+# Concepts of which no part is of use to who reads that they are not met.
+_OPAQUE = frozenset({"extents_like", "shape_like", "layout_mapping", "accessor_policy", "tensor_span_like"})
 
 
 @dataclass(frozen=True)
@@ -108,34 +122,61 @@ def refuse_narrowing(stderr: str) -> None:
 
 
 def raise_for(stderr: str, headers: str) -> NoReturn:
-    """Raise the error that ``stderr`` describes; ``headers`` is the directory of our own headers.
-
-    The compiler's own text is the ``compiler_output`` of the exception.
-    """
-    groups = [group for group in parse(stderr) if group[0].kind != "warning"]
-    if not groups:
+    """Raise the first of ``errors``; TileCompilerExecutionError if ``stderr`` names none."""
+    found = errors(stderr, headers)
+    if not found:
         raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
-    error = _error(groups[0], headers)
-    error.compiler_output = stderr
-    raise error
+    raise found[0]
+
+
+def errors(stderr: str, headers: str) -> list[TileError]:
+    """The errors that ``stderr`` describes, one for each line; ``headers`` is the directory of our own headers.
+
+    The compiler's own text is their ``compiler_output``.
+    """
+    lines: dict[tuple[str, int], list[list[Message]]] = {}
+    for group in parse(stderr):
+        if group[0].kind != "warning":
+            place = _place(group, headers)
+            lines.setdefault((place.file, place.line), []).append(group)
+    found = [_error(_most_telling(groups), headers) for groups in lines.values()]
+    for error in found:
+        error.compiler_output = stderr
+    return found
+
+
+def _most_telling(groups: list[list[Message]]) -> list[Message]:
+    """The first error of a line; but for && and ||, where the builtin operators are tried first, what ours ask for."""
+    if groups[0][0].text.endswith("to 'bool'"):
+        return next((group for group in groups if group[0].text.startswith("invalid operands to binary")), groups[0])
+    return groups[0]
+
+
+def _place(group: list[Message], headers: str) -> Message:
+    """The message of ``group`` that is at the line of the user's that is wrong."""
+    # An alias of the user's for a tile type is right until somebody gives it a shape.
+    through_alias = next((m for m in group if "in instantiation of template type alias" in m.text), None)
+    return through_alias or next((m for m in group if not m.file.startswith(headers)), group[0])
 
 
 def _error(group: list[Message], headers: str) -> TileError:
     first = group[0]
     if any("shape_size_overflow" in m.text for m in group):
         return _undefined_in(group, headers)
-    place = next((m for m in group if not m.file.startswith(headers)), first)
-    text = _plain(first.text)
+    place = _place(group, headers)
+    text = first.text
+    if first.file.startswith(headers):
+        text = re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
     reason = _unmet_constraint(group)
-    if reason and reason not in text:
+    if reason and "deleted operator" not in text and reason not in text:
         text = f"{text}: {reason}"
     cls = TileSyntaxError if _SYNTAX.match(first.text) else TileTypeError
-    return cls(text, Loc(place.file, place.line, place.column - 1))
+    return cls(_plain(text), Loc(place.file, place.line, place.column - 1))
 
 
 def _undefined_in(group: list[Message], headers: str) -> TileError:
     """A constant expression that the compiler cannot give a value, because the language leaves it undefined."""
-    place = next((m for m in group if not m.file.startswith(headers)), group[0])
+    place = _place(group, headers)
     return TileUndefinedError(
         "the size of this shape does not fit size_t, so the program is undefined",
         Loc(place.file, place.line, place.column - 1),
@@ -144,20 +185,65 @@ def _undefined_in(group: list[Message], headers: str) -> TileError:
 
 
 def _unmet_constraint(group: list[Message]) -> str:
-    """What the candidate that fits best asks for: the one whose explanation is longest."""
-    chains: list[list[str]] = []
+    """What the candidate that fits best asks for, or what the one template that was named asks for."""
+    operands = [_bare(canonical or written) for written, canonical in _TYPE.findall(group[0].text)]
+    candidates: list[Candidate] = []
     for message in group[1:]:
+        if "candidate" in message.text or not candidates:
+            candidates.append(Candidate(message.text, []))
         because = _BECAUSE.match(message.text)
-        if "candidate" in message.text or not chains:
-            chains.append([])
         if because is not None:
-            chains[-1].append(because.group(1))
-    best = max(chains, key=len, default=[])
-    if not best:
-        return ""
-    names = [_constraint(text) for text in best]
-    known = [name for name in names if name in REQUIREMENTS]
-    return f"{REQUIREMENTS[known[-1]]} ({names[0]})" if known else _plain(best[0])
+            candidates[-1].reasons.append(because.group(1))
+    best = max(candidates, key=lambda candidate: candidate.rank(operands), default=None)
+    if best is None:
+        to_scalar = re.match(r"assigning to .* from incompatible type .*\btile<", group[0].text)
+        return f"{_IMPLICITLY_TO_SCALAR} (non_narrowing_scalar_convertible_to)" if to_scalar else ""
+    if not best.reasons:
+        return best.mismatch(alone=len(candidates) == 1)
+    names = [_constraint(text) for text in best.reasons]
+    depth = next((i + 1 for i, name in enumerate(names) if name in _OPAQUE), len(names))
+    known = [name for name in names[:depth] if name in REQUIREMENTS]
+    return f"{REQUIREMENTS[known[-1]]} ({names[0]})" if known else best.reasons[0]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A template or function that was looked at, with why it does not fit: constraints from outermost to innermost."""
+
+    note: str
+    reasons: list[str]
+
+    def rank(self, operands: list[str]) -> tuple[int, int]:
+        """How well it fits: the further checking got, the better."""
+        if "explicit specifier evaluates to true" in self.note:
+            return 5, 0
+        if not self.reasons:
+            return int("candidate template ignored" in self.note), 0
+        if _constraint(self.reasons[0]) in _OPAQUE:
+            return 1, 0
+        of_parameter = _OF_PARAMETER.match(self.reasons[0])
+        if of_parameter is None:  # of a requires clause, so those of the parameters are met
+            return 4, len(self.reasons)
+        second = len(operands) == 2 and _bare(of_parameter.group(1)) == operands[1] != operands[0]
+        return 2 + second, 0
+
+    def mismatch(self, *, alone: bool) -> str:
+        """Why the arguments do not fit the parameters, where no constraint was asked."""
+        if "explicit constructor" in self.note:
+            return f"{REQUIREMENTS['non_narrowing_tile_convertible_to']} (non_narrowing_tile_convertible_to)"
+        if "explicit conversion function" in self.note:
+            return f"{REQUIREMENTS['non_narrowing_scalar_convertible_to']} (non_narrowing_scalar_convertible_to)"
+        two_types = re.search(r"deduced conflicting types for parameter ('\w+') \((.*) vs\. (.*)\)$", self.note)
+        if two_types is not None:
+            return "the arguments must be of one type {}, but are {} and {}".format(*two_types.groups())
+        if "ignored: could not match" in self.note:
+            return self.note.partition(": ")[2]
+        return self.note.partition(" not viable: ")[2] if alone else ""
+
+
+def _bare(written: str) -> str:
+    """A type without what is spelled in more than one way."""
+    return re.sub(r"\b(?:\w+::)+|(?<=\d)UL\b| ", "", written)
 
 
 def _constraint(text: str) -> str:
@@ -168,11 +254,14 @@ def _constraint(text: str) -> str:
 
 def _plain(text: str) -> str:
     """``text`` with types spelled as users write them."""
-    text = text.replace("cuda::tiles::v1::", "ct::").replace("cuda::tiles::", "ct::")
-    text = re.sub(r"ct::extents<(?:unsigned int|uint32_t)((?:, \d+)*)>", _shape, text)
+    text = re.sub(r"'[^']*_t<[^']*' \(aka ('[^']*')\)", r"\1", text)  # our aliases say less than what they stand for
     text = re.sub(r"'__remove_cv\([^']*\)' \(aka ('[^']*')\)", r"\1", text)
-    return re.sub(r" \(aka '[^']*'\)", "", text)
+    text = re.sub(r" \(aka '[^']*'\)", "", text)
+    text = text.replace("cuda::tiles::v1::", "ct::").replace("cuda::tiles::", "ct::")
+    text = re.sub(r"(?<![\w:])(?=(?:tile|extents)<)", "ct::", text)
+    return re.sub(r"ct::(?:extents<(?:unsigned int|uint32_t)|shape<(?=\d))((?:,? ?\d+(?:UL)?)*)>", _shape, text)
 
 
 def _shape(match: re.Match[str]) -> str:
-    return f"ct::shape<{match.group(1)[2:]}>"
+    lengths = re.findall(r"\d+", match.group(1))
+    return f"ct::shape<{', '.join(lengths)}>"

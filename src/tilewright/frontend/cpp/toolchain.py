@@ -24,7 +24,8 @@ MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::sh
 _COMMON = (
     *("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG"),
     *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
-    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ftemplate-backtrace-limit=0", "-Wno-everything"),
+    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type"),
+    *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )
 # The target fixes the sizes of the types and how structs are passed. The compilation directory is no prefix of any
 # file, so that file names stay as they are.

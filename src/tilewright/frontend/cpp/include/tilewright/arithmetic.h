@@ -187,6 +187,46 @@ __tile__ inline U abs(U x) noexcept {
     else return detail::elementwise<detail::unary_op::abs>(x);
 }
 
+// Operators that tiles do not have, each with what is missing: for one operand the compiler's own message would not say.
+template <tile_like T>
+    requires(!arithmetic_tile<T> && !pointer_tile<T>)
+void operator+(T) = delete("the operand is neither an arithmetic tile (arithmetic_tile) nor a pointer tile");
+template <tile_like T>
+    requires(!arithmetic_tile<T>)
+void operator-(T) = delete("the operand is not an arithmetic tile (arithmetic_tile)");
+template <tile_like T>
+    requires(!integral_tile<T>)
+void operator~(T) = delete("the operand is not an integral tile (integral_tile)");
+template <integral_tile T>
+    requires(!detail::element_is_not_bool<T>)
+void operator~(T) = delete("the element type must not be bool");
+#define TW_NO_ASSIGNMENT(op, constraint)                                                           \
+    template <typename E, typename S, typename R>                                                  \
+        requires requires(tile<E, S> x, R y) { x op y; }                                           \
+    void operator op##=(tile<E, S>&, R const&) = delete("tiles have none: write x = x " #op " y"); \
+    template <typename E, typename S, typename R>                                                  \
+        requires(!requires(tile<E, S> x, R y) { x op y; })                                         \
+    void operator op##=(tile<E, S>&, R const&) = delete("tiles have none, and the operands are not " #constraint);
+TW_NO_ASSIGNMENT(+, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(-, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(*, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(/, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(%, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(&, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(|, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(^, arithmetic_tile_convertible)
+TW_NO_ASSIGNMENT(<<, broadcast_compatible)
+TW_NO_ASSIGNMENT(>>, broadcast_compatible)
+#undef TW_NO_ASSIGNMENT
+template <typename E, typename S>
+void operator++(tile<E, S>&) = delete("tiles have none: write x = x + 1");
+template <typename E, typename S>
+void operator++(tile<E, S>&, int) = delete("tiles have none: write x = x + 1");
+template <typename E, typename S>
+void operator--(tile<E, S>&) = delete("tiles have none: write x = x - 1");
+template <typename E, typename S>
+void operator--(tile<E, S>&, int) = delete("tiles have none: write x = x - 1");
+
 namespace detail {
 template <typename T, typename Acc>
 concept fma_operand =

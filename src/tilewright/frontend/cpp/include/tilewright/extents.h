@@ -14,6 +14,8 @@ inline constexpr size_t extent_or_dynamic<integral_constant<V>> = size_t(V);
 template <typename T>
 inline constexpr size_t extent_or_dynamic<T const> = extent_or_dynamic<T>;
 
+template <typename T>
+concept complete = requires { sizeof(T); };
 template <typename T, typename U>
 concept same = __is_same(T, U);
 template <typename T>
@@ -23,7 +25,8 @@ concept copied_from = __is_constructible(T, From) && __is_convertible(From, T) &
     { to = static_cast<From&&>(from) } -> same<T&>;
 };
 template <typename T>
-concept copyable = copied_from<T, T> && copied_from<T, T&> && copied_from<T, T const> && copied_from<T, T const&>;
+concept copyable =
+    complete<T> && copied_from<T, T> && copied_from<T, T&> && copied_from<T, T const> && copied_from<T, T const&>;
 template <typename T, T... I>
 struct index_pack {};
 template <size_t N>
@@ -47,7 +50,8 @@ struct extent_storage<T, index_pack<size_t>> {
 }  // namespace detail
 
 template <typename T>
-concept extents_like = detail::copyable<__remove_cv(T)> && requires(T const& e, typename T::rank_type const& dim) {
+concept extents_like = detail::copyable<__remove_cv(T)> && requires(__remove_cv(T) const& e,
+                                                                    typename T::rank_type const& dim) {
     requires integral<typename T::rank_type> && integral<typename T::index_type>;
     requires detail::same<decltype(T::rank()), typename T::rank_type>;
     requires detail::same<decltype(T::rank_dynamic()), typename T::rank_type>;

@@ -5,22 +5,9 @@
 namespace cuda::tiles::inline v1 {
 
 namespace detail {
-template <typename E>
-concept tile_element = any_scalar<E>;
-}
-template <detail::tile_element E, tile_shape S>
-struct tile;
-
-namespace detail {
 template <typename T>
 struct tile_parts {
     static constexpr bool is_tile = false;
-};
-template <typename E, typename S>
-struct tile_parts<tile<E, S>> {
-    static constexpr bool is_tile = true;
-    using element = E;
-    using shape = S;
 };
 template <any_scalar T>
 struct tile_parts<T> {
@@ -40,6 +27,18 @@ inline constexpr unsigned element_code_of = [] {
 template <typename T>
 concept tile_like = requires { typename detail::parts<T>::element; };
 template <typename T>
+concept scalar = tile_like<T> && (!detail::parts<T>::is_tile);
+template <scalar E, tile_shape S>
+struct tile;
+namespace detail {
+template <typename E, typename S>
+struct tile_parts<tile<E, S>> {
+    static constexpr bool is_tile = true;
+    using element = E;
+    using shape = S;
+};
+}  // namespace detail
+template <typename T>
 concept pointer_tile = tile_like<T> && (detail::is_pointer_code(detail::element_code_of<T>));
 template <typename T>
 concept numeric_tile = tile_like<T> && (detail::is_numeric_code(detail::element_code_of<T>));
@@ -55,8 +54,6 @@ concept restricted_floating_point_tile =
     floating_point_tile<T> && (detail::is_restricted_code(detail::element_code_of<T>));
 template <typename T>
 concept integral_tile = arithmetic_tile<T> && (detail::is_integer_code(detail::element_code_of<T>));
-template <typename T>
-concept scalar = tile_like<T> && (!detail::parts<T>::is_tile);
 template <typename T>
 concept pointer_scalar = pointer_tile<T> && scalar<T>;
 template <typename T>
@@ -153,11 +150,18 @@ consteval size_t mutual_length(size_t i) {
     size_t b = i + m < r ? 1 : U::static_extent(i + m - r);
     return a == 1 ? b : a;
 }
+template <typename T, typename U, typename Dimensions>
+struct mutual_shape;
 template <typename T, typename U, size_t... I>
-extents<uint32_t, mutual_length<T, U>(I)...> mutual_shape(index_pack<size_t, I...>);
+struct mutual_shape<T, U, index_pack<size_t, I...>> {
+    using type = typename type_is<extents<uint32_t, mutual_length<T, U>(I)...>>::type;  // messages show the lengths
+};
 template <typename T, typename U>
-using mutual_shape_t = decltype(mutual_shape<T, U>(
-    indices<(size_t(T::rank()) < size_t(U::rank()) ? size_t(U::rank()) : size_t(T::rank()))>{}));
+using mutual_shape_t = typename mutual_shape<
+    T, U, indices<(size_t(T::rank()) < size_t(U::rank()) ? size_t(U::rank()) : size_t(T::rank()))>>::type;
+// A variable, so that it is found out once for two shapes and not for every two tiles.
+template <typename T, typename U>
+inline constexpr bool mutual_shape_fits = tile_shape<mutual_shape_t<T, U>>;
 }  // namespace detail
 
 template <typename T, typename U>
@@ -172,7 +176,7 @@ using shape_broadcast_t = detail::mutual_shape_t<T, U>;
 template <typename T, typename U>
 concept broadcast_compatible =
     tile_like<T> && tile_like<U> && shape_broadcast_compatible<tile_shape_t<T>, tile_shape_t<U>> &&
-    tile_shape<detail::mutual_shape_t<tile_shape_t<T>, tile_shape_t<U>>>;
+    (detail::mutual_shape_fits<tile_shape_t<T>, tile_shape_t<U>>);
 
 namespace detail {
 // Scalars mix to a scalar, anything else to a tile.
@@ -204,24 +208,27 @@ consteval bool arithmetic_step_allowed() {
     return !scalar_conversion_narrows<From, To>() || (is_integer_code(code_of<From>) && is_float_code(code_of<To>));
 }
 template <typename T, typename U, bool prefer_tile>
-consteval bool converts_arithmetically() {
-    using C = decltype(conversion_element<T, U, prefer_tile>());
-    if constexpr (__is_same(C, no_type)) return false;
-    else
-        return arithmetic_step_allowed<tile_element_t<T>, typename C::type>() &&
-               arithmetic_step_allowed<tile_element_t<U>, typename C::type>();
+consteval bool has_arithmetic_common_type() {
+    return !__is_same(decltype(conversion_element<T, U, prefer_tile>()), no_type);
+}
+template <typename T, typename U, bool prefer_tile>
+consteval bool converts_without_narrowing() {
+    using C = typename decltype(conversion_element<T, U, prefer_tile>())::type;
+    return arithmetic_step_allowed<tile_element_t<T>, C>() && arithmetic_step_allowed<tile_element_t<U>, C>();
 }
 }  // namespace detail
 template <typename T, typename U>
 concept arithmetic_tile_convertible = arithmetic_tile<T> && arithmetic_tile<U> && broadcast_compatible<T, U> &&
-                                      (detail::converts_arithmetically<T, U, true>());
+                                      (detail::has_arithmetic_common_type<T, U, true>()) &&
+                                      (detail::converts_without_narrowing<T, U, true>());
 template <arithmetic_tile T, arithmetic_tile U>
     requires arithmetic_tile_convertible<T, U>
 using arithmetic_tile_conversion_t =
     mutual_broadcast_t<T, U, typename decltype(detail::conversion_element<T, U, true>())::type>;
 template <typename T, typename U>
 concept arithmetic_tile_comparable = arithmetic_tile<T> && arithmetic_tile<U> && broadcast_compatible<T, U> &&
-                                     (detail::converts_arithmetically<T, U, false>());
+                                     (detail::has_arithmetic_common_type<T, U, false>()) &&
+                                      (detail::converts_without_narrowing<T, U, false>());
 template <arithmetic_tile T, arithmetic_tile U>
     requires arithmetic_tile_comparable<T, U>
 using arithmetic_tile_comparison_t =
@@ -234,6 +241,10 @@ consteval auto promoted() {
     else return type_is<E>{};
 }
 
+template <typename T>
+consteval bool singleton_tile() {
+    return tile_size_v<T> == 1;
+}
 struct from_handle {};
 template <typename T>
 __tile__ inline __tw_tile handle(T const& x) noexcept {
@@ -264,7 +275,7 @@ template <arithmetic_tile T>
 using arithmetic_tile_promotion_t =
     tile_with_element_t<T, typename decltype(detail::promoted<tile_element_t<T>>())::type>;
 
-template <detail::tile_element E, tile_shape S>
+template <scalar E, tile_shape S>
 struct tile final {
     static_assert(__is_same(E, __remove_cv(E)), "the element type of a tile must not be cv-qualified");
     static_assert(__is_same(S, __remove_cv(S)), "the shape of a tile must not be cv-qualified");
@@ -279,8 +290,17 @@ struct tile final {
         : value(detail::converted_to<tile>(other)) {}
     __tile__ tile(detail::from_handle, __tw_tile h) noexcept : value(h) {}
 
+    // What assignment refuses, by the constraint that is not met.
+    template <tile_like O>
+        requires(tile_convertible_to<O, tile> && !non_narrowing_tile_convertible_to<O, tile>)
+    tile& operator=(O const&) = delete(
+        "the tile conversion is narrowing, so it must be explicit (non_narrowing_tile_convertible_to)");
+    template <tile_like O>
+        requires(!tile_convertible_to<O, tile>)
+    tile& operator=(O const&) = delete("there is no tile conversion to the type that is assigned to (tile_convertible_to)");
+
     template <scalar O>
-        requires scalar_convertible_to<E, O> && (tile_size_v<tile> == 1)
+        requires(detail::singleton_tile<tile>()) && scalar_convertible_to<E, O>
     __tile__ explicit(!non_narrowing_scalar_convertible_to<E, O>) operator O() const noexcept {
         __tw_tile h = value;
         if constexpr (detail::code_of<E> != detail::code_of<O>) h = __tw_cast(detail::tile_code<tile<O, S>>, h);
