@@ -158,13 +158,6 @@ def test_syntax_errors_show_the_line() -> None:
     assert str(error).startswith(f"user.cu:{FIRST_LINE + 2}:9: expected expression")
 
 
-@pytest.mark.parametrize("attribute", ["cutile::hint(0)", "cutile::hint(0, latency=4, 3)", "cutile::fast"])
-def test_malformed_hints(attribute: str) -> None:
-    error = refused(f"[[ {attribute} ]] ct::store(p, 1);")
-    assert isinstance(error, TileSyntaxError)
-    assert "cutile::hint" in error.message
-
-
 def test_parameters_must_be_scalars() -> None:
     with pytest.raises(TileError, match="a kernel parameter must be a scalar"):
         Module(f"{PREAMBLE}struct s {{}}; __tile_global__ void k(s x) {{}}").kernel("k")

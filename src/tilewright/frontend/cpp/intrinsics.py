@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand, string_bytes
-from tilewright.frontend.cpp.values import HintScope, Translation
+from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
+from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int64, uint8
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tilewright.ir.hints import ByTarget
 from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
@@ -387,25 +386,9 @@ def _optional(state: Translation, operand: Operand) -> Value | None:
     return None if isinstance(operand, Const) and operand.value is None else state.tile(operand)
 
 
-def _hints(state: Translation, *kinds: str) -> dict[str, Any]:
-    """The hints of the enclosing expression statement that a memory operation takes."""
-    scope = state.hints
-    if scope is None or not scope.covers(state.builder.loc):
-        return {}
-    return {kind: by_target(scope.values[kind]) for kind in kinds if kind in scope.values}
-
-
-def by_target(values: dict[int, int | bool]) -> Any:
-    """Hint values per architecture, where architecture 0 means all others."""
-    if set(values) == {0}:
-        return values[0]
-    named = {f"sm_{arch // 10}": value for arch, value in values.items() if arch}
-    return ByTarget(default=values[0], **named) if 0 in values else ByTarget(**named)
-
-
 def _load(state: Translation, i: Instruction) -> Value:
     _, order, scope, pointers, mask, padding = i.operands
-    attributes = {**_order(state, order, scope), **_hints(state, "latency")}
+    attributes = {**_order(state, order, scope), **state.hints.of(state.builder.loc, "latency")}
     return state.builder.emit(
         Load, state.tile(pointers), _optional(state, mask), _optional(state, padding), **attributes
     )
@@ -413,7 +396,7 @@ def _load(state: Translation, i: Instruction) -> Value:
 
 def _store(state: Translation, i: Instruction) -> None:
     order, scope, pointers, value, mask = i.operands
-    attributes = {**_order(state, order, scope), **_hints(state, "latency")}
+    attributes = {**_order(state, order, scope), **state.hints.of(state.builder.loc, "latency")}
     state.builder.emit_op(Store, state.tile(pointers), state.tile(value), _optional(state, mask), **attributes)
 
 
@@ -496,7 +479,7 @@ def _partition(
     )
     mode = PaddingMode.UNDETERMINED if padding < 0 else PADDINGS[padding]
     partition = PartitionViewType(array, tile.shape, tuple(range(rank)), mode, tile.shape)
-    attributes = {"in_bounds": (padding < 0,) * rank, **_hints(state, "latency", "allow_tma")}
+    attributes = {"in_bounds": (padding < 0,) * rank, **state.hints.of(state.builder.loc, "latency", "allow_tma")}
     return (
         state.builder.emit(MakePartitionView, view, type=partition),
         [state.value(o, t) for o, t in indices],
@@ -524,46 +507,6 @@ def _store_view(state: Translation, i: Instruction) -> None:
         state, state.type_argument(code), state.integer(padding), base, list(zip(numbers, i.types[7:]))
     )
     state.builder.emit_op(StoreView, view, state.tile(value), indices, **attributes, **_order(state, order, scope))
-
-
-# -- hints
-
-
-def _hint_begin(state: Translation, i: Instruction) -> None:
-    architecture, kind, value = i.operands
-    if state.hints is None:
-        state.hints = HintScope(state.builder.loc)
-    name = _string(state, kind)
-    number = state.integer(value)
-    allowed = HINT_VALUES.get(name)
-    if allowed is not None and number in allowed:
-        setting = bool(number) if name == "allow_tma" else number
-        state.hints.values.setdefault(name, {})[state.integer(architecture)] = setting
-
-
-def _hint_end(state: Translation, i: Instruction) -> None:
-    state.hints = None
-
-
-# hint kind -> the values that it takes (section 2.16.2)
-HINT_VALUES: dict[str, frozenset[int]] = {
-    "latency": frozenset(range(1, 11)),
-    "allow_tma": frozenset((0, 1)),
-}
-
-
-def _string(state: Translation, operand: Operand) -> str:
-    from_module = getattr(operand, "name", None)
-    text = state.module.globals.get(from_module or "", "")
-    return constant_text(text).rstrip("\0")
-
-
-def constant_text(definition: str) -> str:
-    """The characters of a constant string from the definition of its global variable."""
-    start = definition.find(' c"')
-    if start < 0:
-        return ""
-    return string_bytes(definition[start + 1 : definition.index('"', start + 3) + 1]).decode()
 
 
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
@@ -596,8 +539,9 @@ INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "load_view": _load_view,
     "store_view": _store_view,
     "broken": _broken,
-    "hint_begin": _hint_begin,
-    "hint_end": _hint_end,
+    # Read before translation.
+    "hint": lambda state, i: None,
+    "hint_end": lambda state, i: None,
 }
 
 

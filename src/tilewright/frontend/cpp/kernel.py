@@ -9,9 +9,9 @@ from typing import Any
 from tilewright.frontend.cpp.aggregates import split_aggregates
 from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
 from tilewright.frontend.cpp.inference import merged_types
-from tilewright.frontend.cpp.intrinsics import constant_text, intrinsic
+from tilewright.frontend.cpp.intrinsics import intrinsic
 from tilewright.frontend.cpp.layout import Layouts
-from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol
+from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol, constant_text
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.memory import copy_tables, transfer
 from tilewright.frontend.cpp.scalars import translate, translate_function

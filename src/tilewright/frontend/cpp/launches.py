@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.frontend.cpp.hints import mask
+from tilewright.frontend.cpp.attributes import mask
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 

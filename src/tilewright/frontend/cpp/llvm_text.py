@@ -543,6 +543,14 @@ def string_bytes(token: str) -> bytes:
     return bytes(out)
 
 
+def constant_text(definition: str) -> str:
+    """The characters of a constant string from the definition of its global variable."""
+    start = definition.find(' c"')
+    if start < 0:
+        return ""
+    return string_bytes(definition[start + 1 : definition.index('"', start + 3) + 1]).decode()
+
+
 def parse_constant(definition: str) -> tuple[str, Const] | None:
     """Type and value of a constant global variable from its definition; None for one that may change, or that is
     defined elsewhere."""

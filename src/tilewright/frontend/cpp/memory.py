@@ -25,7 +25,7 @@ from tilewright.ir.types import PointerType, TileType
 
 _MEMORY_DTYPES: dict[str, DType] = {**LLVM_DTYPES, "i1": uint8, "ptr": int64}
 _LARGEST_TABLE = 4096  # scalars of a constant table
-_NO_OPERANDS = ("printf", "__tw_hint_begin", "llvm.memcpy", "llvm.memmove")  # calls that read constants themselves
+_NO_OPERANDS = ("printf", "__tw_hint", "llvm.memcpy", "llvm.memmove")  # calls that read constants themselves
 
 
 def allocate(state: Translation, i: Instruction) -> None:

@@ -14,8 +14,8 @@ from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.optimize import optimize
-from tilewright.frontend.cpp.source import defines_main, prepare
-from tilewright.frontend.cpp.toolchain import compile_to_llvm
+from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
+from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError, TileValueError
@@ -108,15 +108,18 @@ class Module:
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
+        options: dict[str, Any] = {"std": self.std, "defines": self.defines, "include_dirs": self.include_dirs}
+        text, included = self.text, None
+        if needs_expansion(text, self.include_dirs):
+            text, included = expand(text, self.name, **options)
         output = compile_to_llvm(
-            prepare(self.text, self.name) + requests + "\n",
+            prepare(text, self.name) + requests + "\n",
             self.name,
-            std=self.std,
-            defines=self.defines,
-            include_dirs=self.include_dirs,
+            **options,
             exceptions=defines_main(self.text),
+            expanded=included is not None,
         )
-        self.files = output.files
+        self.files = output.files if included is None else included
         return output.llvm
 
     def _load(self, expressions: Sequence[str]) -> None:

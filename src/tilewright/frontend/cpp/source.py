@@ -6,17 +6,30 @@ rest of a file which mixes them with tile code compiles.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
-from tilewright.frontend.cpp.hints import mask, rewrite_hints
+from tilewright.frontend.cpp.attributes import mask, rewrite_hints
 from tilewright.frontend.cpp.launches import without_launches
 
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _SIMT = re.compile(r"\b__global__\b")
 
 
 def prepare(text: str, name: str) -> str:
     """``text`` with hints made visible to the compiler, SIMT kernels emptied and launches removed."""
     return rewrite_hints(without_launches(without_simt_bodies(text), name), name)
+
+
+def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:
+    """Whether what is rewritten may be in macros, or in files of the user that ``text`` includes."""
+    if any("cutile" in m.group() or "__global__" in m.group() for m in _DEFINE.finditer(text)):
+        return True
+    names = _INCLUDE.findall(text)
+    return any((Path(directory) / name).is_file() for directory in include_dirs for name in names)
 
 
 def _blank(text: str) -> str:

@@ -34,6 +34,9 @@ _FLAGS = (
     *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
+# Keywords stay for what looks for them in the text, which gets them before it is compiled.
+_EXPAND = ("-x", "c++", "-E", "-target", "x86_64-linux-gnu", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
+_EXPANDED = ("-include", "tilewright/keywords.h")
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _HOST_FLAGS = ("-fPIC", "-g0")
 _LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic")
@@ -111,6 +114,50 @@ def require_compiler() -> Compiler:
     return compiler
 
 
+def expand(
+    text: str,
+    name: str,
+    *,
+    std: str = "c++20",
+    defines: Mapping[str, str | int] | None = None,
+    include_dirs: Sequence[str | os.PathLike[str]] = (),
+) -> tuple[str, tuple[str, ...]]:
+    """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
+        output = Path(directory) / "expanded.cu"
+        flags = (*_EXPAND, f"-std={std}", *_preprocessor_flags(defines, include_dirs))
+        files = _run(text, name, flags, Path(directory), output)[0]
+        return output.read_text(), files
+
+
+def _preprocessor_flags(
+    defines: Mapping[str, str | int] | None, include_dirs: Sequence[str | os.PathLike[str]]
+) -> list[str]:
+    flags = ["-I", str(INCLUDE_DIR)]
+    for path in include_dirs:
+        flags += ["-I", str(path)]
+    return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
+
+
+def _run(text: str, name: str, flags: Sequence[str], directory: Path, output: Path) -> tuple[tuple[str, ...], str]:
+    """Run the compiler on ``text``: the files that it read, but for our headers and its own, and what it reported."""
+    compiler = require_compiler()
+    source, read = directory / "source.cu", directory / "files"
+    source.write_text(f'#line 1 "{_escaped(name)}"\n{text}')
+    result = subprocess.run(
+        [*compiler.command, *flags, *_option("-header-include-file", str(read)), "-o", str(output), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(),
+    )
+    if result.returncode != 0 or not output.exists():
+        raise_for(result.stderr, str(INCLUDE_DIR))
+    own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
+    files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
+    return tuple(file for file in files if not file.startswith(own)), result.stderr
+
+
 def compile_to_llvm(
     text: str,
     name: str,
@@ -120,36 +167,22 @@ def compile_to_llvm(
     include_dirs: Sequence[str | os.PathLike[str]] = (),
     exceptions: bool = False,
     host: bool = False,
+    expanded: bool = False,
 ) -> Output:
     """The unoptimized LLVM module of the C++ source ``text``, which the user knows as ``name``.
 
-    ``host`` is for code that this processor will run, ``exceptions`` for kernels with host code next to them.
+    ``host`` is for code that this processor will run, ``exceptions`` for kernels with host code next to them;
+    ``expanded`` says that ``text`` comes from ``expand``.
 
     Raises TileSyntaxError or TileTypeError, at the user's line, for what the compiler refuses.
     """
-    compiler = require_compiler()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
-        source, output, read = (Path(directory) / name for name in ("source.cu", "module.ll", "files"))
-        source.write_text(f'#line 1 "{_escaped(name)}"\n{text}')
-        flags = _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
-        command = [*compiler.command, *_COMMON, *flags, f"-std={std}", "-I", str(INCLUDE_DIR)]
-        for path in include_dirs:
-            command += ["-I", str(path)]
-        for key, value in (defines or {}).items():
-            command.append(f"-D{key}={value}")
-        result = subprocess.run(
-            [*command, *_option("-header-include-file", str(read)), "-o", str(output), str(source)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=_environment(),
-        )
-        if result.returncode != 0 or not output.exists():
-            raise_for(result.stderr, str(INCLUDE_DIR))
-        refuse_narrowing(result.stderr)
-        own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
-        files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
-        return Output(output.read_text(), tuple(file for file in files if not file.startswith(own)))
+        output = Path(directory) / "module.ll"
+        target = _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
+        flags = [*_COMMON, *target, f"-std={std}", *_preprocessor_flags(None if expanded else defines, include_dirs)]
+        files, reported = _run(text, name, [*flags, *(_EXPANDED if expanded else ())], Path(directory), output)
+        refuse_narrowing(reported)
+        return Output(output.read_text(), files)
 
 
 def link(llvm: str, *, library: bool) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tilewright.frontend.cpp.hints import StatementHints
 from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import (
     HANDLE,
@@ -22,7 +23,6 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType, int64, uint8
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
-from tilewright.ir.location import Loc
 from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.ops.shape import Constant, PtrOffset, Undefined
 from tilewright.ir.types import ElementType, PointerType, TileType
@@ -42,7 +42,7 @@ class Translation:
         self.layouts = Layouts(module.types)
         self.tables: dict[str, Value] = {}  # constant arrays, copied into memory of the block
         self.unavailable: dict[str, str] = {}  # names of values that cannot be used, and why
-        self.hints: HintScope | None = None
+        self.hints = StatementHints(module, function, locations)
         self.types: dict[str, TileType] = {}
         self.uses: dict[str, int] = {}
         for block in function.blocks:
@@ -151,15 +151,3 @@ class Translation:
 
     def fail(self, message: str, error: type[TileError] = TileUnsupportedFeatureError) -> NoReturn:
         raise error(message, self.builder.loc)
-
-
-class HintScope:
-    """The hints of the expression statement that is being translated, per architecture, and where it stands."""
-
-    def __init__(self, loc: Loc) -> None:
-        self.loc = loc
-        self.values: dict[str, dict[int, int]] = {}
-
-    def covers(self, loc: Loc) -> bool:
-        """Whether a call at ``loc`` belongs to the statement itself and not to a function that it calls."""
-        return loc.function == self.loc.function and loc.caller == self.loc.caller

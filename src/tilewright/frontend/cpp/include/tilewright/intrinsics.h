@@ -5,11 +5,9 @@
 #pragma once
 #pragma clang system_header
 
-#define __tile__
-#define __host__
-#define __device__
-#define __global__ __attribute__((annotate("tw.simt"), used))
-#define __tile_global__ __attribute__((annotate("tw.kernel"), used))
+#ifndef TW_KEYWORDS_STAY
+#include "tilewright/keywords.h"
+#endif
 
 using size_t = decltype(sizeof(0));
 using ptrdiff_t = decltype((char*)nullptr - (char*)nullptr);
@@ -102,9 +100,16 @@ __tw_tile __tw_load_view(uint64_t type, int order, int scope, int padding, void 
 void __tw_store_view(uint64_t type, int order, int scope, int padding, void const* base, __tw_tile value, int rank,
                      ...) noexcept;
 
-// The memory operations between the two calls carry the hint.
-void __tw_hint_begin(int architecture, char const* kind, long value) noexcept;
-void __tw_hint_end() noexcept;
+// Where a statement with hints begins, once per hint, and where it ends. Merged calls would lose their places.
+__attribute__((nomerge)) void __tw_hint(char const* kind, long long hint) noexcept;
+__attribute__((nomerge)) void __tw_hint_end() noexcept;
+}
+
+// A hint as one number; what no architecture or value can be becomes one that does not exist.
+namespace __tw {
+template <long long Architecture, long long Value>
+inline constexpr long long hint =
+    Architecture >= 0 && Architecture < 1 << 30 && Value >= 0 && Value < 1 << 30 ? Architecture << 32 | Value : -1;
 }
 
 // Scalars and handles of rank 0: the name says how the scalar is passed, `type` what it is.

@@ -1,0 +1,312 @@
+"""Optimization hints in source text: ``[[cutile::hint(...)]]`` (section 2.16.1).
+
+Clang drops attributes that it does not know, so each hint is rewritten into something that reaches the LLVM module:
+an annotation on a function, calls around an expression statement. Line numbers stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewright.ir.errors import TileSyntaxError
+from tilewright.ir.location import Loc
+
+_SKIP = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
+_LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"\n]*)")?[^\n]*$', re.MULTILINE)
+_OPEN = re.compile(r"\[\s*\[")
+_IN_A_ROW = re.compile(r"\s*(\[)\s*\[")
+_FUNCTION_WORDS = re.compile(r"\b__tile_global__\b|\b__tile__\b|\b__global__\b")
+# What may stand before a statement, and a label that attributes may precede.
+_BEFORE_STATEMENT = re.compile(r"(?:[;{}):]|\belse|\bdo)\s*\Z")
+_LABEL = re.compile(r"\s*\w+\s*:(?!:)")
+_DECLARATION_SCOPE = re.compile(r"\b(?:namespace|struct|class|union|enum|extern)\b")
+_ATTRIBUTES = re.compile(r"\[\s*\[.*?\]\s*\]", re.DOTALL)
+_PARAMETER_LIST = re.compile(r"\b(?!(?:requires|decltype|alignas|sizeof|noexcept|explicit|__attribute__)\b)\w+\s*\(")
+_DECLARATION = re.compile(
+    r"""\s*(?:::)?\w+(?:\s*::\s*\w+)*    # a type,
+    (?:\s*<[^=;]*>)?(?:\s*::\s*\w+)*    # with template arguments and nested names,
+    (?:\s+(?:const|volatile)\b)*[\s*&]+\w+\s*(?:[=;{(\[]|\Z)  # a name, and what may follow one""",
+    re.VERBOSE,
+)
+_NOT_EXPRESSIONS = frozenset(
+    [
+        "if",
+        "for",
+        "while",
+        "do",
+        "switch",
+        "return",
+        "break",
+        "continue",
+        "goto",
+        "case",
+        "default",
+        "try",
+        "auto",
+        "const",
+        "constexpr",
+        "constinit",
+        "static",
+        "extern",
+        "inline",
+        "thread_local",
+        "alignas",
+        "static_assert",
+        "using",
+        "typedef",
+        "struct",
+        "class",
+        "enum",
+        "union",
+        "namespace",
+        "template",
+        "volatile",
+        "void",
+        "bool",
+        "char",
+        "short",
+        "int",
+        "long",
+        "float",
+        "double",
+        "signed",
+        "unsigned",
+        "typename",
+        "decltype",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """One ``hint(architecture, kind = value, ...)``; the parts are C++ expressions. ``expands`` marks a pack."""
+
+    architecture: str
+    pairs: tuple[tuple[str, str], ...]
+    expands: bool
+
+    def constants(self) -> list[tuple[str, str]]:
+        """Kind and constant of each pair; what is no integral constant expression is refused by the compiler."""
+        return [(kind, f"::__tw::hint<({self.architecture}), ({value})>") for kind, value in self.pairs]
+
+
+@dataclass
+class Attributes:
+    """Attribute lists in a row: the hints among them, the text of the others, and where they end."""
+
+    hints: list[Hint]
+    others: str
+    end: int
+
+
+def rewrite_hints(text: str, name: str) -> str:
+    """``text`` with every ``cutile::hint`` replaced. Raises TileSyntaxError for one that is malformed."""
+    if "cutile" not in text:
+        return text
+    masked = _DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), mask(text))
+    return _rewrite(text, masked, 0, len(text), name)
+
+
+def _rewrite(text: str, masked: str, begin: int, stop: int, name: str) -> str:
+    out: list[str] = []
+    position = begin
+    while (match := _OPEN.search(masked, position, stop)) is not None:
+        start = match.start()
+        found = _attributes(text, masked, start, name)
+        out.append(text[position:start])
+        if found.hints:
+            replacement, position = _replacement(text, masked, start, found, name)
+            out.append(replacement)
+        else:
+            # Not always an attribute list: the brackets of a lambda inside of others look the same.
+            position = match.end()
+            out.append(text[start:position])
+    return "".join([*out, text[position:stop]])
+
+
+def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
+    found = Attributes([], "", start)
+    while (match := _IN_A_ROW.match(masked, found.end)) is not None:
+        close = _close(masked, match.start(1))
+        body = text[match.end() : masked.rindex("]", 0, close - 1)]
+        loc = _loc(text, match.start(1), name)
+        hints, others = _parse(_without_comments(body), loc) if "cutile" in body else ([], [body.strip()])
+        found.hints += hints
+        found.others += f"[[{', '.join(others)}]]" if others else ""
+        found.end = close
+    return found
+
+
+def _replacement(text: str, masked: str, start: int, found: Attributes, name: str) -> tuple[str, int]:
+    """What stands for the attributes at ``start``, and where the text goes on after it."""
+    kept = found.others + "\n" * text.count("\n", start, found.end)
+    if not _in_block(masked, start):
+        if _on_function(masked, start, found.end):
+            kept += _as_annotations(found.hints, masked[found.end :].lstrip().startswith("("))
+        return kept, found.end
+    stop = _statement_end(masked, start, found.end)
+    if stop is None:
+        return kept, found.end
+    statement = _rewrite(text, masked, found.end, stop, name)
+    return f"{{{_as_calls(found.hints)}{kept}{statement}::__tw_hint_end();}}", stop
+
+
+def mask(text: str) -> str:
+    """``text`` with comments and literals blanked, position by position."""
+    return _SKIP.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+
+
+def _close(masked: str, start: int) -> int:
+    """The position after the bracket group that starts at ``start``."""
+    depth = 0
+    for i in range(start, len(masked)):
+        depth += masked[i] == "["
+        depth -= masked[i] == "]"
+        if depth == 0:
+            return i + 1
+    return len(masked)
+
+
+def _loc(text: str, position: int, name: str) -> Loc:
+    """Where ``position`` is, as the line directives of the preprocessor tell."""
+    line, start = 1, 0
+    for marker in _LINE.finditer(text, 0, position):
+        line, start, name = int(marker.group(1)), marker.end() + 1, marker.group(2) or name
+    return Loc(name, line + text.count("\n", start, position))
+
+
+# -- what the attributes say
+
+
+def _split(text: str) -> list[str]:
+    """``text`` at the commas that separate arguments."""
+    parts, depth, conditions, start = [], 0, 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if depth == 0 and c == "?":
+            conditions += 1
+        elif depth == 0 and conditions and c == ":" and ":" not in (text[i - 1], text[i + 1 : i + 2]):
+            conditions -= 1
+        elif c == "," and depth == 0 and not conditions and not _in_template_arguments(text[start:i]):
+            parts.append(text[start:i])
+            start = i + 1
+    return [p.strip() for p in [*parts, text[start:]]]
+
+
+def _in_template_arguments(text: str) -> bool:
+    """Whether a template argument list that begins in ``text`` is still open, as far as a name before it tells."""
+    text = re.sub(r"\([^()]*\)|->|<<|<=|>=", "", text)
+    return len(re.findall(r"\w\s*<", text)) > text.count(">")
+
+
+def _parse(body: str, loc: Loc) -> tuple[list[Hint], list[str]]:
+    """The hints of one attribute list, and its other attributes."""
+    prefix = re.match(r"\s*using\s+(\w+)\s*:(?!:)", body)
+    found, others = [], []
+    for part in _split(body[prefix.end() :] if prefix else body):
+        in_cutile = re.match(r"cutile\s*::\s*" if prefix is None else "", part)
+        if in_cutile is None or (prefix and prefix.group(1) != "cutile"):
+            others.append(f"{prefix.group(1)}::{part}" if prefix else part)
+        elif re.match(r"hint\b", part[in_cutile.end() :]):
+            found.append(_hint(part, part[in_cutile.end() :], loc))
+    return found, [p for p in others if p]
+
+
+def _hint(written: str, text: str, loc: Loc) -> Hint:
+    match = re.match(r"hint\s*\((.*)\)\s*(\.\.\.)?\Z", text, re.DOTALL)
+    if match is None:
+        raise TileSyntaxError(f"'{written}' is not of the form cutile::hint(architecture, kind = value, ...)", loc)
+    architecture, *arguments = _split(match.group(1))
+    pairs = []
+    for argument in arguments:
+        pair = re.match(r"(\w+)\s*=(?!=)\s*(.+)\Z", argument, re.DOTALL)
+        if pair is None:
+            raise TileSyntaxError(f"'{argument}' in a cutile::hint is not of the form kind = value", loc)
+        pairs.append((pair.group(1), pair.group(2)))
+    if not architecture or not pairs:
+        raise TileSyntaxError("cutile::hint needs an architecture and at least one kind = value", loc)
+    return Hint(architecture, tuple(pairs), match.group(2) is not None)
+
+
+# -- what they belong to
+
+
+def _in_block(masked: str, position: int) -> bool:
+    """Whether ``position`` is inside a function, and not in a class or at namespace scope."""
+    depth = 0
+    for i in range(position - 1, -1, -1):
+        depth += (masked[i] == "}") - (masked[i] == "{")
+        if depth < 0:
+            before = max(masked.rfind(c, 0, i) for c in ";{}")
+            head = _without_template_header(_ATTRIBUTES.sub("", masked[before + 1 : i]))
+            return _DECLARATION_SCOPE.search(head) is None or _PARAMETER_LIST.search(head) is not None
+    return False
+
+
+def _on_function(masked: str, start: int, end: int) -> bool:
+    """Whether attributes outside of functions belong to a function, and not to its type or to a parameter."""
+    after = re.compile(r"[;{}]").search(masked, end)
+    before = masked[max(masked.rfind(c, 0, start) for c in ";{}") + 1 : start]
+    if before.count("(") > before.count(")") or _PARAMETER_LIST.search(_without_template_header(before)):
+        return False
+    return _FUNCTION_WORDS.search(before + masked[end : after.start() if after else len(masked)]) is not None
+
+
+def _without_template_header(text: str) -> str:
+    match = re.match(r"\s*(?:#[^\n]*\n\s*)*template\s*<", text)
+    depth, i = 1, match.end() if match else 0
+    while match and depth and i < len(text):
+        depth += (text[i] == "<") - (text[i] == ">")
+        i += 1
+    return text[i:]
+
+
+def _statement_end(masked: str, before: int, start: int) -> int | None:
+    """Where the expression statement that starts at ``start`` ends; None for any other statement."""
+    first = re.compile(r"\s*(\w+)?").match(masked, start)
+    word = first.group(1) if first is not None else None
+    if _BEFORE_STATEMENT.search(masked[:before]) is None or first is None or masked.startswith("{", first.end()):
+        return None
+    if word in _NOT_EXPRESSIONS or _LABEL.match(masked, start):
+        return None
+    depth = 0
+    for i in range(start, len(masked)):
+        depth += (masked[i] in "([{") - (masked[i] in ")]}")
+        if masked[i] == ";" and depth == 0:
+            return None if _is_declaration(masked[start:i]) else i + 1
+        if depth < 0:
+            return None
+    return None
+
+
+def _is_declaration(statement: str) -> bool:
+    """A type followed by a name, which no expression starts with."""
+    return _DECLARATION.match(statement) is not None
+
+
+# -- what they become
+
+
+def _as_annotations(hints: list[Hint], after_name: bool) -> str:
+    """Attributes of a function. After its name there are no GNU attributes, and before it not always standard ones."""
+    parts = ", ".join(
+        f'annotate("cutile.hint", "{kind}", {constant}{"..." if hint.expands else ""})'
+        for hint in hints
+        for kind, constant in hint.constants()
+    )
+    return f"[[using clang: {parts}]]" if after_name else f"__attribute__(({parts}))"
+
+
+def _as_calls(hints: list[Hint]) -> str:
+    calls = []
+    for hint in hints:
+        for kind, constant in hint.constants():
+            call = f'::__tw_hint("{kind}", {constant})'
+            calls.append(f"({call}, ...);" if hint.expands else f"{call};")
+    return "".join(calls)
