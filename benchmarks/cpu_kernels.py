@@ -8,6 +8,7 @@ import tilewright as ct
 
 F32 = ct.float32
 ZERO, LOWEST = ct.PaddingMode.ZERO, ct.PaddingMode.NEG_INF
+LOG2_E = math.log2(math.e)
 SQRT_2_PI = math.sqrt(2 / math.pi)
 
 
@@ -146,7 +147,9 @@ def attention(
 ):
     """Softmax(q @ k.T * scale) @ v with an online softmax. Lengths are multiples of the tiles."""
     head, block = ct.bid(1), ct.bid(0)
-    queries = ct.load(q, (head, block, 0), (1, TQ, D)).reshape((TQ, D)) * scale
+    if CAUSAL:
+        block = ct.num_blocks(0) - 1 - block  # those with the most keys first
+    queries = ct.load(q, (head, block, 0), (1, TQ, D)).reshape((TQ, D)) * (scale * LOG2_E)
     top = ct.full((TQ, 1), -math.inf, F32)
     total = ct.zeros((TQ, 1), F32)
     result = ct.zeros((TQ, D), F32)
@@ -161,8 +164,8 @@ def attention(
             columns = j * TK + ct.arange(TK, dtype=ct.int32)
             scores = ct.where(columns[None, :] <= rows[:, None], scores, -math.inf)
         new_top = ct.maximum(top, ct.max(scores, axis=1, keepdims=True))
-        weights = ct.exp(scores - new_top)
-        correction = ct.exp(top - new_top)
+        weights = ct.exp2(scores - new_top)
+        correction = ct.exp2(top - new_top)
         total = total * correction + ct.sum(weights, axis=1, keepdims=True)
         result = ct.mma(weights, values, result * correction)
         top = new_top

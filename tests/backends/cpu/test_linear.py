@@ -22,7 +22,7 @@ from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import MMA_SCALED_BLOCKS, Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import Load
-from tilewright.ir.ops.shape import Permute
+from tilewright.ir.ops.shape import Broadcast, Permute
 from tilewright.ir.types import TileType
 
 MMA_TYPES = [
@@ -63,6 +63,32 @@ def test_mma_dtypes(x: DType, y: DType, out: DType, shape: tuple[int, int, int])
         a=random_array(x, (m, depth)),
         b=random_array(y, (depth, n), 1),
         c=random_array(out, (m, n), 2),
+    )
+
+
+@pytest.mark.parametrize("dtype", [float16, float32, float64, int32], ids=lambda t: t.short)
+@pytest.mark.parametrize("start", ["zero", "scaled rows", "scaled rows, kept", "scaled columns"])
+def test_mma_accumulators(dtype: DType, start: str) -> None:
+    """A zero, or a tile times a factor for each row, is not computed as a whole before the product is added."""
+    operand = int8 if dtype is int32 else dtype
+    k = KernelBuilder()
+    a, b, c, f = (k.array(name, t, 3) for name, t in zip("abcf", (operand, operand, dtype, dtype)))
+    x, y, old = (k.load_tile(p, s, zeros(k, 3)) for p, s in ((a, (2, 16, 8)), (b, (2, 8, 32)), (c, (2, 16, 32))))
+    shape = (2, 1, 32) if start == "scaled columns" else (2, 16, 1)
+    factor = k.emit(Broadcast, k.load_tile(f, shape, zeros(k, 3)), shape=(2, 16, 32))
+    acc = k.emit(Mul, factor, old)
+    if start == "zero":
+        acc = k.constant(0, dtype, (2, 16, 32))
+    result = k.emit(Mma, x, y, acc)
+    if start.endswith("kept"):
+        result = k.emit(Add, result, acc)
+    k.store_tile(c, result, zeros(k, 3))
+    compare(
+        k.function(),
+        a=random_array(operand, (2, 16, 8)),
+        b=random_array(operand, (2, 8, 32), 1),
+        c=random_array(dtype, (2, 16, 32), 2),
+        f=random_array(dtype, shape, 3),
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes, mma_bytes
+from tilewright.backends.cpu.codegen import index, lanes, mma_bytes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import close, materialize, write
-from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -19,6 +20,7 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, int8
+from tilewright.ir.enums import RoundingMode
 
 _UNROLL = 4  # steps of k per iteration of the inner loop
 
@@ -48,6 +50,15 @@ def _blocking(state: State, m: int, n: int, accumulator: ir.Type) -> _Blocking:
     return _Blocking(rows, vectors, vector)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """The buffer that products are added to: to what it holds, times its row's factor if there are any; or to zero."""
+
+    buffer: Buffer
+    zero: bool = False
+    factors: Buffer | None = None
+
+
 def emit_mma(state: State, op: Op) -> None:
     x, y, acc = op.operands
     packed_x, packed_y = _operand(state, x), _operand(state, y)
@@ -69,27 +80,31 @@ def _operand(state: State, x: Value) -> Buffer:
 
 def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value, right: Value) -> None:
     t = op.result.tile
-    out = _accumulator(state, op, acc)
-    multiply(state, op, (x, y, out), (left.tile.element, right.tile.element, t.element), left.tile.shape, t.shape)
+    types, sizes = (left.tile.element, right.tile.element, t.element), (t.shape[-2], t.shape[-1], left.tile.shape[-1])
+    sums = sums_of(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
+    multiply(state, op, (x, y), sums, types, left.tile.shape)
+    if sums.factors is not None:
+        state.release(sums.factors)
     if t.element.short == "f16":
-        _round(state, out)
-    bind(state, op, out)
+        _round(state, sums.buffer)
+    bind(state, op, sums.buffer)
 
 
 def multiply(
     state: State,
     op: Op,
-    buffers: tuple[Buffer, Buffer, Buffer],
+    operands: tuple[Buffer, Buffer],
+    sums: Sums,
     types: tuple[DType, DType, DType],
     left: tuple[int, ...],
-    result: tuple[int, ...],
 ) -> None:
-    """For ``op``, add the product of the first two ``buffers`` to the third; ``left`` and ``result`` are shapes."""
+    """For ``op``, add the product of ``operands``, the first with the shape ``left``, to ``sums``."""
+    result = op.result.tile.shape
     m, n = result[-2:]
     k = left[-1]
     sizes = (m, n, k)
-    function = _kernel(state, *types, sizes)
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
+    function = _kernel(state, types, sizes, sums)
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(result[:-2])
@@ -97,14 +112,19 @@ def multiply(
     flops = 2 * m * n * k * batches
     state.nests.append(LoopNest(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
-    pointers = []
-    for buffer, size in zip(buffers, (m * k, k * n, m * n)):
+    parts = [*zip((*operands, sums.buffer), (m * k, k * n, m * n))]
+    if sums.factors is not None:
+        parts.append((sums.factors, m))
+    arguments = []
+    for buffer, size in parts:
         pointer = buffer.pointer
         if not isinstance(batch, int):
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(buffer.dtype))
-        pointers.append(pointer)
-    nest.builder.call(function, pointers if work is None else [*pointers, work.pointer])
+        arguments.append(pointer)
+    if work is not None:
+        arguments.append(work.pointer)
+    nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
         state.release(work)
@@ -119,6 +139,44 @@ def bind(state: State, op: Op, out: Buffer) -> None:
         state.bind(op.result, value)
     else:
         state.bind(op.result, out)
+
+
+def sums_of(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
+    """What ``op`` adds products to; ``plain``: to what the buffer holds."""
+    if not plain and _is_zero(acc):
+        return Sums(state.allocate(acc.tile), zero=True)
+    scaled = None if plain else _scaled_rows(state, op, acc)
+    if scaled is None:
+        return Sums(_accumulator(state, op, acc))
+    base, factor = scaled
+    factors = materialize(state, factor)
+    factors.users += 1
+    return Sums(_accumulator(state, op, base), factors=factors)
+
+
+def _is_zero(acc: Value) -> bool:
+    if acc.op is None or acc.op.name != "constant":
+        return False
+    return str(float(acc.op.attributes["value"])) == "0.0"  # and not -0.0
+
+
+def _scaled_rows(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
+    """A tile, and a factor for each of its rows, whose product is ``acc`` and needed by nothing but ``op``."""
+    product = acc.op
+    if product is None or product.name != "mul" or product not in state.deferred or acc.tile.element.bitwidth < 32:
+        return None
+    if not acc.tile.element.is_floating or acc not in state.uses.would_die(op, state.deferred):
+        return None
+    if product.attributes["rounding"] is not RoundingMode.RN or product.attributes["flush_to_zero"]:
+        return None
+    for base, factor in (product.operands, product.operands[::-1]):
+        spread = factor.op
+        if spread is None or spread.name != "broadcast" or factor in state.bindings:
+            continue
+        column = spread.operands[0]
+        if column.tile.size > 1 and column.tile.shape == (*acc.tile.shape[:-1], 1) and base is not factor:
+            return base, column
+    return None
 
 
 def _accumulator(state: State, op: Op, acc: Value) -> Buffer:
@@ -150,15 +208,20 @@ def _round(state: State, buffer: Buffer) -> None:
     close(nest)
 
 
-def _kernel(state: State, x: DType, y: DType, out: DType, sizes: tuple[int, int, int]) -> ir.Function:
-    """The function (x, y, out) that adds the product of row-major [m, k] and [k, n] to [m, n]."""
+def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums) -> ir.Function:
+    """The function (x, y, out) that adds the product of row-major [m, k] and [k, n] to [m, n].
+
+    A fourth parameter is for the factors of ``sums``, if there are any, or for scratch memory.
+    """
+    x, y, out = types
     m, n, k = sizes
-    name = f"tw.mma.{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    start = "zero." if sums.zero else "" if sums.factors is None else "scaled."
+    name = f"tw.mma.{start}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
     known = state.module.globals.get(name)
     if known is not None:
         return known
     by_bytes = mma_bytes.applies(state, x, out, sizes)
-    parameters = [ir.PointerType()] * (4 if by_bytes else 3)
+    parameters = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
@@ -168,7 +231,7 @@ def _kernel(state: State, x: DType, y: DType, out: DType, sizes: tuple[int, int,
     if by_bytes:
         ByteKernel(function, x, y, sizes).emit()
     else:
-        _Kernel(state, function, x, y, out, sizes).emit()
+        _Kernel(state, function, types, sizes, sums).emit()
     return function
 
 
@@ -176,12 +239,19 @@ class _Kernel:
     """Emits the body of a product of fixed sizes."""
 
     def __init__(
-        self, state: State, function: ir.Function, x: DType, y: DType, out: DType, sizes: tuple[int, int, int]
+        self,
+        state: State,
+        function: ir.Function,
+        types: tuple[DType, DType, DType],
+        sizes: tuple[int, int, int],
+        sums: Sums,
     ) -> None:
         self.function = function
-        self.dtypes = (x, y, out)
+        self.dtypes = types
         self.m, self.n, self.k = sizes
-        self.type = element_type(out)
+        self.zero = sums.zero
+        self.factors = None if sums.factors is None else function.args[3]
+        self.type = element_type(types[2])
         self.block = _blocking(state, self.m, self.n, self.type)
         if self.type not in (F32, F64):
             self.multiply_add = self._integer
@@ -201,13 +271,24 @@ class _Kernel:
             ]
             for i in range(block.rows)
         ]
-        sums = [[self._load(nest, p, self.type) for p in line] for line in out]
-        sums = self._sum(nest, row, column, sums)
+        sums = self._sum(nest, row, column, [self._start(nest, row, i, line) for i, line in enumerate(out)])
         for line, pointers in zip(sums, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(value, pointer, align=4)
         close(nest)
         builder.ret_void()
+
+    def _start(self, nest: Nest, row: Index, i: int, pointers: Sequence[ir.Value]) -> list[ir.Value]:
+        """What the sums of a row of accumulators start from."""
+        if self.zero:
+            return [ir.Constant(ir.VectorType(self.type, self.block.lanes), None) for _ in pointers]
+        found = [self._load(nest, p, self.type) for p in pointers]
+        if self.factors is None:
+            return found
+        builder = nest.builder
+        at = builder.gep(self.factors, [as_value(index.add(builder, row, i))], source_etype=self.type)
+        factor = lanes.splat(builder, builder.load(at, align=4, typ=self.type), self.block.lanes)
+        return [builder.fmul(v, factor) for v in found]
 
     def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
         """Add the products along k to ``sums``."""

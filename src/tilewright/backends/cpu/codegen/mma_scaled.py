@@ -22,7 +22,7 @@ def emit_mma_scaled(state: State, op: Op) -> None:
     rank = x.tile.rank
     left, right = _widened(state, op, x, x_scale, rank - 1), _widened(state, op, y, y_scale, rank - 2)
     sums = _widened(state, op, acc)
-    mma.multiply(state, op, (left, right, sums), (float64,) * 3, x.tile.shape, op.result.tile.shape)
+    mma.multiply(state, op, (left, right), mma.Sums(sums), (float64,) * 3, x.tile.shape)
     out = state.allocate(op.result.tile)
     _narrow(state, sums, out)
     for buffer in (left, right, sums):
