@@ -9,7 +9,7 @@ from cpp_harness import PREAMBLE
 
 from tilewright.frontend.cpp.module import Module
 from tilewright.frontend.cpp.source import prepare
-from tilewright.ir.errors import TileSyntaxError
+from tilewright.ir.errors import TileError, TileSyntaxError
 
 
 def test_operators_are_left_alone() -> None:
@@ -34,7 +34,9 @@ def test_included_files_are_rewritten_too(tmp_path: Path) -> None:
         __tile__ int read(int* p) { int x; [[cutile::hint(0, latency=3)]] x = ct::load(p); return x; }"""
     )
     main = tmp_path / "main.cu"
-    main.write_text(PREAMBLE + '#include "kernels.cuh"\nWIDE __tile_global__ void k(int* p) { *p = read(p) + WIDTH; }\n')
+    main.write_text(
+        PREAMBLE + '#include "kernels.cuh"\nWIDE __tile_global__ void k(int* p) { *p = read(p) + WIDTH; }\n'
+    )
     module = Module.from_file(main, defines={"WIDTH": "(3)"})
     function = module.kernel("k").function
     assert module.kernels == ("k",)
@@ -49,3 +51,20 @@ def test_included_files_are_rewritten_too(tmp_path: Path) -> None:
         Module.from_file(main).kernel("k")
     assert caught.value.loc is not None
     assert (caught.value.loc.file, caught.value.loc.line) == (str(tmp_path / "kernels.cuh"), 3)
+
+
+NAMES = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "LB", "UB", "Order", "Scope", "Tile", "Shape", "Value", "Mask", "Ptrs", "Idx"]
+
+
+def test_programs_may_define_names_that_the_headers_use(tmp_path: Path) -> None:
+    body = f"__tile_global__ void k(int* p) {{ *p = ct::load(p + ct::bid().x) + {' + '.join(NAMES)}; }}"
+    defines = dict.fromkeys(NAMES, 2)
+    lines = "".join(f"#define {name} 2\n" for name in NAMES)
+    (tmp_path / "mine.h").write_text(PREAMBLE)
+    assert Module(PREAMBLE + body, defines=defines).kernels == ("k",)
+    assert Module(lines + PREAMBLE + body).kernels == ("k",)
+    assert Module('#include "mine.h"\n' + body, defines=defines, include_dirs=[tmp_path]).kernels == ("k",)
+    with pytest.raises(TileError) as caught:
+        Module(lines + PREAMBLE + "int x = nowhere;", "user.cu").kernel("k")
+    assert caught.value.loc is not None
+    assert (caught.value.loc.file, caught.value.loc.line) == ("user.cu", len(NAMES) + PREAMBLE.count("\n") + 1)

@@ -30,52 +30,11 @@ _DECLARATION = re.compile(
     (?:\s+(?:const|volatile)\b)*[\s*&]+\w+\s*(?:[=;{(\[]|\Z)  # a name, and what may follow one""",
     re.VERBOSE,
 )
-_NOT_EXPRESSIONS = frozenset(
-    [
-        "if",
-        "for",
-        "while",
-        "do",
-        "switch",
-        "return",
-        "break",
-        "continue",
-        "goto",
-        "case",
-        "default",
-        "try",
-        "auto",
-        "const",
-        "constexpr",
-        "constinit",
-        "static",
-        "extern",
-        "inline",
-        "thread_local",
-        "alignas",
-        "static_assert",
-        "using",
-        "typedef",
-        "struct",
-        "class",
-        "enum",
-        "union",
-        "namespace",
-        "template",
-        "volatile",
-        "void",
-        "bool",
-        "char",
-        "short",
-        "int",
-        "long",
-        "float",
-        "double",
-        "signed",
-        "unsigned",
-        "typename",
-        "decltype",
-    ]
+_NOT_AN_EXPRESSION = re.compile(
+    r"""\s*(?:if|for|while|do|switch|return|break|continue|goto|case|default|try|auto|const|constexpr|constinit|static|
+    extern|inline|thread_local|alignas|static_assert|using|typedef|struct|class|enum|union|namespace|template|volatile|
+    void|bool|char|short|int|long|float|double|signed|unsigned|typename|decltype)\b | \s*\{""",
+    re.VERBOSE,
 )
 
 
@@ -269,11 +228,9 @@ def _without_template_header(text: str) -> str:
 
 def _statement_end(masked: str, before: int, start: int) -> int | None:
     """Where the expression statement that starts at ``start`` ends; None for any other statement."""
-    first = re.compile(r"\s*(\w+)?").match(masked, start)
-    word = first.group(1) if first is not None else None
-    if _BEFORE_STATEMENT.search(masked[:before]) is None or first is None or masked.startswith("{", first.end()):
+    if _BEFORE_STATEMENT.search(masked[:before]) is None:
         return None
-    if word in _NOT_EXPRESSIONS or _LABEL.match(masked, start):
+    if _NOT_AN_EXPRESSION.match(masked, start) or _LABEL.match(masked, start):
         return None
     depth = 0
     for i in range(start, len(masked)):
