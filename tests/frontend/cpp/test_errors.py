@@ -15,7 +15,10 @@ F8 = f"{I8} auto f = ct::element_cast<float>(x); auto d = ct::element_cast<doubl
 ILL_FORMED = {
     "narrowing scalar": (f"{I8} x + 2.5;", "arithmetic_tile_convertible"),
     "narrowing conversion": (f"{F8} ct::tile<short, ct::shape<8>> y = x;", "non_narrowing_tile_convertible_to"),
-    "narrowing to scalar": ("int y = ct::ones<ct::tile<float, ct::shape<1>>>();", "non_narrowing_scalar_convertible_to"),
+    "narrowing to scalar": (
+        "int y = ct::ones<ct::tile<float, ct::shape<1>>>();",
+        "non_narrowing_scalar_convertible_to",
+    ),
     "large tile to scalar": (f"{I8} int y(x);", "singleton tile"),
     "dimension of 7": ("ct::tile<int, ct::shape<7>> x;", "tile_shape"),
     "too many elements": ("ct::tile<int, ct::shape<8192, 4096>> x;", "tile_shape"),
@@ -85,6 +88,18 @@ ILL_FORMED = {
         "matmul_compatible",
     ),
     "hexadecimal constant": ("auto h = 0x10_ic;", "decimal"),
+    "fractional constant": ("auto h = 1.5_ic;", "_ic needs a decimal integer literal"),
+    "constant beyond every integer type": ("auto h = 9223372036854775808_ic;", "does not fit any integer type"),
+    "selection between two types": (f"{I8} (void)ct::select(x > 1, x, 1.5f);", "of one type 'T'"),
+    "dimension that is no constant": (f"{I8} (void)ct::sum(x, 0);", "'integral_constant<D>' against 'int'"),
+    "joining along dimension -1": (f"{I8} (void)ct::cat(x, x, -1_ic);", "the dimension is negative"),
+    "full of a class": ("struct s {}; (void)ct::full<s>(1);", "neither a scalar nor a ct::tile"),
+    "value that is no rounding mode": (
+        f"{F8} (void)ct::sqrt<ct::rounding_mode(9)>(f);",
+        "not an enumerator of ct::rounding_mode",
+    ),
+    "range with a fractional bound": ("ct::irange r(0, 1.5f);", "the bounds of a range must be integral"),
+    "range of const integers": ("ct::irange<int const> r(0, 1);", "the type of a range must not be const"),
 }
 
 

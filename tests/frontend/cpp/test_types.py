@@ -152,6 +152,9 @@ static_assert(ct::round_full_t::value == ct::rounding_mode::round_full && ct::me
 static_assert(ct::read_memory_order<ct::memory_order::acquire> && !ct::read_memory_order<ct::memory_order::release> && !ct::write_memory_order<ct::memory_order::acq_rel>);
 constexpr auto sum = [] { int s = 0; for (auto i : ct::irange(5, 12, 2)) s = 10 * s + i; return s; }();
 static_assert(sum == 5 * 1000 + 7 * 100 + 9 * 10 + 11);
+static_assert(ct::irange<unsigned long>(0, ~0ul, 3).size() == 6148914691236517205 && ct::irange<long>(-9223372036854775807 - 1, 0, 2).size() == 1l << 62);
+static_assert(noexcept(ct::exp(1.0)) && !noexcept(ct::isnan(1.0)) && !noexcept(ct::isinf(1.0)));
+static_assert(__is_same(decltype(ct::ones<ct::tile<int, ct::shape<2>> const>()), ct::tile<int, ct::shape<2>> const));
 static_assert(ct::irange(20, 10).empty() && ct::irange(5, 12, 2).size() == 4 && ct::irange(-10, -6).upper_bound() == -6);
 static_assert(__is_same(decltype(ct::irange(1, 2l)), ct::irange<long>));
 static_assert(*++ct::irange(1, 5).begin() == 2 && *ct::irange(1, 5).begin()++ == 1);

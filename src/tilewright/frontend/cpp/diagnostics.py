@@ -49,6 +49,10 @@ REQUIREMENTS = {
     "element_is_not_bool": "the element type must not be bool",
     "basic_floating_point_tile": "the operand is not a basic floating point tile",
     "integral": "the type is not integral",
+    "integral_constant": "the type of the constant is not integral",
+    "irange": "the bounds of a range must be integral, of one arithmetic common type",
+    "dimension_index": "the dimension is negative",
+    "tile_element_t": "the type is not tile like: neither a scalar nor a ct::tile",
     "tile_indices": "needs one index, convertible to size_t, per dimension of the tile",
     "same_object_size": "the element types differ in size",
     "iota_values_representable": "the largest value is not representable in the element type",
@@ -76,6 +80,12 @@ REQUIREMENTS = {
     "power_of_two": "the value is not a power of two",
     "bound_for": "the bound lies outside the range of the element type",
 }
+for _enumeration in (
+    *("rounding_mode", "subnormals_rounding_mode", "nan_propagation_mode"),
+    *("view_padding", "memory_order", "thread_scope"),
+):
+    for _name in (f"valid_{_enumeration}", f"{_enumeration}_constant"):
+        REQUIREMENTS[_name] = f"the value is not an enumerator of ct::{_enumeration}"
 _IMPLICITLY_TO_SCALAR = "only a singleton tile converts to a scalar, and not implicitly where that is narrowing"
 # The constraints of template parameters; those of requires clauses are about more than one type, or named otherwise.
 _OF_PARAMETER = re.compile(
@@ -218,7 +228,7 @@ class Candidate:
         if "explicit specifier evaluates to true" in self.note:
             return 5, 0
         if not self.reasons:
-            return int("candidate template ignored" in self.note), 0
+            return int("candidate template ignored" in self.note), int("constraints not satisfied" in self.note)
         if _constraint(self.reasons[0]) in _OPAQUE:
             return 1, 0
         of_parameter = _OF_PARAMETER.match(self.reasons[0])
@@ -236,7 +246,10 @@ class Candidate:
         two_types = re.search(r"deduced conflicting types for parameter ('\w+') \((.*) vs\. (.*)\)$", self.note)
         if two_types is not None:
             return "the arguments must be of one type {}, but are {} and {}".format(*two_types.groups())
-        if "ignored: could not match" in self.note:
+        template = re.search(r"constraints not satisfied for \w+ template '(\w+)'", self.note)
+        if template is not None and template[1] in REQUIREMENTS:
+            return f"{REQUIREMENTS[template[1]]} ({template[1]})"
+        if re.search("ignored: (?:could not match|couldn't infer)", self.note):
             return self.note.partition(": ")[2]
         return self.note.partition(" not viable: ")[2] if alone else ""
 
@@ -263,5 +276,5 @@ def _plain(text: str) -> str:
 
 
 def _shape(match: re.Match[str]) -> str:
-    lengths = re.findall(r"\d+", match.group(1))
-    return f"ct::shape<{', '.join(lengths)}>"
+    lengths = ", ".join(re.findall(r"\d+", match.group(1)))
+    return f"ct::shape<{lengths}>".replace(str(2**64 - 1), "ct::dynamic_extent")

@@ -48,35 +48,38 @@ inline constexpr bool is_integral_constant = false;
 template <auto V>
 inline constexpr bool is_integral_constant<integral_constant<V>> = true;
 
-// The value of a decimal literal; digit separators do not count.
-template <char... C>
-consteval unsigned long literal_value() {
-    constexpr char text[] = {C...};
-    static_assert(sizeof...(C) == 1 || text[0] != '0', "_ic needs a decimal integer literal");
+constexpr bool is_decimal(char const* text, size_t length) {
+    if (length > 1 && text[0] == '0') return false;
+    for (size_t i = 0; i < length; ++i)
+        if (text[i] != '\'' && (text[i] < '0' || text[i] > '9')) return false;
+    return true;
+}
+// The value of a decimal literal, or 2^64 - 1 if it is greater; digit separators do not count.
+constexpr unsigned long decimal_value(char const* text, size_t length) {
     unsigned long value = 0;
-    for (char c : text) {
-        if (c == '\'') continue;
-        if (c < '0' || c > '9') throw "_ic needs a decimal integer literal";
-        if (value > (~0ul - (c - '0')) / 10) throw "this literal does not fit any integer type";
-        value = value * 10 + (c - '0');
+    for (size_t i = 0; i < length; ++i) {
+        if (text[i] == '\'') continue;
+        unsigned long digit = text[i] - '0';
+        if (value > (~0ul - digit) / 10) return ~0ul;
+        value = value * 10 + digit;
     }
     return value;
 }
-
-template <unsigned long V>
+template <char... C>
 consteval auto literal() {
-    static_assert(V <= 0x7fffffffffffffff, "this literal does not fit any integer type");
-    if constexpr (V <= 0x7fffffff)
-        return integral_constant<int(V)>{};
-    else
-        return integral_constant<long(V)>{};
+    constexpr char text[] = {C...};
+    static_assert(is_decimal(text, sizeof...(C)), "_ic needs a decimal integer literal");
+    constexpr unsigned long value = decimal_value(text, sizeof...(C));
+    static_assert(value <= 0x7fffffffffffffff, "this literal does not fit any integer type");
+    if constexpr (value <= 0x7fffffff) return integral_constant<int(value)>{};
+    else return integral_constant<long(value)>{};
 }
 }  // namespace detail
 
 namespace literals {
 template <char... C>
 __tile__ constexpr auto operator""_ic() noexcept {
-    return detail::literal<detail::literal_value<C...>()>();
+    return detail::literal<C...>();
 }
 }  // namespace literals
 

@@ -5,7 +5,7 @@
 namespace cuda::tiles::inline v1 {
 
 template <tile_like T>
-__tile__ inline __remove_cv(T) full(tile_element_t<T> x) noexcept {
+__tile__ inline T full(tile_element_t<T> x) noexcept {
     using R = __remove_cv(T);
     return detail::make<R>(detail::converted_to<R>(x));
 }
@@ -22,7 +22,7 @@ concept iota_values_representable = iota_fits<T>();
 }  // namespace detail
 template <integral_tile T>
     requires detail::iota_values_representable<T>
-__tile__ inline __remove_cv(T) iota() noexcept {
+__tile__ inline T iota() noexcept {
     using R = __remove_cv(T);
     using E = tile_element_t<T>;
     using Wide = tile_with_element_t<R, int>;
@@ -33,12 +33,12 @@ __tile__ inline __remove_cv(T) iota() noexcept {
         return detail::make<R>(__tw_iota(detail::tile_code<R>));
 }
 template <numeric_tile T>
-__tile__ inline __remove_cv(T) ones() noexcept {
+__tile__ inline T ones() noexcept {
     using R = __remove_cv(T);
     return detail::make<R>(detail::converted_to<R>(1));
 }
 template <numeric_tile T>
-__tile__ inline __remove_cv(T) zeros() noexcept {
+__tile__ inline T zeros() noexcept {
     using R = __remove_cv(T);
     return detail::make<R>(detail::converted_to<R>(0));
 }
@@ -110,6 +110,8 @@ __tile__ inline tile_transpose_t<Tile> transpose(Tile in) noexcept {
 }
 
 namespace detail {
+template <auto D>
+concept dimension_index = D >= 0;
 template <typename S, typename U, size_t D, size_t... I>
 extents<uint32_t, (I == D ? S::static_extent(I) + U::static_extent(I) : S::static_extent(I))...> joined_shape(
     index_pack<size_t, I...>);
@@ -132,7 +134,7 @@ template <tile_like T, tile_like U, size_t Dim>
     requires concatenation_compatible<T, U, Dim>
 using concatenation_t = tile<tile_element_t<T>, detail::joined_shape_t<T, U, Dim>>;
 template <integral auto D, tile_like T, tile_like U>
-    requires(D >= 0) && concatenation_compatible<T, U, size_t(D)>
+    requires detail::dimension_index<D> && concatenation_compatible<T, U, size_t(D)>
 __tile__ inline concatenation_t<T, U, size_t(D)> cat(T x, U y, integral_constant<D> = {}) noexcept {
     using R = concatenation_t<T, U, size_t(D)>;
     return detail::make<R>(__tw_cat(detail::tile_code<R>, detail::handle(x), detail::handle(y), int(D)));

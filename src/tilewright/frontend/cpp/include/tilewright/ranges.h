@@ -57,8 +57,10 @@ struct irange {
     __tile__ constexpr detail::irange_sentinel<T> end() const noexcept { return {ub_}; }
     __tile__ constexpr bool empty() const noexcept { return !(lb_ < ub_); }
     __tile__ constexpr typename iterator::difference_type size() const noexcept {
-        using D = typename iterator::difference_type;
-        return empty() ? 0 : (D(ub_) - D(lb_) + D(step_) - 1) / D(step_);
+        if (empty()) return 0;
+        // The distance of two signed bounds may fit no signed type.
+        uint64_t distance = uint64_t(ub_) - uint64_t(lb_), step = uint64_t(step_);
+        return typename iterator::difference_type(distance / step + (distance % step != 0));
     }
     __tile__ constexpr T lower_bound() const noexcept { return lb_; }
     __tile__ constexpr T upper_bound() const noexcept { return ub_; }

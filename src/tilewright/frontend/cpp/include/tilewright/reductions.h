@@ -15,7 +15,7 @@ template <typename T, size_t D>
 using scanned = T;
 
 template <auto D, typename T>
-concept dimension_of = (D >= 0) && (size_t(D) < tile_rank_v<T>);
+concept dimension_of = dimension_index<D> && (size_t(D) < tile_rank_v<T>);
 
 template <fold F, auto D, int Modes = default_modes, typename T>
 __tile__ inline auto reduce(T a) noexcept {
@@ -29,7 +29,7 @@ __tile__ inline T scan(T a) noexcept {
 }  // namespace detail
 
 template <tile_like T, size_t D>
-    requires(D < tile_rank_v<T>)
+    requires detail::dimension_of<D, T>
 using reduction_result_t = detail::reduced<T, D>;
 
 #define TW_FOLD(name, elements, verb, kind, result)                              \
