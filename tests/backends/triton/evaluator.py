@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,10 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.backends.triton.target import GpuTarget, parse_target
+from tilewright.ir.dtypes import bfloat16, float16, float32, float64
+from tilewright.ir.enums import RoundingMode
 from tilewright.ir.location import UNKNOWN
+from tilewright.ir.semantics.exact import rounded
 
 DTYPES = {
     "i1": np.bool_,
@@ -61,9 +65,12 @@ _BINARY = {
     "arith.shli": np.left_shift,
     "arith.minsi": np.minimum,
     "arith.maxsi": np.maximum,
+    "arith.divf": np.divide,
+    "tt.precise_divf": np.divide,
 }
 _UNSIGNED_BINARY = {"arith.shrui": np.right_shift}
-_UNARY = {"math.absi": np.abs, "math.absf": np.abs}
+_UNARY = {"math.absi": np.abs, "math.absf": np.abs, "tt.precise_sqrt": np.sqrt}
+_FLOATS = {"f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64}
 _SIGNED = {"slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal}
 _BITS = {"ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
 _ORDERED = {"olt": np.less, "ole": np.less_equal, "ogt": np.greater, "oge": np.greater_equal, "oeq": np.equal}
@@ -92,6 +99,8 @@ class Evaluator:
         arrays = [v.array for v in operands]
         if name in _UNARY:
             found = _UNARY[name](arrays[0])
+        elif name == "math.fma":
+            found = rounded("fma", _FLOATS[operands[0].element], RoundingMode.RN, *arrays)
         elif name in _BINARY:
             found = _BINARY[name](*arrays)
         else:
@@ -132,6 +141,21 @@ class Evaluator:
         if element == "i1":
             array = array & 1
         return Computed(array.astype(DTYPES[element]), element)
+
+    def call(self, function: str, *operands: Computed) -> Computed:
+        assert function == "sqrt"
+        return Computed(np.sqrt(operands[0].array), operands[0].element)
+
+    def asm(self, code: str, constraints: str, operands: list[Computed], element: str) -> Computed:
+        """One instruction of AMD's between two that set its rounding mode and reset it."""
+        before, instruction, pause, after = code.split("\\0A")
+        name, bits = re.fullmatch(r"v_(\w+)_(f\d+) (?:\$\d, )*-?\$\d", instruction).groups()  # type: ignore[union-attr]
+        field = f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, {0 if bits == 'f32' else 2}, 2), "
+        assert before.startswith(field) and after == field + "0" and pause == "s_nop 1"
+        assert bits == element and constraints == ",".join(["=v", *["v"] * len(operands)])
+        mode = {"1": RoundingMode.RP, "2": RoundingMode.RM, "3": RoundingMode.RZ}[before[len(field) :]]
+        name = "sub" if "-$2" in instruction else name
+        return Computed(rounded(name, _FLOATS[element], mode, *(v.array for v in operands)), element)
 
     def emit(self, text: str, element: str, shape: tuple[int, ...] = ()) -> Computed:
         raise NotImplementedError(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tilewright.backends.triton.ttir.elements import round_directed
+from tilewright.backends.triton.ttir.rounding import round_directed, round_to_odd
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8, element
 from tilewright.ir.core import Op
@@ -50,7 +50,8 @@ def bitcast_op(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if isinstance(target, PointerType) or isinstance(source, PointerType):
         return w.bitcast(x, wanted)
     if target.is_bool:
-        return w.compare("ne", x, w.like(0, x))
+        bits = w.bitcast(x, f"i{x.bits}")
+        return w.compare("ne", bits, w.like(0, bits))
     if source.is_bool:
         x = w.convert("arith.extui", x, "i8")
     return w.bitcast(x, wanted)
@@ -123,24 +124,15 @@ def _between_floats(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val
     if mode in _DIRECTED:
         return round_directed(w, x, wanted, mode)
     if x.element == "f64" and wanted == "bf16":
-        x = _round_to_odd(w, x)
+        x = round_to_odd(w, x)
     return w.convert("arith.truncf", x, wanted)
-
-
-def _round_to_odd(w: Writer, x: Val) -> Val:
-    """float64 as float32 whose last bit is set when inexact: rounding that again is as rounding once."""
-    down = round_directed(w, x, "f32", RoundingMode.RZ)
-    inexact = w.compare("one", w.convert("arith.extf", down, "f64"), x)
-    bits = w.bitcast(down, "i32")
-    odd = w.op("arith.ori", bits, w.convert("arith.extui", inexact, "i32"))
-    return w.bitcast(odd, "f32")
 
 
 def _f64_or_f32_to_restricted(w: Writer, x: Val, target: DType, mode: RoundingMode) -> Val:
     if x.element in ("f16", "bf16"):
         x = w.convert("arith.extf", x, "f32")
     if x.element == "f64":
-        x = _round_to_odd(w, x)
+        x = round_to_odd(w, x)
     if target.short == "tf32":
         return _to_tf32(w, x, mode)
     codes = _encode(w, x, target, mode)

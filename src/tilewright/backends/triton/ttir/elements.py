@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.backends.triton.ttir.rounding import (
+    directed,
+    flushed,
+    fma_to_odd,
+    narrowed,
+    nearest,
+    negated,
+    ptx,
+    round_to_odd,
+)
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 
 Rule = Callable[[Writer, Op, Sequence[Val]], Val]
-
-_SUFFIX = {RoundingMode.RN: "rn", RoundingMode.RZ: "rz", RoundingMode.RM: "rm", RoundingMode.RP: "rp"}
-_LIBRARY_SUFFIX = {RoundingMode.RZ: "rz", RoundingMode.RM: "rd", RoundingMode.RP: "ru"}
-_REGISTERS = {"f32": "f", "f64": "d"}
 
 
 def dtype_of(op: Op) -> DType:
@@ -41,62 +47,24 @@ def _through_f32(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[Val]]
 # -- arithmetic with a rounding mode
 
 _PLAIN = {"add": ("arith.addi", "arith.addf"), "sub": ("arith.subi", "arith.subf"), "mul": ("arith.muli", "arith.mulf")}
-_PTX = {"add": "add", "sub": "sub", "mul": "mul", "fma": "fma", "div": "div", "sqrt": "sqrt"}
 
 
 def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    """A float operation in a rounding mode of its own, or with flush to zero: one PTX instruction."""
+    """A float operation in a rounding mode of its own, or with flush to zero."""
     mode, ftz = op.attributes["rounding"], op.attributes["flush_to_zero"]
     element = operands[0].element
     if element in ("f16", "bf16"):
-        return _half_directed(w, op, operands)
-    approximate = {RoundingMode.FULL: "full", RoundingMode.APPROX: "approx"}.get(mode)
-    code = f"{_PTX[op.name]}.{approximate or _SUFFIX[mode]}{'.ftz' if ftz else ''}.{element}"
-    register = _REGISTERS[element]
-    places = ", ".join(f"${i}" for i in range(len(operands) + 1))
-    return w.asm(f"{code} {places};", ",".join([f"={register}", *[register] * len(operands)]), operands, element)
+        return narrowed(w, op.name, operands, mode)
+    if w.target.is_cuda:
+        return ptx(w, op.name, operands, mode, ftz=ftz)
+    return flushed(w, operands, lambda xs: _unflushed(w, op.name, xs, mode), ftz=ftz)
 
 
-def _half_directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    """Directed rounding of 16-bit floats: round the exact (or to odd rounded) float64 result by its bits."""
-    wide = [w.convert("arith.extf", v, "f64") for v in operands]
-    suffix = "f64"
-    code = f"{_PTX[op.name]}.{_SUFFIX[op.attributes['rounding']]}.{suffix}"
-    places = ", ".join(f"${i}" for i in range(len(operands) + 1))
-    exact = w.asm(f"{code} {places};", ",".join(["=d", *["d"] * len(operands)]), wide, "f64")
-    # Two roundings in the same direction are one.
-    return round_directed(w, exact, operands[0].element, op.attributes["rounding"])
-
-
-_FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23)}
-
-
-def round_directed(w: Writer, x: Val, element: str, mode: RoundingMode) -> Val:
-    """float64 or float32 ``x`` rounded to the narrower ``element`` as ``mode`` says, which is not the default one."""
-    nearest = w.convert("arith.truncf", x, element)
-    back = w.convert("arith.extf", nearest, x.element)
-    integer = f"i{nearest.bits}"
-    bits = w.bitcast(nearest, integer)
-    zero, one = w.like(0, bits), w.like(1, bits)
-    negative = w.compare("slt", bits, zero)
-    up, down = w.op("arith.addi", bits, one), w.op("arith.subi", bits, one)  # away from zero, toward zero
-    above, below = w.compare("ogt", back, x), w.compare("olt", back, x)
-    sign = w.like(-(1 << (nearest.bits - 1)), bits)
-    if mode is RoundingMode.RA:
-        # A tie that went toward zero: as far from x as the next value away from zero.
-        beyond = w.convert("arith.extf", w.bitcast(up, element), x.element)
-        tie = w.compare("oeq", w.op("arith.subf", x, back), w.op("arith.subf", beyond, x))
-        inward = w.select(negative, above, below)
-        return w.bitcast(w.select(w.op("arith.andi", tie, inward), up, bits), element)
-    is_zero = w.compare("oeq", nearest, w.like(0.0, nearest))
-    if mode is RoundingMode.RM:  # the next value below, where the nearest one is above
-        lower = w.select(is_zero, w.op("arith.ori", sign, one), w.select(negative, up, down))
-        return w.bitcast(w.select(above, lower, bits), element)
-    if mode is RoundingMode.RP:
-        higher = w.select(is_zero, one, w.select(negative, down, up))
-        return w.bitcast(w.select(below, higher, bits), element)
-    too_far = w.select(negative, below, above)
-    return w.bitcast(w.select(too_far, down, bits), element)
+def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode) -> Val:
+    """On AMD, where the correctly rounded result is also the one for the modes that allow an error."""
+    if mode in (RoundingMode.RN, RoundingMode.FULL, RoundingMode.APPROX):
+        return nearest(w, name, operands)
+    return directed(w, name, operands, mode)
 
 
 def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
@@ -119,9 +87,11 @@ def _fma(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if op.attributes["rounding"] is not RoundingMode.RN or op.attributes["flush_to_zero"]:
         return _directed(w, op, operands)
     element = operands[0].element
-    if element in ("f16", "bf16"):  # the product is exact in float32, its sum with c is not: PTX has the instruction
-        suffix = element
-        return w.asm(f"fma.rn.{suffix} $0, $1, $2, $3;", "=h,h,h,h", operands, element)
+    if element in ("f16", "bf16") and w.target.is_cuda:
+        return w.asm(f"fma.rn.{element} $0, $1, $2, $3;", "=h,h,h,h", operands, element)
+    if element == "bf16":  # the product is exact in float64, its sum with c is not
+        wide = [w.convert("arith.extf", v, "f64") for v in operands]
+        return w.convert("arith.truncf", round_to_odd(w, fma_to_odd(w, wide)), element)
     return w.op("math.fma", *operands)
 
 
@@ -131,19 +101,13 @@ def _div(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if x.element.startswith("i"):
         return integer_division(w, x, y, dtype_of(op), mode)[0]
     if mode is RoundingMode.RN and not op.attributes["flush_to_zero"]:
-        return _through_f32(
-            w, operands, lambda xs: w.op("tt.precise_divf" if xs[0].element == "f32" else "arith.divf", *xs)
-        )
+        return _through_f32(w, operands, lambda xs: nearest(w, "div", xs))
     return _directed(w, op, operands)
 
 
 def _sqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
-
-        def root(xs: Sequence[Val]) -> Val:
-            return w.op("tt.precise_sqrt", *xs) if xs[0].element == "f32" else w.call("sqrt", *xs)
-
-        return _through_f32(w, operands, root)
+        return _through_f32(w, operands, lambda xs: nearest(w, "sqrt", xs))
     return _directed(w, op, operands)
 
 
@@ -198,7 +162,7 @@ def _rem(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
         differ = w.compare("olt" if mode is RoundingMode.RM else "ogt", _signed_product(w, r, b), zero)
         nonzero = w.compare("one", r, zero)
         adjust = w.op("arith.andi", differ, nonzero)
-        step = b if mode is RoundingMode.RM else w.op("arith.negf", b)
+        step = b if mode is RoundingMode.RM else negated(w, b)
         adjusted = w.select(adjust, w.op("arith.addf", r, step), r)
         # A zero remainder has the sign of the divisor, as in Python.
         signed = w.call("copysign", zero, b)
@@ -217,9 +181,7 @@ def _neg(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
         return w.op("arith.subi", w.like(0, x), x)
-    integer = f"i{x.bits}"
-    bits = w.bitcast(x, integer)
-    return w.bitcast(w.op("arith.xori", bits, w.like(-(1 << (x.bits - 1)), bits)), x.element)
+    return negated(w, x)
 
 
 def _abs(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
@@ -248,9 +210,13 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
         return _minmax_f64(w, name, nan, x, y)
-    if op.attributes["flush_to_zero"]:
+    if op.attributes["flush_to_zero"] and w.target.is_cuda:
         return w.asm(f"{name}.ftz{'.NaN' if nan else ''}.f32 $0, $1, $2;", "=f,f,f", operands, "f32")
-    return _through_f32(w, operands, lambda xs: w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs))
+
+    def chosen(xs: Sequence[Val]) -> Val:
+        return w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs)
+
+    return flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.attributes["flush_to_zero"])
 
 
 def _minmax_f64(w: Writer, name: str, nan: bool, x: Val, y: Val) -> Val:

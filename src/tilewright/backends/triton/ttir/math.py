@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.elements import Rule, from_f32, in_f32
+from tilewright.backends.triton.ttir.rounding import flushed
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.enums import RoundingMode
@@ -34,9 +35,12 @@ def _exp(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 @_in_f32
 def _exp2(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     (x,) = operands
-    if op.attributes["flush_to_zero"]:
+    if x.element == "f64":
+        return w.call("exp2", x)
+    ftz = op.attributes["flush_to_zero"]
+    if ftz and w.target.is_cuda:
         return w.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
-    return w.op("math.exp2", x) if x.element == "f32" else w.call("exp2", x)
+    return flushed(w, operands, lambda xs: w.op("math.exp2", *xs), ftz=ftz)
 
 
 @_in_f32
@@ -48,9 +52,10 @@ def _tanh(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 
 @_in_f32
 def _rsqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    if op.attributes["flush_to_zero"]:
+    ftz = op.attributes["flush_to_zero"]
+    if ftz and w.target.is_cuda:
         return w.asm("rsqrt.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
-    return w.call("rsqrt", *operands)
+    return flushed(w, operands, lambda xs: w.call("rsqrt", *xs), ftz=ftz)
 
 
 def _isnan(w: Writer, op: Op, operands: Sequence[Val]) -> Val:

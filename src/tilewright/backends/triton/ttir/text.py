@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.backends.triton.target import GpuTarget
-from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import UNKNOWN, Loc
 
 Shape = tuple[int, ...]
@@ -151,6 +150,8 @@ class Writer:
         """A conversion such as ``arith.extf``."""
         if x.element == element:
             return x
+        if {x.element, element} == {"bf16", "f64"} and not self.target.is_cuda:  # Triton has no such step for AMD
+            return self.convert(name, self.convert(name, x, "f32"), element)
         return self.emit(f"{name} {x.name} : {x.type} to {type_text(element, x.shape)}", element, x.shape)
 
     def bitcast(self, x: Val, element: str) -> Val:
@@ -244,13 +245,7 @@ class Writer:
         self.emit(f'tt.elementwise_inline_asm "{code}" {fields} {zero.name} : i32 -> i32', "i32")
 
     def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
-        """Inline PTX for each element."""
-        if not self.target.is_cuda:
-            raise TileUnsupportedFeatureError(
-                f"this needs the instruction {code.split()[0]}, which {self.target.name} does not have; use the "
-                "default rounding mode and memory order",
-                self.loc,
-            )
+        """Inline assembly, of the target, for each element."""
         names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
         shape = operands[0].shape
         fields = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = {"true" if pure else "false"}}}'

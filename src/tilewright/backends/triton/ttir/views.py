@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.triton.ttir import memory
+from tilewright.backends.triton.ttir import memory, strong
 from tilewright.backends.triton.ttir.shape import number
 from tilewright.backends.triton.ttir.state import Descriptor, Extent, State, View, axes_kept
 from tilewright.backends.triton.ttir.text import Val, Writer
@@ -156,7 +156,7 @@ def load_view(s: State, op: Any) -> Val:
     if access.mask is not None:
         padding = number(w, padding_value(type_.padding, type_.view.dtype), type_.view.dtype, shape)
     if op.attributes["memory_order"] is not MemoryOrder.WEAK:
-        return memory.strong_load(s, op, access.pointers, access.mask, padding)
+        return strong.load(s, op, access.pointers, access.mask, padding)
     return memory.load_values(s, access.pointers, access.mask, padding, name)
 
 
@@ -167,7 +167,7 @@ def store_view(s: State, op: Any) -> None:
         return
     access = pointers_of(s, op)
     if op.attributes["memory_order"] is not MemoryOrder.WEAK:
-        memory.strong_store(s, op, access.pointers, value, access.mask)
+        strong.store(s, op, access.pointers, value, access.mask)
     else:
         memory.store_values(s, access.pointers, value, access.mask)
 

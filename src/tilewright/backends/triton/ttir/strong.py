@@ -1,0 +1,219 @@
+"""Loads and stores with a memory order, which TTIR has only on atomics, and compare-and-swap.
+
+A tile may be held more than once, by several threads. A load may be repeated, a store must not be: between two stores
+of one value another block may have stored its own. Of atomics Triton performs one for each element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tilewright.backends.triton.ttir.elements import pointer_bits
+from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.text import Val, Writer, type_text
+from tilewright.ir.core import Op
+from tilewright.ir.enums import MemoryScope
+
+_SCOPES = {
+    MemoryScope.NONE: "gpu",
+    MemoryScope.BLOCK: "cta",
+    MemoryScope.CLUSTER: "gpu",
+    MemoryScope.DEVICE: "gpu",
+    MemoryScope.SYS: "sys",
+}
+
+
+def order(op: Op) -> str:
+    """The memory order of ``op``, as TTIR and PTX write it."""
+    found: str = op.attributes["memory_order"].value
+    return found
+
+
+def scope(op: Op) -> str:
+    return _SCOPES[op.attributes["memory_scope"]]
+
+
+# -- loads
+
+
+def load(s: State, op: Op, pointers: Val, mask: Val | None, other: Val | None) -> Val:
+    """The elements behind ``pointers``; ``other``, or 0, where the mask is false."""
+    w = s.w
+    name = s.element(op.results[0])
+    bits = 8 if name == "i1" else Val("", name).bits
+    held = "i64" if bits == 64 else "i32"
+    addresses = pointer_bits(w, pointers)
+    fallback = _as_integer(w, other, held) if other is not None else w.constant(0, held, pointers.shape)
+    if s.target.is_cuda:
+        found = _load_ptx(w, op, addresses, mask, fallback, bits)
+    else:
+        found = _load_by_atomics(w, op, addresses, mask, fallback, bits)
+    return _from_integer(w, found, name)
+
+
+def _load_ptx(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
+    register = "l" if bits == 64 else "r"
+    enabled = w.convert("arith.extui", mask, "i32") if mask is not None else w.constant(1, "i32", addresses.shape)
+    code = (
+        f"{{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b{max(bits, 32)} $0, $3; "
+        f"@p ld.{order(op)}.{scope(op)}.global.b{bits} $0, [$1]; }}"
+    )
+    operands = [addresses, enabled, fallback]
+    return w.asm(code, f"=&{register},l,r,{register}", operands, fallback.element, pure=False)
+
+
+def _load_by_atomics(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
+    """The old value of an atomic or with 0."""
+    cells, shift = _words(w, addresses, bits)
+    zero = w.like(0, fallback)
+    found = _rmw(w, "or", op, cells, zero, mask)
+    if bits < 32:
+        found = w.op("arith.andi", w.op("arith.shrui", found, shift), w.like((1 << bits) - 1, found))
+    return w.select(mask, found, fallback) if mask is not None else found
+
+
+# -- stores
+
+
+def store(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None:
+    """An exchange whose result nobody reads. There is none of less than 32 bits."""
+    w = s.w
+    if value.element == "i1":
+        value = w.convert("arith.extui", value, "i8")
+    if value.bits < 32:
+        _store_narrow(s, op, pointers, value, mask)
+        return
+    integer = f"i{value.bits}"
+    _rmw(w, "exch", op, w.bitcast(pointers, f"!tt.ptr<{integer}>"), w.bitcast(value, integer), mask)
+
+
+def _store_narrow(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None:
+    """The word around each element is swapped for one with the new bits until nobody else changed it meanwhile."""
+    w, bits = s.w, value.bits
+    cells, shift = _words(w, pointer_bits(w, pointers), bits)
+    ones = w.op("arith.shli", w.constant((1 << bits) - 1, "i32", value.shape), shift)
+    kept = w.op("arith.xori", ones, w.like(-1, ones))
+    new = w.op("arith.shli", _as_integer(w, value, "i32"), shift)
+
+    def swap_all(valid: Val) -> list[Val]:
+        pending = mask if mask is not None else w.constant(True, "i1", value.shape)
+        _repeat_swaps(s, op, valid, pending, kept, new)
+        return []
+
+    where_valid(s, cells, mask, swap_all, [])
+
+
+def _repeat_swaps(s: State, op: Op, cells: Val, pending: Val, kept: Val, new: Val) -> None:
+    """Swap the words that are ``pending`` until all are done. The first guess of what they hold is 0."""
+    w = s.w
+    waiting, seen = Val(w.name(), "i1", new.shape), Val(w.name(), "i32", new.shape)
+    types = f"{waiting.type}, {seen.type}"
+    start = w.like(0, new)
+    inits = f"{waiting.name} = {pending.name}, {seen.name} = {start.name}"
+    w.line(f"{w.name()}:2 = scf.while ({inits}) : ({types}) -> ({types}) {{")
+    with w.region():
+        wanted = w.op("arith.ori", w.op("arith.andi", seen, kept), new)
+        old = compare_and_swap(s, op, cells, seen, w.select(waiting, wanted, seen))
+        left = w.op("arith.andi", waiting, w.compare("ne", old, seen))
+        w.located(f"scf.condition({_any(w, left).name}) {left.name}, {old.name} : {types}")
+    w.line("} do {")
+    with w.region():
+        first, second = w.name(), w.name()
+        w.line(f"^bb0({first}: {waiting.type}, {second}: {seen.type}):")
+        w.located(f"scf.yield {first}, {second} : {types}")
+    w.located("}")
+
+
+# -- compare-and-swap, of which TTIR has no masked form
+
+
+def compare_and_swap(s: State, op: Op, pointers: Val, expected: Val, desired: Val) -> Val:
+    """The old values."""
+    operands = [pointers, expected, desired]
+    names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
+    text = f"tt.atomic_cas {order(op)}, {scope(op)}, {names} : ({types}) -> {expected.type}"
+    return s.w.emit(text, expected.element, expected.shape)
+
+
+def where_valid(
+    s: State, pointers: Val, mask: Val | None, body: Callable[[Val], list[Val]], otherwise: Sequence[Val]
+) -> list[Val]:
+    """The results of ``body``, which gets ``pointers`` with one of the others wherever ``mask`` is false; it must not
+    change memory there. ``otherwise`` if the mask is false everywhere: then there may be no memory."""
+    if mask is None:
+        return body(pointers)
+    w = s.w
+    some = mask
+    if mask.shape:
+        addresses = pointer_bits(w, pointers)
+        flat = w.reshape(w.select(mask, addresses, w.like(0, addresses)), (math.prod(mask.shape),))
+        address = w.reduce("arith.maxui", flat, 0)
+        some = w.compare("ne", address, w.like(0, address))
+        spare = w.splat(_pointer(w, address, pointers.element), pointers.shape)
+        pointers = w.select(mask, pointers, spare)
+    types = ", ".join(type_text(v.element, v.shape) for v in otherwise)
+    found = [Val(w.name(), v.element, v.shape) for v in otherwise]
+    head = (
+        f"{', '.join(v.name for v in found)} = scf.if {some.name} -> ({types}) {{"
+        if found
+        else f"scf.if {some.name} {{"
+    )
+    w.line(head)
+    with w.region():
+        values = body(pointers)
+        if found:
+            w.located(f"scf.yield {', '.join(v.name for v in values)} : {types}")
+    if found:
+        w.line("} else {")
+        with w.region():
+            w.located(f"scf.yield {', '.join(v.name for v in otherwise)} : {types}")
+    w.located("}")
+    return found
+
+
+# -- words
+
+
+def _words(w: Writer, addresses: Val, bits: int) -> tuple[Val, Val]:
+    """Pointers to the words of 32 or 64 bits that hold elements of ``bits`` at ``addresses``, and how far left of the
+    lowest bit the elements are."""
+    if bits >= 32:
+        return _pointer(w, addresses, f"!tt.ptr<i{bits}>"), w.constant(0, f"i{bits}", addresses.shape)
+    cells = _pointer(w, w.op("arith.andi", addresses, w.like(-4, addresses)), "!tt.ptr<i32>")
+    byte = w.convert("arith.trunci", w.op("arith.andi", addresses, w.like(3, addresses)), "i32")
+    return cells, w.op("arith.shli", byte, w.like(3, byte))
+
+
+def _pointer(w: Writer, addresses: Val, element: str) -> Val:
+    text = f"tt.int_to_ptr {addresses.name} : {addresses.type} -> {type_text(element, addresses.shape)}"
+    return w.emit(text, element, addresses.shape)
+
+
+def _rmw(w: Writer, kind: str, op: Op, pointers: Val, value: Val, mask: Val | None) -> Val:
+    enabled = mask if mask is not None else w.constant(True, "i1", value.shape)
+    operands = [pointers, value, enabled]
+    names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
+    text = f"tt.atomic_rmw {kind}, {order(op)}, {scope(op)}, {names} : ({types}) -> {value.type}"
+    return w.emit(text, value.element, value.shape)
+
+
+def _any(w: Writer, x: Val) -> Val:
+    """Whether an element is true."""
+    if not x.shape:
+        return x
+    flat = w.reshape(w.convert("arith.extui", x, "i32"), (math.prod(x.shape),))
+    count = w.reduce("arith.ori", flat, 0)
+    return w.compare("ne", count, w.like(0, count))
+
+
+def _as_integer(w: Writer, x: Val, name: str) -> Val:
+    if x.element == "i1":
+        return w.convert("arith.extui", x, name)
+    return w.convert("arith.extui", w.bitcast(x, f"i{x.bits}"), name)
+
+
+def _from_integer(w: Writer, x: Val, name: str) -> Val:
+    if name == "i1":
+        return w.compare("ne", x, w.like(0, x))
+    return w.bitcast(w.convert("arith.trunci", x, f"i{Val('', name).bits}"), name)
