@@ -14,7 +14,8 @@ class HostFeatures:
     fma: bool = False  # fused multiply-add of float32 and float64
     half: bool = False  # conversion between float16 and float32
     scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
-    tables: bool = False  # tables of 32 float32 in vector registers, each lane with an index of its own
+    wide: bool = False  # AVX-512: F, VL, BW and DQ
+    bfloat: bool = False  # conversion of float32 to bfloat16 that takes subnormal numbers as zeros
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
 
     @staticmethod
@@ -26,7 +27,8 @@ class HostFeatures:
             fma=bool(features.get("fma")),
             half=bool(features.get("f16c")),
             scale=bool(features.get("avx512vl")),
-            tables=bool(features.get("avx512f")),
+            wide=all(features.get(f"avx512{part}") for part in ("f", "vl", "bw", "dq")),
+            bfloat=bool(features.get("avx512bf16")),
             dot_bytes=bool(features.get("avx512vnni")),
         )
 

@@ -31,10 +31,10 @@ def host() -> Processor:
     """The processor of this machine."""
     _initialize()
     triple, found = llvm.get_process_triple(), llvm.get_host_cpu_features()
-    wide = bool(found.get("avx512f") and found.get("avx512vl") and found.get("avx512bw") and found.get("avx512dq"))
+    features = HostFeatures.of(triple, found)
+    wide = features.wide
     vector_bytes = 64 if wide else 32 if found.get("avx2") else 16
     registers = 32 if wide or triple.startswith(("aarch64", "arm64")) else 16
-    features = HostFeatures.of(triple, found)
     flags = found.flatten()
     if wide:
         flags += ",-prefer-256-bit"

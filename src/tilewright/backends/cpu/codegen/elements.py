@@ -21,7 +21,8 @@ from tilewright.backends.cpu.codegen.views import Spot, ViewAccess
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, bfloat16, float32
+from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.types import ElementType
 
@@ -187,6 +188,20 @@ def _elementwise(self: Elements, op: Op, position: Position) -> Element:
     return Element(scalars.emit(emitter, self.nest.builders[level], op, values), count, level)
 
 
+def _cast(self: Elements, op: Op, position: Position) -> Element:
+    """float32 to bfloat16 has an instruction on some processors, but not for subnormal numbers."""
+    x = self.at(op.operands[0], position)
+    types = op.operands[0].tile.dtype, op.result.tile.dtype
+    if (
+        x.lanes is None
+        or types != (float32, bfloat16)
+        or op.attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN
+    ):
+        return _elementwise(self, op, position)
+    converted = self.state.emitter(self.nest.builders[x.level], x.lanes).to_bfloat(x.value)
+    return _elementwise(self, op, position) if converted is None else Element(converted, x.lanes, x.level)
+
+
 def _constant(self: Elements, op: Op, position: Position) -> Element:
     dtype, value = op.result.tile.dtype, op.attributes.get("value", 0)
     return Element(self.state.emitter().constant(dtype, value), None, 0)
@@ -292,6 +307,7 @@ _RULES: dict[str, Callable[[Elements, Op, Position], Element]] = {
     "iota": _iota,
     "load_view": _load_view,
     "load": _load,
+    "cast": _cast,
     **dict.fromkeys(REARRANGED, _moved),
 }
 DEFERRABLE = frozenset(_RULES) | scalars.ELEMENTWISE

@@ -73,6 +73,14 @@ class VectorEmitter:
         op = ElementOp(name, dtype, result_dtype, attrs)
         return _EMIT[name](op, *map(self._at.wrap, operands)).value
 
+    def to_bfloat(self, x: ir.Value) -> ir.Value | None:
+        """``emit("cast", ...)`` of float32 to bfloat16, to nearest; None where the processor has nothing for it.
+
+        Unlike ``emit`` this splits the current block.
+        """
+        found = storage.to_bfloat(self._at.wrap(x))
+        return None if found is None else found.value
+
     def to_register(self, dtype: ElementType, stored: ir.Value) -> ir.Value:
         """The register form of ``stored``, a value of ``storage_type(dtype, lanes)``."""
         return storage.to_register(dtype, self._at.wrap(stored)).value

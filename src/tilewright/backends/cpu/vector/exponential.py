@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.vector.types import F32, I32, I64
-from tilewright.backends.cpu.vector.value import Val, magnitude, mul_add, polynomial, where, with_sign
+from tilewright.backends.cpu.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
 
 
 @dataclass(frozen=True)
@@ -137,28 +137,33 @@ def _power_of_two(exponent: Val, t: _Tables) -> Val:
     return ((exponent + exponent.at.const(scalar, bias)) << t.mantissa).as_float()
 
 
-def _scale(x: Val, exponent: Val, t: _Tables) -> Val:
-    """x * 2**exponent, rounded once where the result is subnormal, and infinite where it is too large."""
+def _scale(x: Val, n: Val, exponent: Val, t: _Tables) -> Val:
+    """x * 2**n, rounded once where the result is subnormal, and infinite where it is too large; ``exponent`` is n."""
+    if x.at.wide and x.scalar == F32:
+        mask = x.at.full_mask()
+        return x.at.instruction("avx512.mask.scalef.ps.512", F32, x, n, x, mask, CURRENT_ROUNDING)
     if x.at.features.scale:
         return x.at.intrinsic("ldexp", x, exponent.trunc(I32), overloads=2)
     half = exponent >> 1  # the first of two products stays in the normal range
     return x * _power_of_two(half, t) * _power_of_two(exponent - half, t)
 
 
-def _reduce(x: Val, t: _Tables) -> tuple[Val, Val]:
-    """r and the integer n with x = n * ln 2 + r."""
+def _reduce(x: Val, t: _Tables) -> tuple[Val, Val, Val]:
+    """r and the integer n, as a float and as an integer, with x = n * ln 2 + r."""
     n, exponent = nearest_integer(x, _LOG2_E, t.magic)
     r = mul_add(n, -t.ln2_high, x)
-    return mul_add(n, -t.ln2_low, r), exponent
+    return mul_add(n, -t.ln2_low, r), n, exponent
 
 
 def exp(x: Val, halvings: int = 0, terms: Sequence[float] | None = None) -> Val:
     """e**x / 2**halvings; ``terms`` replace those of the polynomial."""
     t = _tables(x)
     low, high = t.exp_range
-    r, exponent = _reduce(clamp(x, low, high + halvings), t)
+    r, n, exponent = _reduce(clamp(x, low, high + halvings), t)
     value = mul_add(r * r, polynomial(r, t.exp if terms is None else terms), r) + 1.0
-    return _scale(value, exponent - halvings if halvings else exponent, t)
+    if halvings:
+        n, exponent = n - halvings, exponent - halvings
+    return _scale(value, n, exponent, t)
 
 
 def exp2(x: Val) -> Val:
@@ -166,7 +171,7 @@ def exp2(x: Val) -> Val:
     x = clamp(x, *t.exp2_range)
     n, exponent = nearest_integer(x, 1.0, t.magic)
     r = x - n
-    return _scale(mul_add(r, polynomial(r, t.exp2), 1.0), exponent, t)
+    return _scale(mul_add(r, polynomial(r, t.exp2), 1.0), n, exponent, t)
 
 
 def exp_of_sum(high: Val, low: Val) -> Val:
@@ -178,14 +183,14 @@ def exp_of_sum(high: Val, low: Val) -> Val:
     total = r + low
     rest = low - (total - r)
     value = (mul_add(total * total, polynomial(total, t.exp), rest) + total) + 1.0
-    return _scale(value, exponent, t)
+    return _scale(value, n, exponent, t)
 
 
 def tanh(x: Val) -> Val:
     t = _tables(x)
     size = magnitude(x)
     y = where(size > t.tanh_limit, t.tanh_limit, size)
-    r, exponent = _reduce(y + y, t)
+    r, _, exponent = _reduce(y + y, t)
     power = _power_of_two(exponent, t)
     if x.scalar == F32:
         e = power * (mul_add(r * r, polynomial(r, t.exp), r) + 1.0)

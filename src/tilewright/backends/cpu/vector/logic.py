@@ -10,8 +10,8 @@ from tilewright.backends.cpu.vector import integer
 from tilewright.backends.cpu.vector.arith import flushed
 from tilewright.backends.cpu.vector.request import ElementOp
 from tilewright.backends.cpu.vector.storage import to_register, to_storage
-from tilewright.backends.cpu.vector.types import storage_type
-from tilewright.backends.cpu.vector.value import Val, magnitude, where
+from tilewright.backends.cpu.vector.types import F32, storage_type
+from tilewright.backends.cpu.vector.value import CURRENT_ROUNDING, Val, magnitude, where
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.types import PointerType
 
@@ -24,6 +24,10 @@ _PREDICATES = {
     CmpPredicate.GT: ">",
     CmpPredicate.GE: ">=",
 }
+
+
+_RANGE_LANES = 4, 8, 16
+_MINIMUM, _MAXIMUM, _SIGN_OF_RESULT = 0, 1, 4  # what the instruction for ranges is told
 
 
 def bitwise(op: ElementOp, a: Val, b: Val) -> Val:
@@ -56,8 +60,24 @@ def extremum(op: ElementOp, a: Val, b: Val) -> Val:
         return a.at.intrinsic(prefix + op.name, a, b)
     name = {"min": "minimum", "max": "maximum"}[op.name]
     if not op.attrs.get("propagate_nan", False):
+        if a.at.features.wide and a.at.lanes in _RANGE_LANES and a.scalar == F32:
+            return flushed(lambda x, y: _in_range(op.name, _quiet(x), _quiet(y)), op, a, b)
         name += "num"
     return flushed(lambda x, y: x.at.intrinsic(name, x, y), op, a, b)
+
+
+def _in_range(name: str, a: Val, b: Val) -> Val:
+    """min or max of float32 in the instruction that orders zeros by sign and drops NaN, but for signaling ones."""
+    at = a.at
+    choice = _SIGN_OF_RESULT | (_MAXIMUM if name == "max" else _MINIMUM)
+    rounding = [CURRENT_ROUNDING] if at.wide else []
+    instruction = f"avx512.mask.range.ps.{32 * (at.lanes or 1)}"
+    return at.instruction(instruction, F32, a, b, choice, a, at.full_mask(), *rounding)
+
+
+def _quiet(x: Val) -> Val:
+    """``x`` with signaling NaN made quiet."""
+    return _in_range("max", x, x)
 
 
 def is_nan(op: ElementOp, x: Val) -> Val:

@@ -18,7 +18,7 @@ _RESULT_LIMIT = 800.0  # beyond the logarithms of all float64 numbers
 def power(x: Val, y: Val) -> Val:
     """x**y with the special cases of C's pow."""
     if x.scalar == F32:
-        if x.at.features.tables:
+        if x.at.features.wide:
             return x.at.in_vectors(power_pairs.LANES, _power_in_pairs, x, y)
         return _with_special_cases(x, y, _power_in_float64(x, y))
     exponent = clamp(y, -_EXPONENT_LIMIT, _EXPONENT_LIMIT)

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.cpu.vector.exact import fast_two_sum, two_product
-from tilewright.backends.cpu.vector.types import F32, I32
+from tilewright.backends.cpu.vector.types import F32
 from tilewright.backends.cpu.vector.value import Val, fused, magnitude, polynomial
 
 LANES = 16  # of a vector that the tables serve
 SMALLEST, LARGEST = 2.0**-126, float.fromhex("0x1.fffffep+127")  # of the bases
 LIMIT = 125.5  # of the magnitude of the logarithms
 
-_SELECT = "x86.avx512.vpermi2var.ps.512"
 _INDEX_BITS = 5
 _SIZE = 1 << _INDEX_BITS
 _INTERVAL = 23 - _INDEX_BITS  # bits of the mantissa within an interval of m
@@ -93,12 +92,9 @@ def _exp2(z: Val, low: Val) -> Val:
 
 def _select(index: Val, table: Sequence[float]) -> Val:
     """The entries of ``table`` whose numbers are the low bits of ``index``."""
-    at = index.at
-    vector = ir.VectorType(F32, LANES)
-    module = at.builder.module
-    function = module.globals.get(f"llvm.{_SELECT}")
-    if function is None:
-        signature = ir.FunctionType(vector, [vector, ir.VectorType(I32, LANES), vector])
-        function = ir.Function(module, signature, f"llvm.{_SELECT}")
-    halves = [ir.Constant(vector, [ir.Constant(F32, v) for v in table[i : i + LANES]]) for i in (0, LANES)]
-    return Val(at, at.builder.call(function, [halves[0], index.value, halves[1]]))
+    low, high = (Val(index.at, _constants(table[i : i + LANES])) for i in (0, LANES))
+    return index.at.instruction("avx512.vpermi2var.ps.512", F32, low, index, high)
+
+
+def _constants(values: Sequence[float]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(F32, len(values)), [ir.Constant(F32, v) for v in values])

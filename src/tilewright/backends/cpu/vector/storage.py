@@ -6,11 +6,14 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.convert import half
+from tilewright.backends.cpu.vector.convert import half, round_to_dtype
 from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
-from tilewright.backends.cpu.vector.types import F32, I32, storage_type
+from tilewright.backends.cpu.vector.types import F32, I1, I16, I32, storage_type
 from tilewright.backends.cpu.vector.value import Val, magnitude, where
+from tilewright.ir.dtypes import bfloat16
 from tilewright.ir.types import ElementType, PointerType
+
+_SUBNORMAL = 0x20  # a class of numbers, for the instruction that tells classes; the one that rounds takes it as zeros
 
 
 def to_register(dtype: ElementType, stored: Val) -> Val:
@@ -24,6 +27,8 @@ def to_register(dtype: ElementType, stored: Val) -> Val:
     at, short = stored.at, dtype.short
     if short == "f16" and at.features.half:
         return Val(at, at.builder.fpext(stored.bitcast(ir.HalfType()).value, at.type(F32)))
+    if short == "bf16" and at.wide:
+        return _with_zeros_below(stored)
     bits = stored.zext(I32)
     if short == "bf16":
         return (bits << 16).as_float()
@@ -31,6 +36,29 @@ def to_register(dtype: ElementType, stored: Val) -> Val:
         special = where(bits.eq(0), bits.like(1 << 22), 0x7FC00000)
         return where((bits.eq(0)) | bits.eq(255), special, bits << 23).as_float()
     return _decode(bits, stored.width, format_of(dtype))
+
+
+def _with_zeros_below(stored: Val) -> Val:
+    """bfloat16 to float32 by moving bytes: one instruction."""
+    lanes, builder = stored.value.type.count, stored.at.builder
+    chosen = [i // 2 if i % 2 else lanes for i in range(2 * lanes)]
+    indices = ir.Constant(ir.VectorType(I32, 2 * lanes), [ir.Constant(I32, i) for i in chosen])
+    zeros = ir.Constant(stored.value.type, None)
+    pairs = builder.shuffle_vector(stored.value, zeros, indices)
+    return Val(stored.at, builder.bitcast(pairs, stored.at.type(F32)))
+
+
+def to_bfloat(x: Val) -> Val | None:
+    """float32 rounded to bfloat16, in few instructions; None where the processor lacks these. Splits the block."""
+    if not x.at.wide or not x.at.features.bfloat:
+        return None
+    subnormal = x.at.instruction("avx512.fpclass.ps.512", I1, x, _SUBNORMAL)
+    converted = x.at.unless_any(
+        subnormal,
+        x.at.instruction("avx512bf16.cvtneps2bf16.512", I16, x),
+        lambda: round_to_dtype(x, bfloat16).bits().lshr(16).trunc(I16),
+    )
+    return (converted.zext(I32) << 16).as_float()
 
 
 def to_storage(dtype: ElementType, x: Val) -> Val:

@@ -13,6 +13,8 @@ from llvmlite import ir
 from tilewright.backends.cpu.features import HostFeatures
 from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
+CURRENT_ROUNDING = 4  # an operand of instructions: as the processor is set, to nearest
+
 
 class VectorBuilder:
     """Emits instructions on values of ``lanes`` elements (``None``: scalars) at the position of ``builder``."""
@@ -53,6 +55,25 @@ class VectorBuilder:
             function = ir.Function(self.builder.module, signature, full_name)
         immediates = [ir.Constant(I1, int(flag)) for flag in flags]
         return Val(self, self.builder.call(function, [*(a.value for a in args), *immediates]))
+
+    @property
+    def wide(self) -> bool:
+        """Whether the lanes are 16, as in 512 bits of float32, on a processor with instructions for that."""
+        return self.features.wide and self.lanes == 16
+
+    def instruction(self, name: str, scalar: ir.Type, *args: Val | int) -> Val:
+        """Call ``llvm.x86.<name>``, whose result has lanes of ``scalar``; an int is an immediate of 32 bits."""
+        values = [a.value if isinstance(a, Val) else ir.Constant(I32, a) for a in args]
+        full_name = f"llvm.x86.{name}"
+        function = self.builder.module.globals.get(full_name)
+        if function is None:
+            signature = ir.FunctionType(self.type(scalar), [v.type for v in values])
+            function = ir.Function(self.builder.module, signature, full_name)
+        return Val(self, self.builder.call(function, values))
+
+    def full_mask(self) -> Val:
+        """The mask operand of an instruction that is to work on all lanes."""
+        return Val(self, ir.Constant(ir.IntType(max(8, self.lanes or 1)), -1))
 
     def outlined(self, name: str, body: Callable[..., Val], *args: Val, cold: bool = False) -> Val:
         """Call ``body(*args)`` as a function of its own, emitted once per module.
