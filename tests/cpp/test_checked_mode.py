@@ -53,7 +53,12 @@ CASES: tuple[tuple[str, tuple[Any, ...], tuple[Any, ...], str | None], ...] = (
     ("copy", (X,), (3, 8), None),
     ("copy", (X,), (3, 9), "load of the element 8 of 'x', which has the elements 0 to 7, at element 5 of the tile"),
     ("copy", (X,), (-2, 4), "load of the element -2 of 'x', which has the elements 0 to 7, at element 0 of the tile"),
-    ("copy", (X[::-1],), (0, 8), "load of the element 1 of 'x', which has the elements -7 to 0, at element 1 of the tile"),
+    (
+        "copy",
+        (X[::-1],),
+        (0, 8),
+        "load of the element 1 of 'x', which has the elements -7 to 0, at element 1 of the tile",
+    ),
     ("put", (), (7,), None),
     ("put", (), (8,), "store of the element 8 of 'out', which has the elements 0 to 7, in block (0, 0, 0)"),
     ("count", (), (-1,), "atomic rmw of the element -1 of 'out', which has the elements 0 to 7"),

@@ -161,7 +161,11 @@ REFUSED = [
     (("x", F32, 8), TypeError, "argument 'x' of add() is of type str"),
     (((F32,), F32, 8), TypeError, "argument 'x' of add() is of type tuple"),
     ((F32, np.ma.zeros(8, np.float32), 8), TypeError, "is a masked array, whose mask would be ignored"),
-    ((F32, F32, 8.0), TypeError, "argument 'n' of add() is the number 8.0, but its parameter is int32: pass an integer"),
+    (
+        (F32, F32, 8.0),
+        TypeError,
+        "argument 'n' of add() is the number 8.0, but its parameter is int32: pass an integer",
+    ),
     ((F32, F32, np.zeros(1, np.int32)), TypeError, "argument 'n' of add() is of type ndarray"),
     ((F32, F32, None), TypeError, "argument 'n' of add() is None"),
     ((F32, F32, 1 << 31), OverflowError, "argument 'n' of add() is 2147483648, which does not fit in int32"),
@@ -210,7 +214,11 @@ def test_files_macros_and_folders(tmp_path: Path) -> None:
     (tmp_path / "inc" / "far.h").write_text("#define FAR 100\n")
     text = '#include "near.h"\n#include "far.h"\n__tile_global__ void k(int* p) { ct::store(p, NEAR + FAR + ONE); }\n'
     (tmp_path / "k.cu").write_text(HEAD + text)
-    options: dict[str, Any] = {"std": "c++23", "defines": {"ONE": True, "EMPTY": None}, "include_dirs": [tmp_path / "inc"]}
+    options: dict[str, Any] = {
+        "std": "c++23",
+        "defines": {"ONE": True, "EMPTY": None},
+        "include_dirs": [tmp_path / "inc"],
+    }
     for path in (tmp_path / "k.cu", str(tmp_path / "k.cu")):
         out = np.zeros(1, np.int32)
         run(ct.cpp.compile(path, **options).kernel("k"), out)
@@ -249,9 +257,7 @@ def test_wrong_requests(tmp_path: Path, module: Module) -> None:
 
 def test_threads_share_a_module(module: Module) -> None:
     outs = [np.zeros(4, np.int32) for _ in range(4)]
-    threads = [
-        threading.Thread(target=lambda out=out: run(module.kernel("fill<int, 4>"), out, 9)) for out in outs
-    ]
+    threads = [threading.Thread(target=lambda out=out: run(module.kernel("fill<int, 4>"), out, 9)) for out in outs]
     for t in threads:
         t.start()
     for t in threads:

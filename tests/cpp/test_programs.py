@@ -205,12 +205,74 @@ def test_failed_launches_stay_errors(
     assert words in err
 
 
+SIMT = """
+__constant__ float weights[4];
+__device__ int counter = 3;
+template <typename T> struct Sum { T x; __device__ Sum(T x) : x{x} {} __device__ T shuffled() const { return __shfl_down_sync(~0u, x, 1); } };
+static __device__ __forceinline__ float scaled(float x) { return x * threadIdx.x * weights[0]; }
+__global__ void __launch_bounds__(128) simt(int* p) {
+    extern __shared__ int buffer[];
+    buffer[threadIdx.x] = p[threadIdx.x];
+    __syncthreads();
+    p[threadIdx.x] = atomicAdd(&counter, 1);
+}
+"""
+
+
 def test_simt_kernels_are_left_alone(tmp_path: Path, environment: dict[str, str]) -> None:
-    kernels = KERNELS + "__global__ void simt(int* p) { p[threadIdx.x] = blockIdx.x; }\n"
+    kernels = KERNELS + SIMT
     body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); IS(cudaGetLastError(), cudaErrorNotSupported);"
     out, err, status = run_main(tmp_path, environment, body, kernels)
     assert (out, status) == ("", 0)
     assert err.startswith("tilewright: note: the SIMT kernel simt(int*) is left alone")
+
+
+def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    float host[6][10], back[6][10] = {};
+    for (int i = 0; i < 60; ++i) host[i / 10][i % 10] = i;
+    float* p;
+    size_t pitch, rows = 6, width = 10 * sizeof(float);
+    IS(cudaMallocPitch(&p, &pitch, width, rows), cudaSuccess);
+    CHECK(pitch >= width && pitch % 256 == 0);
+    IS(cudaMemcpy2D(p, pitch, host, width, width, rows, cudaMemcpyHostToDevice), cudaSuccess);
+    IS(cudaMemset2D(p, pitch, 0, 4, rows), cudaSuccess);
+    IS(cudaMemcpy2DAsync(back, width, p, pitch, width, rows, cudaMemcpyDeviceToHost, nullptr), cudaSuccess);
+    CHECK(back[0][0] == 0 && back[5][0] == 0 && back[5][1] == 51 && back[5][9] == 59);
+    IS(cudaMemcpy2D(p, 4, host, width, width, rows, cudaMemcpyHostToDevice), cudaErrorInvalidPitchValue);
+    IS(cudaGetLastError(), cudaErrorInvalidPitchValue);
+    IS(cudaMemcpy2D(p, pitch, host, width, width, rows + 1000, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+
+    float four[4] = {1, 2, 3, 4}, found[4];
+    IS(cudaMemcpyToSymbol(weights, four, sizeof four), cudaSuccess);
+    IS(cudaMemcpyToSymbol(weights, four, sizeof four, 4), cudaErrorInvalidValue);
+    IS(cudaMemcpyFromSymbol(found, weights, 8, 8), cudaSuccess);
+    CHECK(found[0] == 3 && found[1] == 4);
+    size_t size; void* address;
+    IS(cudaGetSymbolSize(&size, weights), cudaSuccess);
+    IS(cudaGetSymbolAddress(&address, counter), cudaSuccess);
+    CHECK(size == 16 && *(int*)address == 3);
+
+    cudaPointerAttributes attributes;
+    int *pinned, *mapped;
+    IS(cudaHostAlloc(&pinned, 16, cudaHostAllocMapped), cudaSuccess);
+    IS(cudaHostGetDevicePointer(&mapped, pinned, 0), cudaSuccess);
+    mark<<<1, 1>>>(mapped);
+    IS(cudaPointerGetAttributes(&attributes, pinned), cudaSuccess);
+    CHECK(*pinned == 1 && attributes.type == cudaMemoryTypeHost);
+    IS(cudaPointerGetAttributes(&attributes, p + 1), cudaSuccess);
+    CHECK(attributes.type == cudaMemoryTypeDevice && attributes.devicePointer == p + 1 && !attributes.hostPointer);
+    IS(cudaPointerGetAttributes(&attributes, four), cudaSuccess);
+    CHECK(attributes.type == cudaMemoryTypeUnregistered);
+
+    int calls = 0;
+    IS(cudaLaunchHostFunc(nullptr, [](void* n) { ++*(int*)n; }, &calls), cudaSuccess);
+    IS(cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void* n) { ++*(int*)n; }, &calls, 0), cudaSuccess);
+    CHECK(calls == 2);
+    """
+    out, err, status = run_main(tmp_path, environment, body, KERNELS + SIMT)
+    assert (out, status) == ("", 0)
+    assert len(err.splitlines()) == 1  # the note on the SIMT kernel
 
 
 def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -235,7 +297,7 @@ def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) ->
 def test_exit_status_arguments_and_macros(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "p.cu").write_text(
         '#include <cstdlib>\n#include <cstdio>\n#include "cuda_runtime.h"\n'
-        "int main(int argc, char** argv) { printf(\"%d %s\", argc, argv[1]); std::exit(argc + CODE); }\n"
+        'int main(int argc, char** argv) { printf("%d %s", argc, argv[1]); std::exit(argc + CODE); }\n'
     )
     done = run(tmp_path / "p.cu", environment, "x y", options=("-D", "CODE=40"))
     assert (done.stdout, done.stderr, done.returncode) == ("2 x y", "", 42)
@@ -274,7 +336,9 @@ def test_launches_with_missing_parts_needs_no_compiler(text: str) -> None:
 def test_the_runtime_has_what_the_header_declares_needs_no_compiler() -> None:
     header = (INCLUDE_DIR / "cuda_runtime.h").read_text()
     declarations = header[header.index('extern "C" {') : header.index("template <typename T>")]
-    declared = {word.partition("(")[0] for word in declarations.split() if "(" in word and word.startswith(("cuda", "__tw"))}
+    declared = {
+        word.partition("(")[0] for word in declarations.split() if "(" in word and word.startswith(("cuda", "__tw"))
+    }
     assert declared == set(NAMES)
 
 

@@ -136,7 +136,40 @@ UNSUPPORTED = {
     "unknown conversion": ('printf("%d %*d", n, n, n);', "", "conversion at '%*d'"),
     "missing argument": ('printf("%d %d", n);', "", "no argument for '%d'"),
     "computed format": ("printf((char const*)p);", "", "string literal"),
-    "allocation": ("p[0] = *new int(n);", "", "new and delete are not available"),
+    "function of SIMT code": (
+        "p[0] = f(n);",
+        "__device__ int f(int x) { return x + threadIdx.x; }",
+        "declare it __tile__",
+    ),
+    "shared variable": ("__shared__ int s[4]; s[n] = 1; p[0] = s[0];", "", "__shared__ variable"),
+    "constant variable": ("p[0] = weights[n];", "__constant__ int weights[4];", "global variable 'weights'"),
+    "device variable": ("p[0] = space::x++;", "namespace space { __device__ int x; }", "global variable 'space::x'"),
+    "static variable": ("static int calls; p[0] = ++calls;", "", "global variable 'calls'"),
+    "thread_local variable": ("p[0] = t;", "thread_local int t = 5;", "thread_local variable"),
+    "launch": ("other<<<1, 1>>>(p);", "__tile_global__ void other(int* p) {}", "launch it from the host"),
+    "kernel called": (
+        "other(p);",
+        "__tile_global__ void other(int* p) {}",
+        "the kernel other is called like a function",
+    ),
+    "function of C": ("q[0] = sinf(q[1]);", 'extern "C" float sinf(float);', "its own functions in cuda::tiles"),
+    "malloc": ("p[0] = *(int*)malloc(4);", 'extern "C" void* malloc(size_t);', "new, delete and malloc"),
+    "mutual recursion": (
+        "p[0] = even(n);",
+        "bool even(int n); bool odd(int n) { return n == 0 ? 0 : even(n - 1); } bool even(int n) { return n == 0 ? 1 : odd(n - 1); }",
+        "calls itself",
+    ),
+    "recursion of a template": (
+        "p[0] = down(n);",
+        "template <typename T> T down(T n) { return n < 2 ? 1 : n * down<T>(n - 1); }",
+        "calls itself",
+    ),
+    "recursion of a lambda": (
+        "auto f = [&](auto self, int m) -> int { return m < 2 ? 1 : m * self(self, m - 1); }; p[0] = f(f, n);",
+        "",
+        "calls itself",
+    ),
+    "allocation": ("p[0] = *new int(n);", "", "new, delete and malloc are not available"),
 }
 
 

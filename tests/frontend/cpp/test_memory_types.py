@@ -66,7 +66,12 @@ def test_atomics() -> None:
 def test_loads_and_stores() -> None:
     facts = [
         f"template <typename... A> concept {short} = requires(A... a) {{ ct::{name}(a...); }};"
-        for short, name in [("ld", "load"), ("ldm", "load_masked"), ("ald", "atomic_load"), ("aldm", "atomic_load_masked")]
+        for short, name in [
+            ("ld", "load"),
+            ("ldm", "load_masked"),
+            ("ald", "atomic_load"),
+            ("aldm", "atomic_load_masked"),
+        ]
         + [("st", "store"), ("stm", "store_masked"), ("ast", "atomic_store"), ("astm", "atomic_store_masked")]
     ]
     facts += [
@@ -128,7 +133,17 @@ struct const_rank_type : own { using rank_type = int const; };
 def test_extents() -> None:
     bad = ["without_copy", "without_assignment", "void_assignment", "explicit_copy", "changing_copy"]
     bad += ["rank_at_run_time", "dynamic_rank_at_run_time", "another_rank", "member_rank", "narrow_static_extent"]
-    bad += ["wide_extent", "changing_extent", "extent_by_reference", "float_index", "const_rank_type", "int", "void", "int[3]", "X<int, 3>&"]
+    bad += [
+        "wide_extent",
+        "changing_extent",
+        "extent_by_reference",
+        "float_index",
+        "const_rank_type",
+        "int",
+        "void",
+        "int[3]",
+        "X<int, 3>&",
+    ]
     hold(
         [
             EXTENTS,
@@ -190,8 +205,24 @@ struct no_copy : own<no_copy> { no_copy(no_copy const&) = delete; };
 
 
 def test_layouts() -> None:
-    bad = ["not_strided", "strided_at_run_time", "another_rank_type", "another_index_type", "wide_stride", "extents_by_value"]
-    bad += ["const_extents", "const_policy", "no_policy", "another_policy", "narrow_static_stride", "no_copy", "E", "int"]
+    bad = [
+        "not_strided",
+        "strided_at_run_time",
+        "another_rank_type",
+        "another_index_type",
+        "wide_stride",
+        "extents_by_value",
+    ]
+    bad += [
+        "const_extents",
+        "const_policy",
+        "no_policy",
+        "another_policy",
+        "narrow_static_stride",
+        "no_copy",
+        "E",
+        "int",
+    ]
     every = ("R", "L", "RP", "LP", "RD", "LD", "S", "SD")
     hold(
         [
@@ -295,7 +326,16 @@ using V0 = ct::partition_view<ct::tensor_span<int, X<int>>, ct::shape<>>;
 struct converts { operator int() const; }; enum class scoped { a };
 """
 INDICES_MET = ["int, int", "unsigned, long", "float, __half", "bool, bool", "__nv_tf32, char32_t", "int const, short"]
-INDICES_UNMET = ["int", "", "int, int, int", "int*, int", "converts, int", "scoped, int", "t<int>, int", "decltype(0_ic), int"]
+INDICES_UNMET = [
+    "int",
+    "",
+    "int, int, int",
+    "int*, int",
+    "converts, int",
+    "scoped, int",
+    "t<int>, int",
+    "decltype(0_ic), int",
+]
 # spelling of a load or store -> template arguments, and arguments before the indices
 LOADS = {
     "load": ("", ""),
@@ -331,14 +371,18 @@ def test_views() -> None:
         facts.append(f"template <typename V, typename... A> concept c{k} = requires(V const v, A... a) {{ {call}; }};")
         for no, lists in (("", INDICES_MET), ("!", INDICES_UNMET)):
             facts += [f"{no}c{k}<{', '.join(x for x in ('V', first, indices) if x)}>" for indices in lists]
-        facts.append(f"{'!' if name in STORES else ''}c{k}<{', '.join(x for x in ('view<int const>', first) if x)}, int, int>")
+        facts.append(
+            f"{'!' if name in STORES else ''}c{k}<{', '.join(x for x in ('view<int const>', first) if x)}, int, int>"
+        )
     facts += [
         "template <typename V, vp P, typename... A> concept pad = requires(V v, A... a) { v.template load_masked<P>(a...); };",
         "template <typename V, typename P> concept pads = requires(V v, P p) { v.load_masked(p, 0, 0); v.atomic_load_masked(p, relaxed{}, 0, 0); };",
     ]
     paddings = ("zero", "negative_zero", "positive_inf", "negative_inf", "nan")
     for element, padding in product((*TYPES, *FLOATS, "float const", "int*"), paddings):
-        no = "" if padding == "zero" or element in ("__half", "__nv_bfloat16", "float", "double", "float const") else "!"
+        no = (
+            "" if padding == "zero" or element in ("__half", "__nv_bfloat16", "float", "double", "float const") else "!"
+        )
         facts.append(f"{no}pad<view<{element}>, vp::{padding}, int, int>")
         facts.append(f"{no}pads<view<{element}>, ct::view_padding_{padding}_t>")
     facts += [

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from tilewright.cpp.host.errors import STICKY, Error, known_error
-from tilewright.cpp.host.memory import Memory, free_memory, total_memory
+from tilewright.cpp.host.memory import Memory, MemoryKind, free_memory, total_memory
 
 # How C passes arguments: the names that annotations use. Addresses are plain numbers here.
 Address = int
@@ -39,6 +39,17 @@ class _Properties(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("major", "minor", "multiProcessorCount", "warpSize", "maxThreadsPerBlock")),
         ("maxGridSize", ctypes.c_int * 3),
         *((name, ctypes.c_int) for name in ("unifiedAddressing", "managedMemory", "concurrentKernels", "integrated")),
+    )
+
+
+class _PointerAttributes(ctypes.Structure):
+    """``cudaPointerAttributes`` of our header."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("devicePointer", ctypes.c_size_t),
+        ("hostPointer", ctypes.c_size_t),
     )
 
 
@@ -69,9 +80,12 @@ class Runtime:
     # -- memory
 
     def cudaMalloc(self, address: Address, size: Size) -> Error:
+        return self._allocated(address, size, MemoryKind.DEVICE)
+
+    def _allocated(self, address: int, size: int, kind: MemoryKind) -> Error:
         if not address:
             return Error.ErrorInvalidValue
-        found = self.memory.allocate(size) if size else 0
+        found = self.memory.allocate(size, kind) if size else 0
         if found is None:
             return Error.ErrorMemoryAllocation
         _write(address, ctypes.c_size_t, found)
@@ -81,13 +95,14 @@ class Runtime:
         return self._on(stream) or self.cudaMalloc(address, size)
 
     def cudaMallocManaged(self, address: Address, size: Size, flags: Int) -> Error:
-        return self.cudaMalloc(address, size) if size and flags in (1, 2) else Error.ErrorInvalidValue
+        valid = size and flags in (1, 2)
+        return self._allocated(address, size, MemoryKind.MANAGED) if valid else Error.ErrorInvalidValue
 
     def cudaMallocHost(self, address: Address, size: Size) -> Error:
-        return self.cudaMalloc(address, size)
+        return self._allocated(address, size, MemoryKind.HOST)
 
     def cudaHostAlloc(self, address: Address, size: Size, flags: Int) -> Error:
-        return self.cudaMalloc(address, size)
+        return self._allocated(address, size, MemoryKind.HOST) if 0 <= flags < 8 else Error.ErrorInvalidValue
 
     def cudaFree(self, address: Address) -> Error:
         return Error.Success if not address or self.memory.free(address) else Error.ErrorInvalidValue
@@ -123,6 +138,16 @@ class Runtime:
 
     def cudaMemsetAsync(self, address: Address, value: Int, size: Size, stream: Address) -> Error:
         return self._on(stream) or self.cudaMemset(address, value, size)
+
+    def cudaPointerGetAttributes(self, attributes: Address, address: Address) -> Error:
+        if not attributes:
+            return Error.ErrorInvalidValue
+        found = _PointerAttributes.from_address(attributes)
+        kind = self.memory.kind(address)
+        found.type, found.device = kind, -2 if kind is MemoryKind.UNREGISTERED else 0
+        found.devicePointer = 0 if kind is MemoryKind.UNREGISTERED else address
+        found.hostPointer = 0 if kind is MemoryKind.DEVICE else address
+        return Error.Success
 
     def cudaMemGetInfo(self, free: Address, total: Address) -> Error:
         if not free or not total:
@@ -269,6 +294,9 @@ class Runtime:
         return Error.Success if event in self._events else Error.ErrorInvalidResourceHandle
 
     # -- launches
+
+    def __tw_host_report(self, error: Int) -> Error:
+        return known_error(error) or Error.ErrorUnknown
 
     def __tw_host_configure(
         self, gx: Int, gy: Int, gz: Int, bx: Int, by: Int, bz: Int, shared: Size, stream: Address

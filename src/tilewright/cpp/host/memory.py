@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import enum
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +13,23 @@ import numpy as np
 ALIGNMENT = 256
 
 
+class MemoryKind(enum.IntEnum):
+    """Who has memory, as ``cudaMemoryType`` numbers it; all of it is host memory here."""
+
+    UNREGISTERED = 0
+    HOST = 1
+    DEVICE = 2
+    MANAGED = 3
+
+
 class Memory:
     """What a program has allocated."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._blocks: dict[int, tuple[int, Any]] = {}  # start -> end, owner
+        self._blocks: dict[int, tuple[int, Any, MemoryKind]] = {}  # start -> end, owner, kind
 
-    def allocate(self, size: int) -> int | None:
+    def allocate(self, size: int, kind: MemoryKind = MemoryKind.DEVICE) -> int | None:
         """The address of ``size`` bytes; None when there is not so much memory."""
         if size > total_memory():
             return None
@@ -29,7 +39,7 @@ class Memory:
             return None
         start = -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
         bisect.insort(self._starts, start)
-        self._blocks[start] = start + size, owner
+        self._blocks[start] = start + size, owner, kind
         return start
 
     def free(self, address: int) -> bool:
@@ -50,8 +60,13 @@ class Memory:
         if i < 0:
             return None
         start = self._starts[i]
-        end, _ = self._blocks[start]
+        end = self._blocks[start][0]
         return (start, end) if address <= end else None
+
+    def kind(self, address: int) -> MemoryKind:
+        """Which memory the byte at ``address`` is."""
+        found = self.bounds(address)
+        return self._blocks[found[0]][2] if found is not None and address < found[1] else MemoryKind.UNREGISTERED
 
     def holds(self, address: int, size: int) -> bool:
         """Whether ``size`` bytes from ``address`` lie in one allocation."""

@@ -51,7 +51,9 @@ def _search(
             found = _search(source, type, definitions, arguments, visited)
             if found is not None:
                 return found
-    elif instruction.op == "call" and instruction.operands and isinstance(instruction.operands[0], Const):
+    elif instruction.op == "call" and instruction.detail.startswith("__tw_") and instruction.operands:
+        if not isinstance(instruction.operands[0], Const):
+            return None
         code = int(instruction.operands[0].value)
         return tile_type(code) if type == HANDLE else TileType(element_type(code))
     return None

@@ -14,6 +14,7 @@ from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol, constant_text
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.memory import copy_tables, transfer
+from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
 from tilewright.frontend.cpp.values import Translation
@@ -26,13 +27,28 @@ from tilewright.ir.types import TileType
 from tilewright.ir.verifier import verify
 
 _IGNORED = ("llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.")
-_ALLOCATION = ("_Znw", "_Zna", "_Zdl", "_Zda")  # the mangled names of operator new and operator delete
 # Functions of the C library with a meaning in tile code, and the LLVM functions that are the same.
 _LIBRARY = {
     "abs": "llvm.abs.i32",
     "labs": "llvm.abs.i64",
     "llabs": "llvm.abs.i64",
     **{name: f"llvm.{name}" for name in ("memcpy", "memmove", "memset")},
+}
+# How calls start that are refused, and why.
+_REFUSED = {
+    "__tw_no_launch": "launching a kernel is not available in tile code; launch it from the host",
+    "__tw_no_simt_function": "a __device__ function cannot be called from tile code; declare it __tile__",
+    "llvm.var.annotation": "a __shared__ variable is not available in tile code; use a tile or a local array",
+    "llvm.threadlocal.": "a thread_local variable is not available in tile code; pass it to the kernel",
+    "__cxa_": "exceptions are not available in tile code",
+    **dict.fromkeys(
+        ("_Znw", "_Zna", "_Zdl", "_Zda", "malloc", "calloc", "realloc", "free"),
+        "new, delete and malloc are not available in tile code; declare a local array of constant length",
+    ),
+}
+_MATH = {
+    *("ceil", "cos", "cosh", "exp", "exp2", "fabs", "floor", "fma", "fmax", "fmin", "fmod"),
+    *("log", "log2", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"),
 }
 _CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
 
@@ -91,6 +107,10 @@ def _call(state: Translation, i: Instruction) -> None:
     callee = i.detail
     if callee.startswith(_IGNORED):
         return
+    refused = next((reason for start, reason in _REFUSED.items() if callee.startswith(start)), None)
+    if refused is not None:
+        at_call = state.builder.loc.caller if callee == "__tw_no_simt_function" else None
+        raise TileUnsupportedFeatureError(refused, at_call or state.builder.loc)
     if callee.startswith("__tw_"):
         handler = intrinsic(callee[5:])
         if handler is None:
@@ -109,14 +129,13 @@ def _call(state: Translation, i: Instruction) -> None:
         transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):
         return
-    elif callee.startswith("__cxa_"):
-        state.fail("exceptions are not available in tile code")
-    elif callee.startswith(_ALLOCATION):
-        state.fail("new and delete are not available in tile code; declare a local array of constant length")
     elif callee in state.module.defined:
         state.fail("a function that calls itself is not available in tile code", TileRecursionError)
     else:
-        state.fail(f"the function '{callee}' has no definition that tile code can call", UnsupportedCallError)
+        math = callee if callee in _MATH else callee.removesuffix("f")
+        advice = "; tile code has its own functions in cuda::tiles" if math in _MATH else ""
+        message = f"the function '{source_name(callee)}' has no definition that tile code can call{advice}"
+        state.fail(message, UnsupportedCallError)
 
 
 def _stop(state: Translation, message: str) -> None:

@@ -28,8 +28,8 @@ class Launch:
 
 
 def without_launches(text: str, name: str) -> str:
-    """``text`` with expressions that do nothing in place of launches."""
-    return _replace(text, name, lambda launch: f"((void)0){_blank(text[launch.start : launch.end])}")
+    """``text`` with calls in place of launches that are refused in tile code, and do nothing elsewhere."""
+    return _replace(text, name, lambda launch: f"::__tw_no_launch(){_blank(text[launch.start : launch.end])}")
 
 
 def launches_as_calls(text: str, name: str) -> str:

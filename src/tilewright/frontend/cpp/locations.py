@@ -1,4 +1,4 @@
-"""Source locations from the debug information of a module, without the frames of our own headers."""
+"""Source locations from the debug information of a module, without the frames of our headers and the compiler's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tilewright.ir.location import UNKNOWN, Loc
 
 INCLUDE_DIR = Path(__file__).parent / "include"
 
+_LIBRARY = re.compile(r"/ziglang/lib/|^/usr/(?:include|lib)/")  # where compilers keep headers of theirs
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,()]+)')
 
 
@@ -45,7 +46,7 @@ class Locations:
         fields = self.fields(debug)
         caller = self._loc(int(fields["inlinedAt"][1:])) if "inlinedAt" in fields else None
         function, file = self._scope(int(fields["scope"][1:]))
-        if file.startswith(str(INCLUDE_DIR)):
+        if file.startswith(str(INCLUDE_DIR)) or (caller is not None and _LIBRARY.search(file)):
             loc = caller
         else:
             column = max(int(fields.get("column", 1)) - 1, 0)

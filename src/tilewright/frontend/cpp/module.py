@@ -13,6 +13,7 @@ from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
 from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand
@@ -79,7 +80,7 @@ class Module:
         found = []
         for symbol, note, _ in function_notes(module):
             if note == "tw.kernel":
-                found.append(_source_name(module, symbol))
+                found.append(source_name(symbol))
         return tuple(dict.fromkeys(found))
 
     def kernel(self, expression: str) -> CppKernel:
@@ -124,6 +125,7 @@ class Module:
 
     def _load(self, expressions: Sequence[str]) -> None:
         unoptimized = self._compile(expressions)
+        _refuse_direct_calls(unoptimized)
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
         symbols = {symbol for symbol, _ in entries}
         module = parse_module(optimize(unoptimized, symbols), symbols)
@@ -139,9 +141,7 @@ class Module:
                 raise TileValueError(f"{expression} is not a tile kernel; declare it with __tile_global__")
             types = [TileType(element_type(code)) for code in codes]
             hints = kernel_hints(module, [(note, arguments) for s, note, arguments in notes if s == symbol])
-            function = translate_kernel(
-                module, module.functions[symbol], _source_name(module, symbol), types, locations, hints
-            )
+            function = translate_kernel(module, module.functions[symbol], source_name(symbol), types, locations, hints)
             parameters = tuple(
                 Parameter(parameter_name(argument), type.dtype)
                 for (argument, _), type in zip(module.functions[symbol].arguments, types)
@@ -192,21 +192,12 @@ def annotations_of(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def _source_name(module: LLVMModule, symbol: str) -> str:
-    """The name of a function in the source, from its symbol: the last component without template arguments."""
-    if not symbol.startswith("_Z"):
-        return symbol
-    position = 2
-    names: list[str] = []
-    nested = symbol[position] == "N"
-    position += nested
-    while position < len(symbol):
-        match = re.compile(r"L?(\d+)").match(symbol, position)
-        if match is None:
-            break
-        length = int(match.group(1))
-        names.append(symbol[match.end() : match.end() + length])
-        position = match.end() + length
-        if not nested:
-            break
-    return "::".join(n for n in names if not n.startswith("_GLOBAL__N")) or symbol
+def _refuse_direct_calls(unoptimized: str) -> None:
+    """TileError for a kernel that is called like a function."""
+    globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", unoptimized, re.M))
+    for symbol, note, _ in annotations_of(globals):
+        call = re.search(rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized)
+        if note == "tw.kernel" and call is not None:
+            message = f"the kernel {source_name(symbol)} is called like a function; kernels are launched, by the host"
+            locations = Locations(parse_module(unoptimized, set()).metadata)
+            raise TileUnsupportedFeatureError(message, locations.loc(int(call.group(1))))

@@ -1,7 +1,7 @@
 """What is done to the text of a program before the compiler sees it. Line numbers stay as they are.
 
-SIMT kernels and kernel launches are CUDA syntax or need SIMT's own built-in variables: they are blanked, so that the
-rest of a file which mixes them with tile code compiles.
+SIMT kernels, the functions that they call and kernel launches are CUDA syntax or need SIMT's own built-in variables:
+they are blanked, so that the rest of a file which mixes them with tile code compiles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tilewright.frontend.cpp.launches import without_launches
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
-_SIMT = re.compile(r"\b__global__\b")
+_SIMT = re.compile(r"\b__(?:global|device)__\b")
+# With these, a function is for other code too.
+_SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 
 
 def prepare(text: str, name: str) -> str:
@@ -37,14 +39,21 @@ def _blank(text: str) -> str:
 
 
 def without_simt_bodies(text: str) -> str:
-    """``text`` with the bodies of SIMT kernels emptied."""
+    """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)
     for match in reversed(list(_SIMT.finditer(masked))):
         start = re.compile(r"[;{]").search(masked, match.end())
         if start is None or start.group() == ";":
             continue
+        mark = ""
+        if match.group() == "__device__":
+            head = re.split(r"[;{}]", masked[: start.start()])[-1]
+            is_function = re.search(r"\)\s*(?:const|noexcept|override|final|&|\s|->[\w\s:<>,*&]+)*\Z", head)
+            if is_function is None or _SHARED.search(head) or "__global__" in head:
+                continue
+            mark = " ::__tw_no_simt_function();"
         end = _closing(masked, start.start())
-        text = f"{text[: start.start() + 1]}{_blank(text[start.start() + 1 : end])}{text[end:]}"
+        text = f"{text[: start.start() + 1]}{mark}{_blank(text[start.start() + 1 : end])}{text[end:]}"
     return text
 
 

@@ -18,6 +18,7 @@ from tilewright.frontend.cpp.llvm_text import (
     Symbol,
 )
 from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.typecodes import LLVM_DTYPES, tile_type
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
@@ -69,7 +70,8 @@ class Translation:
                 return self.moved(self.tables[operand.name], operand.offset)
             if operand.name.startswith("_ZTV"):
                 self.fail("virtual functions are not available in tile code")
-            self.fail(f"the global variable '{operand.name}' is not available in tile code; pass it to the kernel")
+            name = source_name(operand.name)
+            self.fail(f"the global variable '{name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
         if operand.value is UNDEFINED:
             if type == HANDLE:

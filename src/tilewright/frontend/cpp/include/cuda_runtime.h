@@ -10,6 +10,9 @@ typedef enum cudaError {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInitializationError = 3,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidPitchValue = 12,
+    cudaErrorInvalidSymbol = 13,
+    cudaErrorInvalidDevicePointer = 17,
     cudaErrorInvalidMemcpyDirection = 21,
     cudaErrorInvalidDeviceFunction = 98,
     cudaErrorNoDevice = 100,
@@ -48,12 +51,28 @@ struct cudaDeviceProp {
     int maxGridSize[3];
     int unifiedAddressing, managedMemory, concurrentKernels, integrated;
 };
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0,
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2,
+    cudaMemoryTypeManaged = 3
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int device;
+    void* devicePointer;
+    void* hostPointer;
+};
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
 #define cudaHostAllocDefault 0x00
+#define cudaHostAllocPortable 0x01
+#define cudaHostAllocMapped 0x02
+#define cudaHostAllocWriteCombined 0x04
+#define cudaCpuDeviceId (-1)
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
 #define cudaStreamLegacy ((cudaStream_t)0x1)
@@ -77,6 +96,7 @@ cudaError_t cudaMemcpyAsync(void* target, void const* source, size_t size, cudaM
                             cudaStream_t stream = nullptr);
 cudaError_t cudaMemset(void* address, int value, size_t size);
 cudaError_t cudaMemsetAsync(void* address, int value, size_t size, cudaStream_t stream = nullptr);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* address);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 // Errors.
 cudaError_t cudaGetLastError();
@@ -108,11 +128,15 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 
+// Notes an error as the last one and returns it.
+cudaError_t __tw_host_report(cudaError_t error);
 // Launches: the configuration of the next one, and a kernel called by its address.
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream);
 cudaError_t __tw_host_launch(void const* function, void** arguments);
 }
+
+#include "tilewright/runtime_helpers.h"
 
 template <typename T>
 inline cudaError_t cudaMalloc(T** address, size_t size) {

@@ -5,5 +5,12 @@
 #define __tile__
 #define __host__
 #define __device__
+#define __constant__
+#define __managed__
+#define __shared__ __attribute__((annotate("tw.shared")))
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __global__ __attribute__((annotate("tw.simt"), used))
 #define __tile_global__ __attribute__((annotate("tw.kernel"), used))
