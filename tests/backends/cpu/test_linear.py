@@ -10,6 +10,7 @@ import pytest
 from backends.cpu.comparison import compare
 from support.irbuild import KernelBuilder
 
+import tilewright as ct
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.target import host
 from tilewright.ir import dtypes
@@ -90,6 +91,29 @@ def test_mma_accumulators(dtype: DType, start: str) -> None:
         c=random_array(dtype, (2, 16, 32), 2),
         f=random_array(dtype, shape, 3),
     )
+
+
+@ct.kernel
+def products(a, b, c, order: ct.Constant[tuple[int, int]], acc: ct.Constant[object]):
+    i, k = ct.bid(0), ct.bid(1)
+    x = ct.load(a, (i, k), (16, 32), order=order, padding_mode=ct.PaddingMode.ZERO)
+    ct.store(c, (i, k), ct.mma(x, ct.load(b, (k, 0), (32, 16)), ct.ones((16, 16), acc)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_mma_of_tiles_in_an_array(dtype: type, order: tuple[int, int]) -> None:
+    """The left operand of each block lies inside the array, or is padded below, at the right, or both."""
+    numbers = np.random.default_rng(0).integers(-8, 9, (200, 90)).astype(dtype)
+    left, right = numbers[:41, :75], numbers[:96, -16:]
+    left = left if order == (0, 1) else left.T.copy()
+    acc = ct.float64 if dtype is np.float64 else ct.float32
+    found = []
+    for backend in ("cpu", "reference"):
+        found.append(np.zeros((48, 48), np.float64 if dtype is np.float64 else np.float32))
+        with ct.use_backend(backend):
+            ct.launch(None, (3, 3), products, (left, right, found[-1], order, acc))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("m", [1, 2, 16, 128])

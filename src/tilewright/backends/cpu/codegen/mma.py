@@ -19,7 +19,7 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32, int8
+from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 
 _UNROLL = 4  # steps of k per iteration of the inner loop
@@ -59,12 +59,37 @@ class Sums:
     factors: Buffer | None = None
 
 
+@dataclass(frozen=True)
+class Left:
+    """The left operand: a matrix in memory whose rows are ``stride`` elements apart, and the buffer that it is in.
+
+    There is no buffer when it is read where it lies in an array.
+    """
+
+    pointer: ir.Value
+    stride: ir.Value
+    buffer: Buffer | None
+
+
 def emit_mma(state: State, op: Op) -> None:
     x, y, acc = op.operands
-    packed_x, packed_y = _operand(state, x), _operand(state, y)
-    _finish(state, op, packed_x, packed_y, acc, x, y)
-    state.release(packed_x)
-    state.release(packed_y)
+    t, depth = op.result.tile, x.tile.shape[-1]
+    types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
+    left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
+    right = _operand(state, y)
+    sums = _sums(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
+    multiply(state, op, left, right, sums, types, sizes)
+    for buffer in (left.buffer, right, sums.factors):
+        if buffer is not None:
+            state.release(buffer)
+    if t.element.short == "f16":
+        _round(state, sums.buffer)
+    bind(state, op, sums.buffer)
+
+
+def buffered(buffer: Buffer, depth: int) -> Left:
+    """A matrix with ``depth`` columns."""
+    return Left(buffer.pointer, ir.Constant(I64, depth), buffer)
 
 
 def _operand(state: State, x: Value) -> Buffer:
@@ -78,52 +103,77 @@ def _operand(state: State, x: Value) -> Buffer:
     return buffer
 
 
-def _finish(state: State, op: Op, x: Buffer, y: Buffer, acc: Value, left: Value, right: Value) -> None:
-    t = op.result.tile
-    types, sizes = (left.tile.element, right.tile.element, t.element), (t.shape[-2], t.shape[-1], left.tile.shape[-1])
-    sums = sums_of(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
-    multiply(state, op, (x, y), sums, types, left.tile.shape)
-    if sums.factors is not None:
-        state.release(sums.factors)
-    if t.element.short == "f16":
-        _round(state, sums.buffer)
-    bind(state, op, sums.buffer)
+def _in_array(state: State, op: Op, x: Value) -> Left | None:
+    """``x`` where it was loaded from, if that can be read as it is and nothing but ``op`` needs it.
+
+    Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves.
+    """
+    value = x
+    while value.op is not None and value not in state.bindings and value.op.name == "reshape":
+        value = value.op.operands[0]
+    load, dying = value.op, state.uses.would_die(op, state.deferred)
+    if load is None or load.name != "load_view" or load not in state.deferred or not {x, value} <= dying:
+        return None
+    tile = state.accesses[load]
+    axes = [k for k, n in enumerate(tile.shape) if n > 1]
+    if [tile.shape[k] for k in axes] != list(x.tile.shape[-2:]) or tile.dtype not in (float32, float64):
+        return None
+    if not isinstance(tile.strides[axes[1]], int) or tile.strides[axes[1]] != 1:
+        return None
+    pointer = state.builder.inttoptr(tile.address, ir.PointerType())
+    direct = Left(pointer, as_value(tile.strides[axes[0]]), None)
+    return direct if tile.inside is None else _or_padded(state, tile.inside, direct, x)
+
+
+def _or_padded(state: State, inside: ir.Value, direct: Left, x: Value) -> Left:
+    """``direct`` where ``inside`` holds, else a buffer with what ``x`` is padded with."""
+    builder = state.builder
+    buffer = state.allocate(x.tile)
+    with builder.if_else(inside, likely=True) as (then, orelse):
+        with then:
+            first = builder.block
+        with orelse:
+            write(state, x, buffer)
+            second = builder.block
+    copied, merged = buffered(buffer, x.tile.shape[-1]), []
+    for a, b in ((direct.pointer, copied.pointer), (direct.stride, copied.stride)):
+        phi = builder.phi(a.type)
+        phi.add_incoming(a, first)
+        phi.add_incoming(b, second)
+        merged.append(phi)
+    return Left(merged[0], merged[1], buffer)
 
 
 def multiply(
     state: State,
     op: Op,
-    operands: tuple[Buffer, Buffer],
+    left: Left,
+    right: Buffer,
     sums: Sums,
     types: tuple[DType, DType, DType],
-    left: tuple[int, ...],
+    sizes: tuple[int, int, int],
 ) -> None:
-    """For ``op``, add the product of ``operands``, the first with the shape ``left``, to ``sums``."""
-    result = op.result.tile.shape
-    m, n = result[-2:]
-    k = left[-1]
-    sizes = (m, n, k)
+    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``sums``; ``sizes`` are m, n and k."""
+    m, n, k = sizes
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
     function = _kernel(state, types, sizes, sums)
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
-    batches = math.prod(result[:-2])
+    batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = (64, 8) if by_bytes else (_blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth)
     flops = 2 * m * n * k * batches
     state.nests.append(LoopNest(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
-    parts = [*zip((*operands, sums.buffer), (m * k, k * n, m * n))]
+    parts = [(left.pointer, types[0], m * k), (right.pointer, types[1], k * n), (sums.buffer.pointer, types[2], m * n)]
     if sums.factors is not None:
-        parts.append((sums.factors, m))
+        parts.append((sums.factors.pointer, types[2], m))
     arguments = []
-    for buffer, size in parts:
-        pointer = buffer.pointer
+    for pointer, dtype, size in parts:
         if not isinstance(batch, int):
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
-            pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(buffer.dtype))
+            pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
-    if work is not None:
-        arguments.append(work.pointer)
+    arguments.append(left.stride if work is None else work.pointer)
     nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
@@ -141,7 +191,7 @@ def bind(state: State, op: Op, out: Buffer) -> None:
         state.bind(op.result, out)
 
 
-def sums_of(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
+def _sums(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
     """What ``op`` adds products to; ``plain``: to what the buffer holds."""
     if not plain and _is_zero(acc):
         return Sums(state.allocate(acc.tile), zero=True)
@@ -209,9 +259,10 @@ def _round(state: State, buffer: Buffer) -> None:
 
 
 def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums) -> ir.Function:
-    """The function (x, y, out) that adds the product of row-major [m, k] and [k, n] to [m, n].
+    """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    A fourth parameter is for the factors of ``sums``, if there are any, or for scratch memory.
+    Its parameters are x, y and out, then the factors of ``sums`` if there are any, and the stride of x. That for
+    bytes has scratch memory as its fourth parameter.
     """
     x, y, out = types
     m, n, k = sizes
@@ -221,13 +272,16 @@ def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, i
     if known is not None:
         return known
     by_bytes = mma_bytes.applies(state, x, out, sizes)
-    parameters = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
+    parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
+    if not by_bytes:
+        parameters.append(I64)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     function.attributes.add("noinline")
     for a in function.args:
-        a.add_attribute("noalias")
+        if a.type != I64:
+            a.add_attribute("noalias")
     if by_bytes:
         ByteKernel(function, x, y, sizes).emit()
     else:
@@ -251,6 +305,7 @@ class _Kernel:
         self.m, self.n, self.k = sizes
         self.zero = sums.zero
         self.factors = None if sums.factors is None else function.args[3]
+        self.stride = function.args[-1]
         self.type = element_type(types[2])
         self.block = _blocking(state, self.m, self.n, self.type)
         if self.type not in (F32, F64):
@@ -292,17 +347,18 @@ class _Kernel:
 
     def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
         """Add the products along k to ``sums``."""
-        unroll = min(_UNROLL, self.k)
+        builder, unroll = nest.builder, min(_UNROLL, self.k)
+        lines = [index.mul(builder, index.add(builder, row, i), self.stride) for i in range(len(sums))]
         k = nest.begin(self.k, unroll) if self.k > unroll else 0
         current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
         for u in range(unroll):
-            current = self._step(nest, row, column, k, u, current)
+            current = self._step(nest, lines, column, k, u, current)
         if not isinstance(k, int):
             nest.end([v for line in current for v in line])
         return current
 
     def _step(
-        self, nest: Nest, row: Index, column: Index, k: Index, u: int, sums: list[list[ir.Value]]
+        self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, sums: list[list[ir.Value]]
     ) -> list[list[ir.Value]]:
         block, y_type = self.block, element_type(self.dtypes[1])
         right = []
@@ -311,7 +367,8 @@ class _Kernel:
             right.append(self._widen(nest, self._load(nest, pointer, y_type), self.dtypes[1]))
         result = []
         for i, line in enumerate(sums):
-            pointer = self._pointer(nest, 0, self._flat(nest, row, i, self.k, k, u))
+            at = index.add(nest.builder, lines[i], index.add(nest.builder, k, u))
+            pointer = self._pointer(nest, 0, as_value(at))
             left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
             left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
             result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
