@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import ml_dtypes
@@ -16,7 +18,7 @@ from backends.triton.conftest import TARGETS
 
 import tilewright as ct
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.backend import compile_for, compiler
 from tilewright.backends.triton.target import parse_target
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
@@ -334,3 +336,62 @@ def test_prints_and_asserts(target: str) -> None:
     artifact = compiled(talk, (np.zeros((4, 8), np.float32), 5), target)
     assert artifact.reports
     assert artifact.formats[-1] == "u64"
+
+
+# -- products of tfloat32
+
+
+@ct.kernel
+def tf32_product(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def serialized(ptx: str, folder: Path) -> bool:
+    """Whether the assembler waits for each matrix instruction."""
+    path = folder / "kernel.ptx"
+    path.write_text(ptx)
+    command = [compiler().assembler(parse_target("sm_90")), "--gpu-name=sm_90a", "-v", str(path), "-o", str(folder / "kernel.cubin")]
+    report = subprocess.run(command, capture_output=True, text=True, check=True)
+    return "are serialized" in report.stdout + report.stderr
+
+
+SINGLE = np.zeros((512, 512), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape", "by_registers"),
+    [
+        (SINGLE, SINGLE, (256, 128, 32), True),
+        (SINGLE, SINGLE, (128, 128, 64), True),
+        (SINGLE, SINGLE.T, (256, 128, 32), False),
+        (SINGLE.T, SINGLE.T, (128, 128, 32), True),
+    ],
+)
+def test_tf32_operands_are_rounded_by_the_copy_engine(
+    a: Any, b: Any, shape: tuple[int, int, int], by_registers: bool, tmp_path: Path
+) -> None:
+    """At most one operand passes through registers, each step of a product has a load of its own, and steps overlap."""
+    artifact = compiled(tf32_product, (a, b, SINGLE, *shape), "sm_90", num_stages=3)
+    assert [d.rounds for d in artifact.descriptors] == [True, True, False]
+    texts = artifact.binary.texts
+    loop = texts["TTGIR"].partition("scf.for")[2].partition("scf.yield")[0]
+    assert "local_alloc" not in loop
+    ops = re.findall(r"ttg\.local_load|ttng\.warp_group_dot ", loop)
+    assert ops[::2] == ["ttg.local_load"] * (len(ops) // 2) if by_registers else "ttg.local_load" not in ops
+    assert not serialized(texts["PTX"], tmp_path)
+
+
+@ct.kernel
+def rounded(x, out):
+    ct.store(out, (0, 0), ct.load(x, (0, 0), (64, 64), allow_tma=True).astype(ct.tfloat32).astype(ct.float32))
+
+
+def test_conversions_that_are_seen_are_not_left_to_the_copy_engine() -> None:
+    """It does not keep the bits of NaN."""
+    assert [d.rounds for d in compiled(rounded, (SINGLE, SINGLE.copy()), "sm_90").descriptors] == [False, False]

@@ -17,6 +17,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
+from tilewright.backends.triton import ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.target import GpuTarget
@@ -40,19 +41,41 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return hashlib.sha256(f"{ttgir.VERSION} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
-        context = args[-1]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "kernel.ttir")
-            path.write_text(self.text)
-            module = ir.parse_mlir_module(str(path), context)
-        module.context = context
-        return module
+        return _parsed(self.text, args[-1])
 
     def parse_options(self) -> dict[str, Any]:
         return {}
+
+
+def _parsed(text: str, context: Any) -> Any:
+    """The MLIR module ``text``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.mlir")
+        path.write_text(text)
+        module = ir.parse_mlir_module(str(path), context)
+    module.context = context
+    return module
+
+
+def _mend_ttgir(
+    backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+) -> tuple[str, str] | None:
+    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache."""
+    if stages is None:
+        return ttgir.VERSION, ttgir.VERSION
+    made = stages["ttgir"]
+
+    def mended(source: Any, metadata: Any) -> Any:
+        module = made(source, metadata)
+        text = str(module)
+        better = ttgir.interleave_loads(text)
+        return module if better == text else _parsed(better, module.context)
+
+    stages["ttgir"] = mended
+    return None
 
 
 def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
@@ -82,8 +105,9 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with _standard_error_to(noise.fileno()), triton.knobs.amd.scope():
+            with _standard_error_to(noise.fileno()), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
+                triton.knobs.runtime.add_stages_inspection_hook = _mend_ttgir if target.has_wgmma else None
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

@@ -12,6 +12,7 @@ from tilewright.backends.triton.ttir.state import Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+_TFLOAT32 = 11  # float32 in memory
 _BYTES = 128
 _ALIGNMENT = 64
 
@@ -51,7 +52,7 @@ class TensorMap:
         driver.call(
             "cuTensorMapEncodeTiled",
             ctypes.c_void_p(self.address),
-            _TYPES.get(d.element, 0),
+            _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0),
             rank,
             ctypes.c_uint64(base),
             (ctypes.c_uint64 * rank)(*extents),

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, type_text
-from tilewright.ir.core import Block, Op
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import jumps_out
+from tilewright.passes.canonicalize import constant_of
 
 Lower = Callable[[Op], None]
 Form = tuple[str, tuple[int, ...]]  # element type and shape
@@ -186,7 +187,7 @@ class ControlFlow:
         s, w = self.s, self.s.w
         lower, upper, step, *inits = op.operands
         body = op.regions[0]
-        flat = s.flat(inits)
+        flat = self._inits(body, inits)
         forms = [(v.element, v.shape) for v in flat]
         left, results = self._results(forms)
         index = Val(w.name(), s.element(lower))
@@ -204,6 +205,21 @@ class ControlFlow:
         w.loc = op.loc
         w.located(f"}}{self._loop_attributes(op)}")
         s.bind_flat(op.results, results)
+
+    def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
+        """The values that a loop starts with. Zeros that asynchronous products add to are opaque: the compiler would
+        make constants again on the path around the loop, and the assembler then waits for each product."""
+        s = self.s
+        if not s.target.has_wgmma:
+            return s.flat(inits)
+        sums = {op.operands[2] for op in body.ops if op.name == "mma"}
+        flat = []
+        for value, arg in zip(inits, body.args[1:]):
+            if arg in sums and s[value].element == "f32" and len(s[value].shape) == 2 and constant_of(value) == 0:
+                flat.append(s.w.opaque_zeros(s[value].shape))
+            else:
+                flat += s.flat([value])
+        return flat
 
     def _loop_attributes(self, op: Op) -> str:
         return " {tt.num_stages = 1 : i32}" if op in self.s.plan.unpipelined else ""

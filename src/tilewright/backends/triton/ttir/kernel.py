@@ -108,7 +108,9 @@ def _lower(s: State, op: Op) -> None:
     if op in s.plan.barriers_before:
         s.w.located("gpu.barrier")
     name = op.name
-    if name in _ELEMENTWISE:
+    if op in s.plan.rounded:
+        s.bind(op.result, s[op.operands[0]])
+    elif name in _ELEMENTWISE:
         s.bind(op.result, _ELEMENTWISE[name](s.w, op, s.all(op.operands)))
     elif name in _VALUES:
         s.bind(op.result, _VALUES[name](s, op))

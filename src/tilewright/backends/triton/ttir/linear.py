@@ -96,9 +96,17 @@ _SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
 
 
 def mma(s: State, op: Mma) -> Val:
+    w = s.w
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
-    result = _product(s, op, x, y, acc)
-    return s.w.reshape(result, squeezed(op.acc.tile.shape))
+    operand = s.plan.by_registers.get(op)
+    if operand == 0:
+        result = _product(s, op, w.opaque(x), y, acc)
+    elif operand == 1:
+        left, right, total = (w.trans(v, (1, 0)) for v in (y, x, acc))
+        result = w.trans(_product(s, op, w.opaque(left), right, total), (1, 0))
+    else:
+        result = _product(s, op, x, y, acc)
+    return w.reshape(result, squeezed(op.acc.tile.shape))
 
 
 def _matrix(s: State, value: Value) -> Val:

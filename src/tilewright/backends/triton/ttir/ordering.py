@@ -74,10 +74,13 @@ def _meets(root: Root, others: set[Root]) -> bool:
 class Ordering:
     """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead.
 
-    Ops for which ``acquires`` holds need one after them.
+    Ops for which ``acquires`` holds need one after them. One thread starts the stores ``by_engine``, all in order.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, by_engine: frozenset[Op] = frozenset()) -> None:
+        stores = [op for op in function.walk() if op.spec.effect & Effect.WRITE]
+        mixed = {root_of(op.operands[0]) for op in stores if op not in by_engine}
+        self._in_order = {root_of(op.operands[0]) for op in by_engine} - mixed  # the stores of these arrays
         self.barriers: set[Op] = set()
         self.unpipelined: set[Op] = set()
         self._walk(function.body, Pending())
@@ -114,7 +117,8 @@ class Ordering:
         effect = op.spec.effect
         order = op.attributes["memory_order"]
         writes = bool(effect & Effect.WRITE)
-        conflict = _meets(root, pending.writes) or (writes and _meets(root, pending.reads))
+        before = pending.writes - {root} if root in self._in_order else pending.writes
+        conflict = _meets(root, before) or (writes and _meets(root, pending.reads))
         if conflict or (order in _RELEASES and not pending.released) or op in self.barriers:
             self.barriers.add(op)
             pending.clear()

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering, root_of
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.tf32 import plan_products
 from tilewright.backends.triton.ttir.types import memory_element
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import MemoryOrder, PaddingMode
@@ -22,8 +23,7 @@ _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
     """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
     that a loop of products reads."""
-    ordering = Ordering(function)
-    plan = Plan(ordering.barriers, ordering.unpipelined)
+    plan = Plan()
     if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
@@ -36,6 +36,10 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
                 found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
                     plan.descriptors[op] = found
+        if target.has_wgmma:
+            plan_products(plan, function, uses)
+    ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))
+    plan.barriers_before, plan.unpipelined = ordering.barriers, ordering.unpipelined
     return plan
 
 

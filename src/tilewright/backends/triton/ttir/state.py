@@ -33,7 +33,7 @@ class Descriptor:
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: the index of a function parameter
     (``"p", i``) or a constant (``"c", n``). Axes are those of the array in the order ``axes``; ``block`` is the tile.
     A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
-    describes a copy of it.
+    describes a copy of it. One that ``rounds`` turns float32 into tfloat32.
     """
 
     base: int
@@ -43,15 +43,18 @@ class Descriptor:
     block: Shape
     element: str
     staged: bool = False
+    rounds: bool = False
 
 
 @dataclass
 class Plan:
-    """Decisions made before lowering: see ``plan`` and ``ordering``."""
+    """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
 
     barriers_before: set[Op] = field(default_factory=set)
     unpipelined: set[Op] = field(default_factory=set)
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
+    by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
 
 
 class State:

@@ -244,6 +244,16 @@ class Writer:
         zero = self.constant(0, "i32")
         self.emit(f'tt.elementwise_inline_asm "{code}" {fields} {zero.name} : i32 -> i32', "i32")
 
+    def opaque(self, x: Val) -> Val:
+        """``x``, a 32-bit number, as a value that the compiler knows nothing of."""
+        return self.asm("mov.b32 $0, $1;", "=f,f" if x.element == "f32" else "=r,r", [x], x.element)
+
+    def opaque_zeros(self, shape: Shape) -> Val:
+        """float32 zeros, each a number of its own to the compiler, which merges what has equal operands."""
+        row, column = (self.place(self.arange(n), (axis,), shape) for axis, n in enumerate(shape))
+        index = self.op("arith.addi", self.op("arith.muli", row, self.like(shape[1], row)), column)
+        return self.asm("mov.b32 $0, 0;", "=f,r", [index], "f32")
+
     def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
         """Inline assembly, of the target, for each element."""
         names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)

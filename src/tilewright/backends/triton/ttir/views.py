@@ -221,6 +221,8 @@ def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
     order = _tile_order(op, d)
     inverse = [order.index(i) for i in range(len(order))]
     value = w.trans(value, inverse)
+    if value.element == "f32" and w.target.is_cuda:
+        value = w.opaque(value)
     w.located(
         f"tt.descriptor_store {s.descriptors[d].name}[{_coordinates(s, op, d)}], {value.name} : "
         f"{descriptor_type(s, d)}, {value.type}"

@@ -1,0 +1,114 @@
+"""What Triton's pipeline leaves undone in TTGIR, the form with layouts: it is mended as text.
+
+A product whose left operand is in registers runs in steps along K, asynchronously, up to one less than there are steps
+at a time. Triton 3.6 loads the registers of all steps before the first, while steps of the last iteration may still
+read them. Here each step loads its own part just before it runs: the step that read those registers has ended by then,
+and the loads overlap with the steps in flight.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+VERSION = "1"  # of what is done, for caches
+
+_VALUE = r"%[\w#]+"
+_DEFINITION = re.compile(rf"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
+_STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(.*)")
+_SLICE = re.compile(rf"({_VALUE})\[(\d+), 0\] : ")
+_LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w+), mutable> -> ")
+_TENSOR = re.compile(r"tensor<(\d+)x(\d+)x(\w+), (#ttg\.dot_op<.*?>)>")
+_BETWEEN = ("ttg.convert_layout", "tt.split", "tt.trans", "tt.reshape", "tt.elementwise_inline_asm")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One op: what it is called, and its operands with all that follows."""
+
+    at: int
+    op: str
+    rest: str
+
+
+class _Text:
+    """The lines of a module, and where values are defined."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.encodings = dict(re.findall(r"^(#\w+) = (#ttg\.\S+<\{.*\}>)$", text, re.MULTILINE))
+        self._defined: dict[str, _Line] = {}
+        for at, line in enumerate(self.lines):
+            found = _DEFINITION.match(line)
+            if found is not None:
+                for name in found[1].split(", "):
+                    self._defined[name] = _Line(at, found[2], found[3])
+
+    def definition(self, name: str) -> _Line | None:
+        return self._defined.get(name.split("#")[0])
+
+
+def interleave_loads(text: str) -> str:
+    """The TTGIR module ``text`` in which steps of products load their left operands one by one."""
+    if "ttng.warp_group_dot " not in text:
+        return text
+    module = _Text(text)
+    added: dict[int, list[str]] = {}
+    gone: set[int] = set()
+    for at, line in enumerate(module.lines):
+        step = _STEP.fullmatch(line)
+        found = _own_load(module, step, at) if step is not None else None
+        if found is not None:
+            added[at], chain = found
+            gone |= chain
+    lines = (added.get(at, [line]) for at, line in enumerate(module.lines) if at not in gone)
+    return "\n".join(line for group in lines for line in group)
+
+
+def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], set[int]] | None:
+    """The lines of ``step`` with a load of its own, and those of the chain that led to its operand. None when the
+    operand is not a part of a tile in shared memory."""
+    indent, result, left, right, rest = step.groups()
+    slice_ = module.definition(right)
+    part = _SLICE.match(slice_.rest) if slice_ is not None and slice_.op == "ttg.memdesc_subslice" else None
+    chain = _chain(module, left)
+    if part is None or not chain or _count(chain, "tt.split") == 0 or _count(chain, "tt.trans") != 2:
+        return None
+    load = _LOAD.match(chain[-1].rest)
+    tile = _TENSOR.search(chain[0].rest.split(" -> ")[1])
+    if load is None or tile is None:
+        return None
+    (buffer, depth, width, element, encoding, space), (rows, columns, _, layout) = load.groups(), tile.groups()
+    shared = module.encodings.get(encoding, "")
+    if width != rows or "transposed = false" not in shared:
+        return None
+    turned = shared.replace("transposed = false", "transposed = true")
+    whole = f"!ttg.memdesc<{depth}x{width}x{element}, {encoding}, {space}, mutable>"
+    lying = f"!ttg.memdesc<{columns}x{width}x{element}, {encoding}, {space}, mutable, {depth}x{width}>"
+    standing = f"!ttg.memdesc<{width}x{columns}x{element}, {turned}, {space}, mutable, {width}x{depth}>"
+    name = f"%step{at}"
+    lines = [
+        f"{name}_a = ttg.memdesc_subslice {buffer}[{part[2]}, 0] : {whole} -> {lying}",
+        f"{name}_b = ttg.memdesc_trans {name}_a {{order = array<i32: 1, 0>}} : {lying} -> {standing}",
+        f"{name}_c = ttg.local_load {name}_b : {standing} -> tensor<{rows}x{columns}x{element}, {layout}>",
+        f"{result} = ttng.warp_group_dot {name}_c, {right}{rest}",
+    ]
+    return [indent + line for line in lines], {op.at for op in chain}
+
+
+def _chain(module: _Text, name: str) -> list[_Line]:
+    """The ops from the definition of ``name`` back to a load from shared memory; none when there is another."""
+    found: list[_Line] = []
+    while (op := module.definition(name)) is not None:
+        found.append(op)
+        if op.op == "ttg.local_load":
+            return found
+        operand = re.search(rf"({_VALUE})(?: \{{[^}}]*\}})? : ", op.rest)
+        if op.op not in _BETWEEN or operand is None or (op.op.endswith("_asm") and '"mov.b32 $0, $1;"' not in op.rest):
+            break
+        name = operand[1]
+    return []
+
+
+def _count(chain: list[_Line], op: str) -> int:
+    return sum(line.op == op for line in chain)

@@ -1,0 +1,78 @@
+"""Products of tfloat32 on Hopper, whose matrix units read float32 words from shared memory along K only.
+
+The copy engine can round float32 to tfloat32 on the way into shared memory: a conversion then costs nothing, and the
+tile need not pass through registers. An operand that lies along M or N in memory must pass through them, and only the
+left one can stay there: with such an operand on the right, the product of the transposed operands is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.backends.triton.ttir.state import Descriptor, Plan, axes_kept
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.types import PartitionViewType
+
+_MOVES = ("reshape", "permute")
+_SMALLEST_M = 64  # of the matrix instructions
+
+
+def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
+    """Find the loads of ``plan`` that round, and the products that take an operand by registers."""
+    for op, descriptor in plan.descriptors.items():
+        casts = _casts(op.results[0], uses) if op.name == "load_view" and descriptor.element == "f32" else None
+        if casts:
+            plan.descriptors[op] = replace(descriptor, rounds=True)
+            plan.rounded |= casts
+    for op in function.walk():
+        if op.name == "mma" and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
+            x, y, _ = op.operands
+            if _lies_along(x, 0, plan):
+                plan.by_registers[op] = 0
+            elif _lies_along(y, 1, plan) and _lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
+                plan.by_registers[op] = 1
+
+
+def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
+    """The conversions to tfloat32 for products that are all uses of ``value``; None when it has others."""
+    found: set[Op] = set()
+    for op in uses.get(value, ()):
+        inner: set[Op] | None = None
+        if op.name in _MOVES:
+            inner = _casts(op.results[0], uses)
+        elif op.name == "cast" and op.attributes["dtype"].short == "tf32" and _only_multiplied(op.results[0], uses):
+            inner = {op} if op.attributes["rounding"] is RoundingMode.RN else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
+    """Whether nothing but products sees ``value``: the copy engine rounds as a conversion does, but NaN to one NaN."""
+    return all(
+        op.name == "mma" or (op.name in _MOVES and _only_multiplied(op.results[0], uses)) for op in uses.get(value, ())
+    )
+
+
+def _lies_along(value: Value, axis: int, plan: Plan) -> bool:
+    """Whether the copy engine loads the tile ``value`` with ``axis`` as its innermost."""
+    while (op := value.op) is not None and op not in plan.descriptors:
+        shape = value.tile.shape
+        if op.name == "permute":
+            axis = op.attributes["axes"][axis]
+        elif op.name == "reshape":
+            kept, before = axes_kept(shape), axes_kept(op.operands[0].tile.shape)
+            if axis not in kept or [shape[k] for k in kept] != [op.operands[0].tile.shape[k] for k in before]:
+                return False
+            axis = before[kept.index(axis)]
+        elif op not in plan.rounded:
+            return False
+        value = op.operands[0]
+    if op is None:
+        return False
+    type_ = op.operands[0].type
+    assert isinstance(type_, PartitionViewType)
+    return type_.order[axis] == plan.descriptors[op].axes[-1]
