@@ -14,7 +14,7 @@ from dataclasses import dataclass
 VERSION = "1"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
-_DEFINITION = re.compile(rf"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
+_DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
 _STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(.*)")
 _SLICE = re.compile(rf"({_VALUE})\[(\d+), 0\] : ")
 _LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w+), mutable> -> ")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering, root_of
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.text import element_bits
 from tilewright.backends.triton.ttir.tf32 import plan_products
 from tilewright.backends.triton.ttir.types import memory_element
 from tilewright.ir.core import Function, Op, Value
@@ -17,6 +20,8 @@ from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.integers import IntegerFacts
 
 _LARGEST_BOX = 256
+_PIECE_BYTES = 1 << 15  # of a result of products that is stored in pieces
+_SMALLEST_PIECE = 32  # elements
 _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
 
 
@@ -38,9 +43,38 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
                     plan.descriptors[op] = found
         if target.has_wgmma:
             plan_products(plan, function, uses)
+            _cut_stores(plan, function)
     ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))
     plan.barriers_before, plan.unpipelined = ordering.barriers, ordering.unpipelined
     return plan
+
+
+def _cut_stores(plan: Plan, function: Function) -> None:
+    """Results of products that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
+    The cuts are along the axis whose elements a thread holds."""
+    for loop in function.walk():
+        for op in loop.regions[0].walk() if loop.name == "for" else ():
+            d = plan.descriptors.get(op) if op.name == "store_view" else None
+            product = _product_behind(op.value) if d is not None else None  # type: ignore[attr-defined]
+            if d is not None and product is not None and len(d.block) == 2 and 1 not in d.block:
+                axis = op.operands[0].type.order[0 if plan.by_registers.get(product) == 1 else 1]  # type: ignore[union-attr]
+                pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
+                k = d.axes.index(axis)
+                block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
+                if block[k] >= _SMALLEST_PIECE:
+                    plan.descriptors[op] = replace(d, block=block)
+
+
+def _product_behind(value: Value) -> Op | None:
+    """The product whose result, converted, is ``value``."""
+    while (op := value.op) is not None and op.name != "mma":
+        if op.name == "cast":
+            value = op.operands[0]
+        elif op.name == "for":
+            value = op.regions[0].terminator.operands[op.results.index(value)]
+        else:
+            return None
+    return op
 
 
 def uses_of(function: Function) -> dict[Value, list[Op]]:

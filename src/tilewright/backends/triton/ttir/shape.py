@@ -156,11 +156,16 @@ def _pick_constant(w: Writer, x: Val, before: int, count: int, after: int, index
         pairs = w.trans(view, [*others, axis])
         if pairs.shape == (2,):
             pairs = w.reshape(pairs, (1, 2))
-        half = Val("", x.element, pairs.shape[:-1])
-        first, second = w.name(), w.name()
-        w.located(f"{first}, {second} = tt.split {pairs.name} : {pairs.type} -> {half.type}")
-        x = Val(second if index & count else first, x.element, half.shape)
+        x = split(w, pairs)[1 if index & count else 0]
     return x
+
+
+def split(w: Writer, x: Val) -> tuple[Val, Val]:
+    """The two parts of x along its last axis, which has two elements."""
+    half = Val("", x.element, x.shape[:-1])
+    first, second = w.name(), w.name()
+    w.located(f"{first}, {second} = tt.split {x.name} : {x.type} -> {half.type}")
+    return Val(first, x.element, half.shape), Val(second, x.element, half.shape)
 
 
 def _pick_dynamic(s: State, x: Val, before: int, count: int, after: int, index: Val) -> Val:

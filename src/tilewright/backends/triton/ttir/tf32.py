@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.backends.triton.ttir.state import Descriptor, Plan, axes_kept
+from tilewright.backends.triton.ttir.state import Plan, axes_kept
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.types import PartitionViewType

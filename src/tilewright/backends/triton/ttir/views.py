@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.ttir import memory, strong
-from tilewright.backends.triton.ttir.shape import number
+from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Descriptor, Extent, State, View, axes_kept
-from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops.memory import padding_value
@@ -186,7 +186,7 @@ def descriptor_type(s: State, d: Descriptor) -> str:
     return f"!tt.tensordesc<tensor<{tile}>>" if s.dialect < (3, 7) else f"!tt.tensordesc<{tile}>"
 
 
-def _coordinates(s: State, op: Any, d: Descriptor) -> str:
+def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
     """The array coordinates of the tile, one per axis of the descriptor. Far outside where they would overflow."""
     w = s.w
     type_: PartitionViewType = op.view.type
@@ -196,8 +196,8 @@ def _coordinates(s: State, op: Any, d: Descriptor) -> str:
         start, reachable = start_of(s, type_, k, op.indices[k], known=False)
         if reachable is not None:
             start = w.select(reachable, start, w.constant(_FAR - type_.tile_shape[k], "i32"))
-        coordinates.append(start.name)
-    return ", ".join(coordinates)
+        coordinates.append(start)
+    return coordinates
 
 
 def _tile_order(op: Any, d: Descriptor) -> list[int]:
@@ -211,7 +211,8 @@ def _load_descriptor(s: State, op: Any, d: Descriptor) -> Val:
     w = s.w
     shape = tuple(n for n in d.block if n != 1)
     result = Val("", d.element, shape)
-    text = f"tt.descriptor_load {s.descriptors[d].name}[{_coordinates(s, op, d)}]"
+    coordinates = ", ".join(v.name for v in _coordinates(s, op, d))
+    text = f"tt.descriptor_load {s.descriptors[d].name}[{coordinates}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
 
@@ -222,8 +223,29 @@ def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
     inverse = [order.index(i) for i in range(len(order))]
     value = w.trans(value, inverse)
     if value.element == "f32" and w.target.is_cuda:
-        value = w.opaque(value)
-    w.located(
-        f"tt.descriptor_store {s.descriptors[d].name}[{_coordinates(s, op, d)}], {value.name} : "
-        f"{descriptor_type(s, d)}, {value.type}"
-    )
+        value = w.opaque(value)  # Triton would take shared memory for the sums before the loads have freed theirs
+    kept = [k for k, n in enumerate(d.block) if n != 1]
+    starts = _coordinates(s, op, d)
+    for corner, piece in _pieces(w, value, tuple(d.block[k] for k in kept)):
+        at = list(starts)
+        for k, step in zip(kept, corner):
+            at[k] = w.op("arith.addi", at[k], w.like(step, at[k])) if step else at[k]
+        coordinates = ", ".join(v.name for v in at)
+        types = f"{descriptor_type(s, d)}, {piece.type}"
+        w.located(f"tt.descriptor_store {s.descriptors[d].name}[{coordinates}], {piece.name} : {types}")
+
+
+def _pieces(w: Writer, x: Val, shape: Shape) -> list[tuple[tuple[int, ...], Val]]:
+    """``x`` cut into tensors of ``shape``, with the coordinates where each starts."""
+    if x.shape == shape:
+        return [((0,) * len(shape), x)]
+    axis = next(k for k, (n, part) in enumerate(zip(x.shape, shape)) if n != part)
+    half = x.shape[axis] // 2
+    rank = len(shape)
+    parted = w.reshape(x, (*x.shape[:axis], 2, half, *x.shape[axis + 1 :]))
+    parted = w.trans(parted, [k for k in range(rank + 1) if k != axis] + [axis])
+    found = []
+    for k, part in enumerate(split(w, parted)):
+        for corner, piece in _pieces(w, part, shape):
+            found.append(((*corner[:axis], corner[axis] + k * half, *corner[axis + 1 :]), piece))
+    return found
