@@ -14,7 +14,7 @@ from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import ElementType
 
 # A printf conversion without '*'; length modifiers are read and ignored. '^' centres the text in its field.
-_CONVERSION = re.compile(r"%([-+ #0^]*)(\d*)(?:\.(\d*))?(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAp])\Z")
+_CONVERSION = r"%([-+ #0^]*)(\d*)(?:\.(\d*))?(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAp])\Z"
 
 
 def format_print(
@@ -46,7 +46,7 @@ def format_tile(array: np.ndarray[Any, Any], dtype: ElementType, conversion: str
 
 def parse_conversion(conversion: str, dtype: ElementType) -> tuple[str, int, int | None, str]:
     """Flags, width, precision and kind of a conversion; an empty one is the default of ``dtype``. ValueError."""
-    found = _CONVERSION.match(conversion or _default(dtype))
+    found = re.match(_CONVERSION, conversion or _default(dtype))  # compiled when first needed
     if found is None:
         raise ValueError(f"{conversion!r} is not a printf conversion such as %d, %5.2f or %x")
     flags, width, precision, kind = found.groups()

@@ -146,9 +146,9 @@ def source_fingerprint() -> str:
 def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.is_dir() and entry.name != "__pycache__":
                 yield from _files_below(entry.path)
-            else:
+            elif entry.is_file():
                 yield entry
 
 

@@ -8,14 +8,12 @@ import mmap
 import os
 import struct
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _WORD = struct.Struct("<Q")
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """Code and constants of a kernel, which may lie at any address that is a multiple of a page.
 
     ``symbols`` are its entry points. The 8 bytes at each place of ``relative`` are an offset in the image, to become

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """``threads``: at most so many share the blocks of a launch. ``chunk``: so many blocks a thread takes at a time.
 
     None leaves the choice to the engine. Kernels whose blocks wait for each other take neither.
@@ -20,10 +18,9 @@ class Options:
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:
         """ValueError for unknown names, and for anything but positive integers."""
-        names = [f.name for f in fields(Options)]
         for name, value in given.items():
-            if name not in names:
-                raise ValueError(f"the cpu engine has no option {name!r}; its options are {', '.join(names)}")
+            if name not in Options._fields:
+                raise ValueError(f"the cpu engine has no option {name!r}; its options are {', '.join(Options._fields)}")
             if type(value) is not int or value < 1:
                 raise ValueError(f"the option {name} of the cpu engine is {value!r}; it must be a positive integer")
         return Options(**given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import linecache
 import textwrap
 import types
@@ -14,6 +15,8 @@ from typing import Any
 
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
+
+_MARGIN_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,10 @@ def _source(code: types.CodeType, filename: str) -> Source:
     following = linecache.getlines(code.co_filename)[first - 1 :]
     if name == "<lambda>" and following:
         return _lambda_source(code)
-    lines = _block(following)
+    try:
+        lines, tree = _definition(following)
+    except SyntaxError as e:
+        raise TileSyntaxError(f"{name}() cannot be parsed: {e.msg}", Loc(code.co_filename, first)) from None
     if not lines:
         loc = Loc(code.co_filename, first)
         raise TileSyntaxError(
@@ -63,44 +69,47 @@ def _source(code: types.CodeType, filename: str) -> Source:
             "an interactive prompt without source)",
             loc,
         )
-    text = textwrap.dedent("".join(lines))
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as e:
-        raise TileSyntaxError(f"{name}() cannot be parsed: {e.msg}", Loc(code.co_filename, first)) from None
     node = tree.body[0]
     if not isinstance(node, ast.FunctionDef):
         loc = Loc(code.co_filename, first)
         raise TileSyntaxError(f"{name}() is {_kind(node)}; tile code needs an ordinary function", loc)
+    indent = _indentation(lines[0])
+    text = textwrap.dedent("".join(lines))
     return Source(node, code.co_filename, first, indent, tuple(text.splitlines()), name)
 
 
-def _block(lines: list[str]) -> list[str]:
-    """The lines of the definition that starts with the first of ``lines``; none when there is no definition.
+def _definition(lines: list[str]) -> tuple[list[str], ast.Module]:
+    """The lines of the definition that starts with the first of ``lines``, and their tree; no lines where none does.
 
-    Indentation finds its end almost always; strings and brackets that reach to the margin need a tokenizer.
+    It ends before a line at its margin, the first one that makes it complete: decorators, brackets and strings may be
+    at the margin too. Where many are, the slower tokenizer finds the end. SyntaxError when it cannot be parsed.
     """
-    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-    in_body, end = False, len(lines)
-    for i, line in enumerate(lines):
-        text = line.strip()
-        if not text or text.startswith("#"):
+    indent = _indentation(lines[0]) if lines else 0
+    margin = (i for i, line in enumerate(lines) if _indentation(line) <= indent and not _is_blank(line))
+    for end in itertools.islice(itertools.chain(margin, [len(lines)]), 1, _MARGIN_LINES):
+        try:
+            return lines[:end], _parsed(lines[:end])
+        except SyntaxError:
             continue
-        outside = len(line) - len(line.lstrip()) <= indent
-        if in_body and outside:
-            end = i
-            break
-        in_body |= not outside
     try:
-        ast.parse(textwrap.dedent("".join(lines[:end])))
-        return lines[:end]
-    except SyntaxError:
-        pass
-    try:
-        return inspect.getblock(lines)
+        block = inspect.getblock(lines)
     except (IndentationError, SyntaxError):
-        return []
+        block = []
+    return block, _parsed(block)
+
+
+def _parsed(lines: list[str]) -> ast.Module:
+    return ast.parse(textwrap.dedent("".join(lines)))
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_blank(line: str) -> bool:
+    """Whether Python takes no notice of the indentation of ``line``."""
+    text = line.lstrip()
+    return not text or text.startswith("#")
 
 
 def _kind(node: ast.stmt) -> str:
@@ -162,17 +171,30 @@ def _compiled(node: ast.Lambda) -> types.CodeType:
 def assigned_names(node: ast.AST) -> frozenset[str]:
     """Names that the statements in ``node`` may bind, not looking into nested functions."""
     found: set[str] = set()
-    pending = list(ast.iter_child_nodes(node))
+    pending = _children(node)
     while pending:
         child = pending.pop()
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-            found.add(child.id)
-        elif isinstance(child, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)):
-            if isinstance(child, ast.FunctionDef):
-                found.add(child.name)
-            continue  # these have variables of their own
-        pending.extend(ast.iter_child_nodes(child))
+        kind = type(child)
+        if kind is ast.Name:
+            if isinstance(child.ctx, ast.Store):  # type: ignore[attr-defined]
+                found.add(child.id)  # type: ignore[attr-defined]
+        elif kind is ast.FunctionDef:
+            found.add(child.name)  # type: ignore[attr-defined]
+        elif kind is not ast.Lambda and kind is not ast.GeneratorExp:  # these have variables of their own
+            pending += _children(child)
     return frozenset(found)
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below ``node``. Faster than ``ast.iter_child_nodes``, for what every first launch does."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [entry for entry in value if isinstance(entry, ast.AST)]
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -183,8 +205,8 @@ def leaves_loop(node: ast.For | ast.While) -> bool:
         child, own = pending.pop()
         if isinstance(child, ast.Return) or (own and isinstance(child, ast.Break)):
             return True
-        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+        if isinstance(child, (ast.FunctionDef, ast.expr)):
             continue
         inner = own and not isinstance(child, (ast.For, ast.While))
-        pending.extend((c, inner) for c in ast.iter_child_nodes(child))
+        pending += [(c, inner) for c in _children(child)]
     return False
