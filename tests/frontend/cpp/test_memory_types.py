@@ -159,6 +159,8 @@ def test_extents() -> None:
             "__is_constructible(X<int, 3, dyn>, int) && __is_constructible(X<int, 3, dyn>, double, int) && __is_constructible(X<int, 3>, int)",
             "!__is_constructible(X<int, 3, dyn>, int, int, int) && !__is_constructible(X<int, dyn>, void*) && !__is_constructible(X<int>, int)",
             "!__is_constructible(X<int, dyn>, X<long, dyn>) && !__is_convertible(int, X<int, dyn>) && __is_constructible(X<int, dyn>, decltype(3_ic))",
+            "__is_constructible(X<int, dyn, dyn>, int, int) && !__is_constructible(X<int, dyn, dyn>, int) && __is_constructible(X<int, 3, 4>, int, int)",
+            "!__is_constructible(X<int, dyn>, int, int) && __is_constructible(X<int, dyn, 3, dyn>, int, int, int) && !__is_constructible(X<int, 3>, int, int)",
             "X<int, dyn, 5, dyn>{1, 3}.extent(2) == 3 && X<int, dyn, 5, dyn>{1, 5, 3}.extent(2) == 3 && X<int, dyn>{}.extent(0) == 0",
             "X<signed char, dyn>{3.7}.extent(0) == 3 && X<long, dyn>(1ul << 40).extent(0) == 1l << 40",
             "same<decltype(ct::extents{4_ic, 7ul}), X<uint32_t, 4, dyn>> && same<decltype(ct::extents{}), ct::shape<>>",

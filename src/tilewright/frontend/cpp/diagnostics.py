@@ -75,9 +75,27 @@ REQUIREMENTS = {
     "atomic_integer": "needs 32 or 64 bit integral elements",
     "atomic_number": "needs 32 or 64 bit integral elements, float or double",
     "atomic_addend": "needs 32 or 64 bit integral elements, double, float or __half",
-    "partition_index": "needs one index, convertible to the index type, per dimension of the view",
+    "partition_index": "needs one index, scalar convertible to the index type, per dimension of the view",
     "padding_available": "a padding other than zero needs basic floating point elements",
     "power_of_two": "the value is not a power of two",
+    "bounds_in_order": "the lower bound is greater than the upper bound",
+    "positive_stride": "the stride is not greater than zero",
+    "signed_elements": "the element type is not signed",
+    "no_zero_length": "the shape has a dimension of length zero",
+    "pointer_or_integral_tile": "the operand is neither a pointer tile nor an integral tile",
+    "same_rank": "the ranks differ",
+    "same_index_type": "the index types differ",
+    **dict.fromkeys(
+        ("number_of_dynamic_lengths", "number_of_lengths"),
+        "needs a length for each dynamic dimension, or for each dimension",
+    ),
+    "lengths_convertible_to": "the lengths must be convertible to the index type",
+    "alignment_for": "the alignment is not convertible to the index type",
+    "layout_policy_for": "the layout is no layout policy for these extents",
+    "accessor_of": "the element types of the tensor span and of its accessor differ",
+    "tensor_span": "needs a scalar, extents, a layout policy for them, and an accessor policy for the scalar",
+    "default_accessor": "the element type is not a scalar",
+    "made_from_extents": "extents are not enough for a mapping of this layout; pass the mapping",
     "bound_for": "the bound lies outside the range of the element type",
 }
 for _enumeration in (
@@ -92,7 +110,22 @@ _OF_PARAMETER = re.compile(
     r"'(.*)' does not satisfy '(?:\w+::)*(?:integral|tile_like|(?:\w+_)?(?:tile|scalar)|bool_tile_convertible)'"
 )
 # Concepts of which no part is of use to who reads that they are not met.
-_OPAQUE = frozenset({"extents_like", "shape_like", "layout_mapping", "accessor_policy", "tensor_span_like"})
+_OPAQUE = {
+    "extents_like": "extents like",
+    "shape_like": "shape like",
+    "layout_mapping": "a layout mapping",
+    "accessor_policy": "an accessor policy",
+    "tensor_span_like": "tensor span like",
+}
+# Those that say more than what they consist of.
+_WHOLE = frozenset({"padding_available", "partition_index", "pointer_or_integral_tile", "layout_policy_for"})
+_EXPLICIT = "explicit constructor"
+_MISMATCHES = (
+    "couldn't infer",
+    "could not match",
+    _EXPLICIT,
+    "constraints not satisfied",
+)  # the more telling, the later
 
 
 @dataclass(frozen=True)
@@ -211,9 +244,21 @@ def _unmet_constraint(group: list[Message]) -> str:
     if not best.reasons:
         return best.mismatch(alone=len(candidates) == 1)
     names = [_constraint(text) for text in best.reasons]
-    depth = next((i + 1 for i, name in enumerate(names) if name in _OPAQUE), len(names))
+    depth = next((i + 1 for i, name in enumerate(names) if name in _OPAQUE or name in _WHOLE), len(names))
     known = [name for name in names[:depth] if name in REQUIREMENTS]
-    return f"{REQUIREMENTS[known[-1]]} ({names[0]})" if known else best.reasons[0]
+    return f"{REQUIREMENTS[known[-1]]} ({names[0]})" if known else _what_is_missing(best.reasons)
+
+
+def _what_is_missing(reasons: list[str]) -> str:
+    """The type that is not of a kind, and the member that it lacks where that is told."""
+    unmet = re.match(r"('.*') does not satisfy '(?:\w+::)*(\w+)'", reasons[0])
+    if unmet is None or unmet[2] not in _OPAQUE:
+        return reasons[0]
+    text = f"{unmet[1]} is not {_OPAQUE[unmet[2]]} ({unmet[2]})"
+    details = [
+        reason for reason in reasons[1:] if not reason.startswith(("'__is_", "'T::")) and "cannot be used" not in reason
+    ]
+    return f"{text}: {details[-1].rpartition('would be invalid: ')[2]}" if details else text
 
 
 @dataclass(frozen=True)
@@ -228,9 +273,10 @@ class Candidate:
         if "explicit specifier evaluates to true" in self.note:
             return 5, 0
         if not self.reasons:
-            return int("candidate template ignored" in self.note), int("constraints not satisfied" in self.note)
+            told = [k for k, words in enumerate(_MISMATCHES, 1) if words in self.note]
+            return int("candidate template ignored" in self.note or _EXPLICIT in self.note), max(told, default=0)
         if _constraint(self.reasons[0]) in _OPAQUE:
-            return 1, 0
+            return 1, len(_MISMATCHES)
         of_parameter = _OF_PARAMETER.match(self.reasons[0])
         if of_parameter is None:  # of a requires clause, so those of the parameters are met
             return 4, len(self.reasons)
@@ -239,7 +285,9 @@ class Candidate:
 
     def mismatch(self, *, alone: bool) -> str:
         """Why the arguments do not fit the parameters, where no constraint was asked."""
-        if "explicit constructor" in self.note:
+        if _EXPLICIT in self.note and "evaluates" not in self.note:
+            return "the constructor is explicit"
+        if _EXPLICIT in self.note:
             return f"{REQUIREMENTS['non_narrowing_tile_convertible_to']} (non_narrowing_tile_convertible_to)"
         if "explicit conversion function" in self.note:
             return f"{REQUIREMENTS['non_narrowing_scalar_convertible_to']} (non_narrowing_scalar_convertible_to)"

@@ -26,25 +26,29 @@ __tile__ inline T assume(T a, V... values) noexcept {
 }
 
 template <typename S>
-consteval bool has_no_zero_length() {
+consteval bool no_zero_length() {
     for (size_t i = 0; i < size_t(S::rank()); ++i)
         if (S::static_extent(i) == 0) return false;
     return true;
 }
-template <typename S, typename T>
-concept blocks_of = shape_like<S> && (has_no_zero_length<S>()) && (size_t(S::rank()) == tile_rank_v<T>) &&
-                    (pointer_tile<T> || integral_tile<T>);
+template <typename T>
+concept pointer_or_integral_tile =
+    is_pointer_code(element_code_of<T>) || (is_integer_code(element_code_of<T>) && arithmetic_tile<T>);
+template <auto LB, auto UB>
+concept bounds_in_order = __int128(LB) <= __int128(UB);
+template <auto Stride>
+concept positive_stride = Stride > 0;
 }  // namespace detail
 
 template <shape_like S, tile_like T>
-    requires detail::blocks_of<S, T>
+    requires(detail::no_zero_length<S>()) && detail::same_rank<S, tile_shape_t<T>> && detail::pointer_or_integral_tile<T>
 [[nodiscard]] __tile__ inline T assume_blocked(T a, S = {}) noexcept {
     return [&]<size_t... I>(detail::index_pack<size_t, I...>) {
         return detail::assume<detail::promise::blocked>(a, S::static_extent(I)...);
     }(detail::indices<tile_rank_v<T>>{});
 }
 template <integral auto LB, integral auto UB, integral_tile T>
-    requires detail::bound_for<LB, T> && detail::bound_for<UB, T> && (__int128(LB) <= __int128(UB))
+    requires detail::bound_for<LB, T> && detail::bound_for<UB, T> && detail::bounds_in_order<LB, UB>
 [[nodiscard]] __tile__ inline T assume_bounded(T a, integral_constant<LB> = {}, integral_constant<UB> = {}) noexcept {
     return detail::assume<detail::promise::bounded>(a, LB, UB);
 }
@@ -64,7 +68,7 @@ template <integral auto Div, integral_tile T>
     return detail::assume<detail::promise::divisible>(a, Div);
 }
 template <integral auto Div, integral auto Stride, integral auto D, integral_tile T>
-    requires detail::power_of_two<Div> && (Stride > 0) && detail::dimension_of<D, T> && detail::signed_elements<T>
+    requires detail::power_of_two<Div> && detail::positive_stride<Stride> && detail::dimension_of<D, T> && detail::signed_elements<T>
 [[nodiscard]] __tile__ inline T assume_divisible_strided(T a, integral_constant<Div> = {},
                                                          integral_constant<Stride> = {},
                                                          integral_constant<D> = {}) noexcept {
@@ -76,7 +80,7 @@ template <integral auto Align, pointer_tile T>
     return detail::assume<detail::promise::divisible>(a, Align);
 }
 template <integral auto Align, integral auto Stride, integral auto D, pointer_tile T>
-    requires detail::power_of_two<Align> && (Stride > 0) && detail::dimension_of<D, T>
+    requires detail::power_of_two<Align> && detail::positive_stride<Stride> && detail::dimension_of<D, T>
 [[nodiscard]] __tile__ inline T assume_aligned_strided(T a, integral_constant<Align> = {},
                                                        integral_constant<Stride> = {},
                                                        integral_constant<D> = {}) noexcept {

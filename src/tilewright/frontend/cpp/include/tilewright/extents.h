@@ -4,7 +4,7 @@
 
 namespace cuda::tiles::inline v1 {
 
-enum : size_t { dynamic_extent = ~size_t(0) };
+enum unspecified_extent : size_t { dynamic_extent = ~size_t(0) };
 
 namespace detail {
 template <typename T>
@@ -27,6 +27,17 @@ concept copied_from = __is_constructible(T, From) && __is_convertible(From, T) &
 template <typename T>
 concept copyable =
     complete<T> && copied_from<T, T> && copied_from<T, T&> && copied_from<T, T const> && copied_from<T, T const&>;
+template <typename T, typename U>
+concept same_rank = size_t(T::rank()) == size_t(U::rank());
+template <typename T, typename U>
+concept same_index_type = same<typename T::index_type, typename U::index_type>;
+// These are told the class and not its numbers, which Clang confuses with those of other specializations.
+template <typename E, size_t N>
+concept number_of_dynamic_lengths = N == E::rank_dynamic() && N != 0;
+template <typename E, size_t N>
+concept number_of_lengths = N == E::rank() && N != E::rank_dynamic() && N != 0;
+template <typename I, typename... T>
+concept lengths_convertible_to = (__is_convertible(T, I) && ...);
 template <typename T, T... I>
 struct index_pack {};
 template <size_t N>
@@ -83,12 +94,12 @@ struct extents {
 
     constexpr extents() noexcept = default;
     template <typename... Others>
-        requires(sizeof...(Others) == rank_dynamic() && sizeof...(Others) != 0 &&
-                 (__is_convertible(Others, I) && ...))
+        requires detail::number_of_dynamic_lengths<extents, sizeof...(Others)> &&
+                 detail::lengths_convertible_to<I, Others...>
     explicit constexpr extents(Others... other) noexcept : dynamic(static_cast<index_type>(other)...) {}
     template <typename... Others>
-        requires(sizeof...(Others) == rank() && sizeof...(Others) != rank_dynamic() && sizeof...(Others) != 0 &&
-                 (__is_convertible(Others, I) && ...))
+        requires detail::number_of_lengths<extents, sizeof...(Others)> &&
+                 detail::lengths_convertible_to<I, Others...>
     explicit constexpr extents(Others... other) noexcept
         : extents(detail::indices<rank_dynamic()>{}, static_cast<index_type>(other)...) {}
 

@@ -99,6 +99,13 @@ __tile__ constexpr P padded(E const& e, typename E::index_type a, index_pack<siz
 }
 }  // namespace detail
 
+namespace detail {
+template <typename T, typename E>
+concept alignment_for = __is_convertible(T, typename E::index_type);
+template <typename P, typename E>
+concept layout_policy_for = layout_mapping<mapping_of<P, E>>;
+}  // namespace detail
+
 template <extents_like E>
 struct layout_right_mapping;
 template <extents_like E>
@@ -108,8 +115,7 @@ struct layout_right_padded_mapping;
 template <extents_like E, size_t A>
 struct layout_left_padded_mapping;
 template <extents_like E, extents_like S>
-    requires(size_t(E::rank()) == size_t(S::rank()) &&
-             detail::same<typename E::index_type, typename S::index_type>)
+    requires detail::same_rank<E, S> && detail::same_index_type<E, S>
 struct layout_strided_mapping;
 
 #define TW_POLICY(...)                      \
@@ -179,7 +185,7 @@ struct layout_left_mapping {
     template <extents_like E, size_t A>                                                                       \
     struct name {                                                                                             \
         template <typename T>                                                                                 \
-            requires(__is_convertible(T, typename E::index_type))                                             \
+            requires detail::alignment_for<T, E>                                                              \
         __tile__ constexpr name(E const& other, T alignment) noexcept                                         \
             : shape_{other}, alignment_(alignment) {}                                                         \
         static constexpr size_t static_stride(typename E::rank_type i) noexcept {                             \
@@ -201,8 +207,7 @@ TW_PADDED_MAPPING(layout_left_padded_mapping, layout_left_padded, layout_left_ma
 #undef TW_PADDED_MAPPING
 
 template <extents_like E, extents_like S>
-    requires(size_t(E::rank()) == size_t(S::rank()) &&
-             detail::same<typename E::index_type, typename S::index_type>)
+    requires detail::same_rank<E, S> && detail::same_index_type<E, S>
 struct layout_strided_mapping {
     static_assert(__is_same(S, __remove_cv(S)), "strides must not be cv-qualified");
     __tile__ constexpr layout_strided_mapping(E const& other, S const& strides) noexcept

@@ -49,7 +49,8 @@ concept atomic_integer = is_word(loaded_code<T>);
 template <typename T>
 concept atomic_number = is_word(loaded_code<T>) || loaded_code<T> == code_f32 || loaded_code<T> == code_f64;
 template <typename T>
-concept atomic_addend = atomic_number<T> || loaded_code<T> == code_f16;
+concept atomic_addend = is_word(loaded_code<T>) || loaded_code<T> == code_f16 || loaded_code<T> == code_f32 ||
+                        loaded_code<T> == code_f64;
 
 template <typename Mask, typename Ptrs>
 concept mask_for = bool_tile_convertible<Mask> && broadcastable_to<Mask, tile_shape_t<Ptrs>>;

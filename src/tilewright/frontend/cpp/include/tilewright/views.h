@@ -43,9 +43,17 @@ template <typename T>
 concept storeable_tensor_span =
     tensor_span_like<T> && detail::same<typename T::element_type, __remove_cv(typename T::element_type)>;
 
+namespace detail {
+template <typename A, typename E>
+concept accessor_of = same<E, typename A::element_type>;
+template <typename M>
+concept made_from_extents = __is_constructible(M, typename M::extents_type const&);
+}  // namespace detail
+
 template <scalar E, extents_like Extents, typename Layout = layout_right, accessor_policy Accessor = default_accessor<E>>
-    requires layout_mapping<detail::mapping_of<Layout, Extents>> && detail::same<E, typename Accessor::element_type>
+    requires detail::layout_policy_for<Layout, Extents> && detail::accessor_of<Accessor, E>
 struct tensor_span {
+    static_assert(__is_same(Layout, __remove_cv(Layout)), "the layout of a tensor span must not be cv-qualified");
     using element_type = E;
     using value_type = __remove_cv(E);
     using extents_type = Extents;
@@ -62,7 +70,7 @@ struct tensor_span {
         : mapping_{mapping}, accessor_{accessor}, handle_{handle} {}
     __tile__ constexpr tensor_span(data_handle_type handle, extents_type const& extents,
                                    layout_type const& = {}, accessor_type const& accessor = {}) noexcept
-        requires(__is_constructible(mapping_type, extents_type const&))
+        requires detail::made_from_extents<mapping_type>
         : mapping_{extents}, accessor_{accessor}, handle_{handle} {}
 
     static constexpr rank_type rank() noexcept { return extents_type::rank(); }
@@ -95,7 +103,7 @@ __tile__ constexpr auto view_number(T x) noexcept {
     else return static_cast<long>(x);
 }
 template <typename T, view_padding Pad>
-concept padding_available = valid_view_padding<Pad> && (Pad == view_padding::zero || basic_floating_point_scalar<T>);
+concept padding_available = Pad == view_padding::zero || basic_floating_point_scalar<T>;
 template <memory_order Order, thread_scope Scope>
 concept read_allowed = read_memory_order<Order> && valid_thread_scope<Scope>;
 template <memory_order Order, thread_scope Scope>
@@ -106,7 +114,7 @@ concept partition_index = sizeof...(Idx) == size_t(View::view_shape_type::rank()
 }  // namespace detail
 
 template <tensor_span_like Span, tile_shape Shape>
-    requires(size_t(Shape::rank()) == size_t(Span::extents_type::rank()))
+    requires detail::same_rank<Shape, typename Span::extents_type>
 struct partition_view {
     using span_type = Span;
     using view_shape_type = Shape;
@@ -119,9 +127,10 @@ struct partition_view {
     __tile__ constexpr span_type const& span() const noexcept { return span_; }
 
 #define TW_INDICES requires detail::partition_index<partition_view, Idx...>
-#define TW_PADDED_INDICES TW_INDICES && detail::padding_available<value_type, Pad>
+#define TW_PADDING detail::valid_view_padding<Pad> && detail::padding_available<value_type, Pad>
+#define TW_PADDED_INDICES TW_INDICES && TW_PADDING
 #define TW_READ_INDICES TW_INDICES && detail::read_allowed<Order, Scope>
-#define TW_PADDED_READ_INDICES TW_READ_INDICES && detail::padding_available<value_type, Pad>
+#define TW_PADDED_READ_INDICES TW_READ_INDICES && TW_PADDING
     template <typename... Idx>
         TW_INDICES
     __tile__ view_tile_type load(Idx... idx) const noexcept {
@@ -207,6 +216,7 @@ struct partition_view {
 #undef TW_ATOMIC_STORE
 #undef TW_STORE
 #undef TW_INDICES
+#undef TW_PADDING
 #undef TW_PADDED_INDICES
 #undef TW_READ_INDICES
 #undef TW_PADDED_READ_INDICES
