@@ -60,7 +60,7 @@ EXTENTS_AND_LAYOUTS = {
     "ct::extents<int, 3> e{3, 4};": "needs a length for each dynamic dimension, or for each dimension (number_of_",
     "ct::extents<int, ct::dynamic_extent> e = 3;": "the constructor is explicit",
     "ct::tile<int, ct::shape<ct::dynamic_extent>> t;": "'ct::shape<ct::dynamic_extent>' does not satisfy 'tile_shape'",
-    "static_assert(ct::shape_size_v<ct::extents<int, ct::dynamic_extent>> == 3);": "'ct::extents<int, ct::dynamic_extent>' is not shape like (shape_like): 'detail::all_static<ct::extents<int, 18446744073709551615>>()' evaluated to false",
+    "static_assert(ct::shape_size_v<ct::extents<int, ct::dynamic_extent>> == 3);": "'ct::extents<int, ct::dynamic_extent>' is not shape like (shape_like): a dimension is dynamic",
     "ct::layout_right_mapping<int> m{3};": "'int' is not extents like (extents_like)",
     "ct::layout_right_mapping<ct::extents<int, 3> const> m{ct::extents<int, 3>{}};": "extents must not be cv-qualified",
     "ct::layout_right_mapping m{3};": "'int' is not extents like (extents_like)",
@@ -117,7 +117,7 @@ VIEWS = {
 ASSUMPTIONS = {
     "(void)ct::assume_blocked(x(), ct::shape{0_ic});": "the shape has a dimension of length zero (no_zero_length)",
     "(void)ct::assume_blocked(x(), ct::shape{2_ic, 2_ic});": "the ranks differ (same_rank)",
-    "(void)ct::assume_blocked(x(), ct::extents{n});": "'ct::shape<ct::dynamic_extent>' is not shape like (shape_like): 'detail::all_static<ct::shape<ct::dynamic_extent>>()' evaluated to false",
+    "(void)ct::assume_blocked(x(), ct::extents{n});": "'ct::shape<ct::dynamic_extent>' is not shape like (shape_like): a dimension is dynamic",
     "(void)ct::assume_blocked(1.5f, ct::shape<>{});": "the operand is neither a pointer tile nor an integral tile (pointer_or_integral_tile)",
     "(void)ct::assume_bounded(x(), 5_ic, 3_ic);": "the lower bound is greater than the upper bound (bounds_in_order)",
     "(void)ct::assume_bounded(x() > 1, 0_ic, 1_ic);": "the element type must not be bool (bound_for)",

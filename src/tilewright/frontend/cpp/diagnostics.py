@@ -83,6 +83,7 @@ REQUIREMENTS = {
     "signed_elements": "the element type is not signed",
     "no_zero_length": "the shape has a dimension of length zero",
     "pointer_or_integral_tile": "the operand is neither a pointer tile nor an integral tile",
+    "all_static": "a dimension is dynamic",
     "same_rank": "the ranks differ",
     "same_index_type": "the index types differ",
     **dict.fromkeys(
@@ -255,10 +256,10 @@ def _what_is_missing(reasons: list[str]) -> str:
     if unmet is None or unmet[2] not in _OPAQUE:
         return reasons[0]
     text = f"{unmet[1]} is not {_OPAQUE[unmet[2]]} ({unmet[2]})"
-    details = [
-        reason for reason in reasons[1:] if not reason.startswith(("'__is_", "'T::")) and "cannot be used" not in reason
-    ]
-    return f"{text}: {details[-1].rpartition('would be invalid: ')[2]}" if details else text
+    details = [r for r in reasons[1:] if not r.startswith(("'__is_", "'T::")) and "cannot be used" not in r]
+    if not details:
+        return text
+    return f"{text}: {REQUIREMENTS.get(_constraint(details[-1]), details[-1].rpartition('would be invalid: ')[2])}"
 
 
 @dataclass(frozen=True)
