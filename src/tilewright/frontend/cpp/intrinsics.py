@@ -35,10 +35,12 @@ from tilewright.ir.ops.shape import (
     Cat,
     Constant,
     Extract,
+    IntToPtr,
     Iota,
     Permute,
     PtrDiff,
     PtrOffset,
+    PtrToInt,
     Reshape,
     Undefined,
 )
@@ -231,13 +233,17 @@ def _bitcast(state: Translation, i: Instruction) -> Value:
     have = value.tile.dtype
     if have == want:
         return value
+    emit = state.builder.emit
     if isinstance(have, PointerType) and isinstance(want, DType):
-        return _through_bits(state, state.builder.emit(arith.Bitcast, value, dtype=PointerType(None)), want)
+        address = emit(PtrToInt, value, dtype=want if want.is_integer else int64)
+        return address if want.is_integer else emit(arith.Bitcast, address, dtype=want)
+    if isinstance(have, DType) and isinstance(want, PointerType):
+        return emit(IntToPtr, value if have.is_integer else emit(arith.Bitcast, value, dtype=int64), dtype=want)
     if want is bool_:
         _require_bool(state, value)
     if want is bool_ or have is bool_:
-        return state.builder.emit(arith.Cast, value, dtype=want)
-    return state.builder.emit(arith.Bitcast, value, dtype=want)
+        return emit(arith.Cast, value, dtype=want)
+    return emit(arith.Bitcast, value, dtype=want)
 
 
 def _require_bool(state: Translation, value: Value) -> None:
@@ -248,10 +254,6 @@ def _require_bool(state: Translation, value: Value) -> None:
     state.builder.emit_op(
         Assume, is_bool, [number], (), kind="invalid-bitcast", message="{} is neither false (0) nor true (1)"
     )
-
-
-def _through_bits(state: Translation, pointers: Value, want: DType) -> Value:
-    state.fail(f"element_bitcast from pointers to {want} is not available yet; use pointer differences")
 
 
 def _assume(state: Translation, i: Instruction) -> Value:
