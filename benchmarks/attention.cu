@@ -26,7 +26,7 @@ __tile_global__ void attend(float const* q, float const* k, float const* v, floa
     auto total = ct::zeros<Column>();
     auto result = ct::zeros<ct::tile<float, ct::shape<TQ, D>>>();
     int last = (length + TK - 1) / TK;
-    if constexpr (Causal) last = ((block + 1) * TQ + TK - 1) / TK < last ? ((block + 1) * TQ + TK - 1) / TK : last;
+    if constexpr (Causal) last = ct::min(last, ((block + 1) * TQ + TK - 1) / TK);
     for (int j = 0; j < last; ++j) {
         auto keys = ct::reshape(K.load_masked(head, 0, j), ct::shape<D, TK>{});
         auto values = ct::reshape(V.load_masked(head, j, 0), ct::shape<TK, D>{});

@@ -214,3 +214,42 @@ def test_arrays_of_tiles_in_loops_of_constant_length() -> None:
         p, out = np.arange(64, dtype=np.float32), np.zeros(8, np.float32)
         run(kernel, (1,), p, out, n)
         np.testing.assert_array_equal(out, p[: 32 * n].reshape(-1, 8).sum(0))
+
+
+COUNTING = {
+    "computed bound": ("for (int i = 0; i < (n + 3) / 4; ++i)", lambda n: range((n + 3) // 4)),
+    "upper bound included": ("for (int i = 1; i <= n; ++i)", lambda n: range(1, n + 1)),
+    "unsigned steps": ("for (unsigned i = 2; i < unsigned(n); i += 3)", lambda n: range(2, n, 3)),
+    "until the bound": ("for (int i = 0; i != n; ++i)", lambda n: range(n)),
+    "lesser of two": ("for (int i = 0; i < (n < 5 ? n : 5); ++i)", lambda n: range(min(n, 5))),
+    "bound first": ("for (int i = 0; n > i; i += 2)", lambda n: range(0, n, 2)),
+    "bound first, included": ("for (int i = 0; n >= i; i += 2)", lambda n: range(0, n + 1, 2)),
+    "range": ("for (auto i : ct::irange(2, n / 2))", lambda n: range(2, n // 2)),
+}
+
+
+def test_loops_that_count_become_for() -> None:
+    sources = [
+        f"__tile_global__ void k{number}(int* out, int n) {{ int s = 0; {loop} s += 1 + int(i); *out = s; }}"
+        for number, (loop, _) in enumerate(COUNTING.values())
+    ]
+    kernels = Module(PREAMBLE + "\n".join(sources)).load(*(f"k{number}" for number in range(len(COUNTING))))
+    for kernel, (loop, numbers) in zip(kernels, COUNTING.values()):
+        assert ops(kernel)["for"] == 1, loop
+        for n in (0, 1, 7, 12):
+            run(kernel, (1,), out := np.zeros(1, np.int32), n)
+            assert out[0] == sum(1 + i for i in numbers(n)), (loop, n)
+
+
+def test_what_loops_share_is_computed_before_them() -> None:
+    source = """
+    __tile_global__ void k(int* p, short n, int m) {
+        for (int i = 0; i < m; ++i)
+            for (int j = 0; j < m; ++j)
+                if (p[i] > j) p[i] = p[j] + long(n) + (long(n) << 3);
+    }"""
+    kernel = Module(PREAMBLE + source).kernel("k")
+    (loop,) = (op for op in kernel.function.body.ops if op.name == "for")
+    assert [op.name for op in kernel.function.body.ops].count("shl") == 1
+    assert "shl" not in {op.name for op in loop.regions[0].walk()}
+    run(kernel, (1,), np.arange(5, dtype=np.int32), 3, 5)

@@ -12,18 +12,35 @@ from tilewright.ir.dtypes import DType
 
 # The predicates under which a loop continues while its variable (on the left) is below the bound.
 _BELOW = {"slt": False, "ult": True}
-_MIRRORED = {"sgt": "slt", "ugt": "ult"}
-_NEGATED = {"sge": "slt", "uge": "ult", "sle": "sgt", "ule": "ugt"}
-_PURE = frozenset(["add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "zext", "sext", "trunc"])
-_PURE_CALLS = ("__tw_num_blocks", "__tw_bid")
+_MIRRORED = {"sgt": "slt", "ugt": "ult", "sge": "sle", "uge": "ule"}
+_NEGATED = {
+    "sge": "slt",
+    "uge": "ult",
+    "sle": "sgt",
+    "ule": "ugt",
+    "slt": "sge",
+    "ult": "uge",
+    "sgt": "sle",
+    "ugt": "ule",
+    "eq": "ne",
+}
+# These too end at the bound, for a variable that goes through every number and must not wrap around.
+_UP_TO = {"sle": ("slt", "nsw"), "ule": ("ult", "nuw")}
+_UNTIL = {"nsw": "slt", "nuw": "ult"}  # of ``ne``, by what the increment promises
+_PURE = frozenset(
+    ("add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "zext", "sext", "trunc", "icmp", "select")
+)
+_DIVISIONS = frozenset(["sdiv", "udiv", "srem", "urem"])
+_PURE_CALLS = ("__tw_num_blocks", "__tw_bid", "llvm.smin.", "llvm.smax.", "llvm.umin.", "llvm.umax.")
 
 
 @dataclass
 class CountedLoop:
     """``for (variable = lower; variable < upper; variable += step)`` over integers of ``dtype``.
 
-    ``hoisted`` are instructions of the loop that compute the bound or the step; ``replaced`` names those that the
-    counting itself replaces; ``body`` is the first block after the test.
+    ``includes_upper`` makes the test ``variable <= upper``, where ``upper`` is not the greatest number. ``hoisted`` are
+    instructions of the loop that compute the bound or the step; ``replaced`` names those that the counting itself
+    replaces; ``body`` is the first block after the test.
     """
 
     variable: str
@@ -33,6 +50,7 @@ class CountedLoop:
     type: str
     dtype: DType
     body: str
+    includes_upper: bool = False
     hoisted: list[Instruction] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
 
@@ -53,10 +71,15 @@ def counted_loop(graph: Graph, loop: NaturalLoop, state: Translation) -> Counted
     continues_first = jump.labels[0] in loop.blocks
     predicate = test.detail if continues_first else _NEGATED.get(test.detail, "")
     variable, upper = test.operands
-    if predicate in _MIRRORED:
-        predicate, variable, upper = _MIRRORED[predicate], upper, variable
+    if predicate in _MIRRORED or (predicate == "ne" and upper in [Local(str(p.name)) for p in header.phis]):
+        predicate, variable, upper = _MIRRORED.get(predicate, predicate), upper, variable
     phi = inside.get(variable.name) if isinstance(variable, Local) else None
-    if predicate not in _BELOW or phi is None or phi not in header.phis or phi.type not in LLVM_DTYPES:
+    if (
+        predicate not in (*_BELOW, *_UP_TO, "ne")
+        or phi is None
+        or phi not in header.phis
+        or phi.type not in LLVM_DTYPES
+    ):
         return None
     return _with_step(graph, loop, state, inside, test, phi, upper, predicate, jump.labels[not continues_first])
 
@@ -82,9 +105,18 @@ def _with_step(
     if variable not in increment.operands or increment.operands[0] == increment.operands[1]:
         return None
     step = next(o for o in increment.operands if o != variable)
+    includes_upper = predicate in _UP_TO
+    if predicate in _UP_TO:
+        predicate, promise = _UP_TO[predicate]
+        if promise not in increment.flags:
+            return None
+    elif predicate == "ne":
+        predicate = next((p for promise, p in _UNTIL.items() if promise in increment.flags), "")
+        if not predicate or not isinstance(step, Const) or step.value != 1:
+            return None
     dtype = LLVM_DTYPES[phi.type]
     dtype = unsigned(dtype) if _BELOW[predicate] else dtype
-    counted = CountedLoop(str(phi.name), lower, upper, step, phi.type, dtype, body)
+    counted = CountedLoop(str(phi.name), lower, upper, step, phi.type, dtype, body, includes_upper)
     if isinstance(step, Const) and not (isinstance(step.value, int) and step.value > 0):
         return None
     for bound in (upper, step):
@@ -105,13 +137,20 @@ def _with_step(
     return counted
 
 
+def _is_pure(instruction: Instruction) -> bool:
+    """Whether ``instruction`` can be executed where it would not have been."""
+    if instruction.op in _DIVISIONS:
+        divisor = instruction.operands[1]
+        return isinstance(divisor, Const) and divisor.value not in (0, -1)
+    return instruction.op in _PURE or (instruction.op == "call" and instruction.detail.startswith(_PURE_CALLS))
+
+
 def _hoist(operand: Operand, inside: dict[str, Instruction], hoisted: list[Instruction]) -> bool:
     """Whether ``operand`` is known before the loop, once ``hoisted`` has been computed."""
     if not isinstance(operand, Local) or operand.name not in inside:
         return True
     instruction = inside[operand.name]
-    pure = instruction.op in _PURE or (instruction.op == "call" and instruction.detail in _PURE_CALLS)
-    if not pure or not all(_hoist(o, inside, hoisted) for o in instruction.operands):
+    if not _is_pure(instruction) or not all(_hoist(o, inside, hoisted) for o in instruction.operands):
         return False
     if instruction not in hoisted:
         hoisted.append(instruction)

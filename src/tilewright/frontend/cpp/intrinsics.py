@@ -224,6 +224,9 @@ def _cast(state: Translation, i: Instruction) -> Value:
         return state.builder.emit(arith.Cmp, value, null, predicate=CmpPredicate.NE)
     if isinstance(have, PointerType) or isinstance(want, PointerType):
         return state.coerce(value, want)
+    if isinstance(value.op, Constant) and have.is_integer and value.op.value in (0, 1):  # zeros, ones
+        number = float(value.op.value) if want.is_floating else int(value.op.value)
+        return state.builder.constant(bool(number) if want.is_bool else number, want, value.tile.shape)
     return state.builder.emit(arith.Cast, value, dtype=want)
 
 

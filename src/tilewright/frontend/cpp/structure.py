@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 
 from tilewright.frontend.cpp.cfg import Graph, NaturalLoop
 from tilewright.frontend.cpp.counting import CountedLoop, counted_loop
-from tilewright.frontend.cpp.llvm_text import Const, Instruction
+from tilewright.frontend.cpp.llvm_text import Const, Instruction, Local
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.location import Loc
-from tilewright.ir.ops.arith import Cmp, Not, Select
+from tilewright.ir.ops.arith import Add, Cmp, Not, Select
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.shape import Constant, Undefined
 from tilewright.ir.types import I32, TileType
 
+# They cannot fail, so that it does not matter whether they run.
+_HARMLESS = ("zext", "sext", "trunc", "shl", "lshr", "and", "or", "xor")
 _MOVABLE = (Constant, Undefined)
 
 
@@ -333,6 +335,7 @@ class Structurer:
         types = tuple(self.state.types[name] for name in results)
         if len(loop.exits) > 1:
             types += (I32,)
+        self._hoist_harmless(loop)
         inits = [self.state.env[name] for name in phis]
         body = Block(tuple(v.tile for v in inits))
         frame = _Frame(loop, phis, results, types)
@@ -348,9 +351,13 @@ class Structurer:
             self.translate(instruction)
             self.done.add(str(instruction.name))
         self.done.update(counted.replaced)
+        self._hoist_harmless(loop)
         bounds = [
             self.state.value(o, counted.type, counted.dtype) for o in (counted.lower, counted.upper, counted.step)
         ]
+        if counted.includes_upper:
+            one = self.builder.constant(1, counted.dtype)
+            bounds[1] = self.builder.emit(Add, bounds[1], one, no_signed_wrap=counted.dtype.is_signed)
         carried = [str(p.name) for p in self.graph.blocks[loop.header].phis if p.name != counted.variable]
         inits = [self.state.env[name] for name in carried]
         body = Block((bounds[0].tile, *(v.tile for v in inits)))
@@ -361,6 +368,26 @@ class Structurer:
         op = self.builder.emit_op(For, *bounds, inits, body=body)
         self.state.env.update(zip(carried, op.results))
         return self._propagate(Outcome([exit_block], self._phi_values(loop.header, exit_block)))
+
+    def _hoist_harmless(self, loop: NaturalLoop) -> None:
+        """Compute integers that the iterations of ``loop`` share before it, such as the extents of views."""
+        blocks = [self.graph.blocks[name] for name in sorted(loop.blocks, key=self.graph.index.__getitem__)]
+        changing = {str(i.name) for block in blocks for i in block.instructions if i.name not in self.done}
+
+        def is_known(operand: object) -> bool:
+            return isinstance(operand, Const) or (isinstance(operand, Local) and operand.name not in changing)
+
+        made: dict[tuple[object, ...], Value] = {}
+        for i in (i for block in blocks for i in block.instructions):
+            if i.op not in _HARMLESS or str(i.name) not in changing or not all(map(is_known, i.operands)):
+                continue
+            key = i.op, i.type, *i.operands
+            if key not in made:
+                self.translate(i)
+                made[key] = self.state.env[str(i.name)]
+            self.state.env[str(i.name)] = made[key]
+            self.done.add(str(i.name))
+            changing.remove(str(i.name))
 
     def _counted_body(self, loop: NaturalLoop, counted: CountedLoop) -> Outcome:
         return self._merge(self._edge(loop.header, counted.body), list(self.graph.children[loop.header]))
