@@ -226,7 +226,7 @@ def fold_whole(kind: str) -> Work:
 
 
 def matmul(m: int, n: int, k: int, dtype: str = "f32") -> Work:
-    tile = (128, 128, 256)
+    tile = (128, 64, 256) if m * n <= 512 * 512 else (256, 128, 256)  # the small one needs blocks enough to share
     kind = np.float64 if dtype == "f64" else np.float32
     a, b = normal(m, k).astype(kind), normal(k, n, seed=1).astype(kind)
     c = np.empty((m, n), kind)

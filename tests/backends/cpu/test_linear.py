@@ -97,15 +97,21 @@ def test_mma_accumulators(dtype: DType, start: str) -> None:
 def products(a, b, c, order: ct.Constant[tuple[int, int]], acc: ct.Constant[object]):
     i, k = ct.bid(0), ct.bid(1)
     x = ct.load(a, (i, k), (16, 32), order=order, padding_mode=ct.PaddingMode.ZERO)
-    ct.store(c, (i, k), ct.mma(x, ct.load(b, (k, 0), (32, 16)), ct.ones((16, 16), acc)))
+    y = ct.load(b, (k, 0), (32, 16), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(c, (i, k), ct.mma(x, y, ct.ones((16, 16), acc)))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_mma_of_tiles_in_an_array(dtype: type, order: tuple[int, int]) -> None:
-    """The left operand of each block lies inside the array, or is padded below, at the right, or both."""
+@pytest.mark.parametrize("rows", [70, 78, 96])
+def test_mma_of_tiles_in_an_array(dtype: type, order: tuple[int, int], rows: int) -> None:
+    """The left operand of each block lies inside the array, or is padded below, at the right, or both.
+
+    Where both operands are padded, their products are left out, but not those of infinity with the padding of one.
+    """
     numbers = np.random.default_rng(0).integers(-8, 9, (200, 90)).astype(dtype)
-    left, right = numbers[:41, :75], numbers[:96, -16:]
+    left, right = numbers[:41, :75].copy(), numbers[:rows, -16:]
+    left[3, 72] = right[-1, 5] = np.inf
     left = left if order == (0, 1) else left.T.copy()
     acc = ct.float64 if dtype is np.float64 else ct.float32
     found = []

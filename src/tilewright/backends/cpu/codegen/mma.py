@@ -21,6 +21,7 @@ from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.memory import padding_value
 
 _UNROLL = 4  # steps of k per iteration of the inner loop
 
@@ -78,7 +79,7 @@ def emit_mma(state: State, op: Op) -> None:
     left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
     right = _operand(state, y)
     sums = _sums(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
-    multiply(state, op, left, right, sums, types, sizes)
+    multiply(state, op, left, right, sums, types, sizes, _depth(state, x, y))
     for buffer in (left.buffer, right, sums.factors):
         if buffer is not None:
             state.release(buffer)
@@ -103,14 +104,54 @@ def _operand(state: State, x: Value) -> Buffer:
     return buffer
 
 
+def _depth(state: State, x: Value, y: Value) -> Index:
+    """The number of columns of ``x`` and rows of ``y`` behind which both are padded with zeros."""
+    depth = x.tile.shape[-1]
+    held = _held(state, x, -1), _held(state, y, -2)
+    if held[0] is None or held[1] is None:
+        return depth
+    unroll, builder = min(_UNROLL, depth), state.builder
+    most = index.maximum(builder, held[0], held[1])
+    steps = index.shift_right(builder, index.add(builder, most, unroll - 1), index.log2(unroll))
+    return index.minimum(builder, index.mul(builder, index.maximum(builder, steps, 1), unroll), depth)
+
+
+def _held(state: State, x: Value, axis: int) -> Index | None:
+    """How many elements along ``axis`` come from an array, with zeros behind them. None when that is not known."""
+    load = _loaded(x).op
+    if load is None or load not in state.accesses:
+        return None
+    tile = state.accesses[load]
+    n, long = x.tile.shape[axis], [k for k, length in enumerate(tile.shape) if length > 1]
+    if [tile.shape[k] for k in long] != [length for length in x.tile.shape if length > 1] or n == 1 or len(long) < 2:
+        return None
+    along, padding = long[axis], padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    if not tile.checked[along]:
+        return n
+    if str(float(padding)) not in ("0.0", "0"):
+        return None
+    builder = state.builder
+    before = index.sub(builder, tile.extents[along], tile.origins[along])
+    held = index.maximum(builder, index.minimum(builder, before, n), 0)
+    if isinstance(tile.origins[along], int):
+        return held if tile.origins[along] >= 0 else n
+    outside = builder.icmp_signed("<", as_value(tile.origins[along]), as_value(0))
+    return builder.select(outside, as_value(n), as_value(held))
+
+
+def _loaded(x: Value) -> Value:
+    """What ``x`` is a reshape of."""
+    while x.op is not None and x.op.name == "reshape":
+        x = x.op.operands[0]
+    return x
+
+
 def _in_array(state: State, op: Op, x: Value) -> Left | None:
     """``x`` where it was loaded from, if that can be read as it is and nothing but ``op`` needs it.
 
     Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves.
     """
-    value = x
-    while value.op is not None and value not in state.bindings and value.op.name == "reshape":
-        value = value.op.operands[0]
+    value = _loaded(x)
     load, dying = value.op, state.uses.would_die(op, state.deferred)
     if load is None or load.name != "load_view" or load not in state.deferred or not {x, value} <= dying:
         return None
@@ -152,8 +193,12 @@ def multiply(
     sums: Sums,
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
+    depth: Index,
 ) -> None:
-    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``sums``; ``sizes`` are m, n and k."""
+    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``sums``.
+
+    ``sizes`` are m, n and k; from ``depth`` on along k, both matrices are zero.
+    """
     m, n, k = sizes
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
     function = _kernel(state, types, sizes, sums)
@@ -173,7 +218,7 @@ def multiply(
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
-    arguments.append(left.stride if work is None else work.pointer)
+    arguments += [left.stride, as_value(depth)] if work is None else [work.pointer]
     nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
@@ -261,8 +306,8 @@ def _round(state: State, buffer: Buffer) -> None:
 def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    Its parameters are x, y and out, then the factors of ``sums`` if there are any, and the stride of x. That for
-    bytes has scratch memory as its fourth parameter.
+    Its parameters are x, y and out, then the factors of ``sums`` if there are any, the stride of x, and how far
+    along k to go. That for bytes has scratch memory as its fourth parameter.
     """
     x, y, out = types
     m, n, k = sizes
@@ -274,7 +319,7 @@ def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, i
     by_bytes = mma_bytes.applies(state, x, out, sizes)
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
     if not by_bytes:
-        parameters.append(I64)
+        parameters += [I64, I64]
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
@@ -305,7 +350,7 @@ class _Kernel:
         self.m, self.n, self.k = sizes
         self.zero = sums.zero
         self.factors = None if sums.factors is None else function.args[3]
-        self.stride = function.args[-1]
+        self.stride, self.depth = function.args[-2:]
         self.type = element_type(types[2])
         self.block = _blocking(state, self.m, self.n, self.type)
         if self.type not in (F32, F64):
@@ -329,7 +374,7 @@ class _Kernel:
         sums = self._sum(nest, row, column, [self._start(nest, row, i, line) for i, line in enumerate(out)])
         for line, pointers in zip(sums, out):
             for value, pointer in zip(line, pointers):
-                nest.builder.store(value, pointer, align=4)
+                nest.builder.store(self._finished(nest, value), pointer, align=4)
         close(nest)
         builder.ret_void()
 
@@ -349,13 +394,22 @@ class _Kernel:
         """Add the products along k to ``sums``."""
         builder, unroll = nest.builder, min(_UNROLL, self.k)
         lines = [index.mul(builder, index.add(builder, row, i), self.stride) for i in range(len(sums))]
-        k = nest.begin(self.k, unroll) if self.k > unroll else 0
+        k = nest.begin(self.depth, unroll) if self.k > unroll else 0
         current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
         for u in range(unroll):
             current = self._step(nest, lines, column, k, u, current)
         if not isinstance(k, int):
             nest.end([v for line in current for v in line])
         return current
+
+    def _finished(self, nest: Nest, value: ir.Value) -> ir.Value:
+        """``value`` plus what was left out: positive zeros, which change negative ones."""
+        if self.type not in (F32, F64):
+            return value
+        builder = nest.builder
+        cut = nest.builders[0].icmp_unsigned("<", self.depth, ir.Constant(I64, self.k))
+        rest = nest.builders[0].select(cut, ir.Constant(self.type, 0.0), ir.Constant(self.type, -0.0))
+        return builder.fadd(value, lanes.splat(nest.builders[0], rest, self.block.lanes))
 
     def _step(
         self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, sums: list[list[ir.Value]]

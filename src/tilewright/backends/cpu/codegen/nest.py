@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.vector.types import I64
 
 
@@ -19,7 +19,7 @@ from tilewright.backends.cpu.vector.types import I64
 class _Loop:
     header: ir.Block
     induction: ir.PhiInstr
-    count: int
+    count: Index
     step: int
     start: int
     carried: list[tuple[ir.PhiInstr, ir.Value]] = field(default_factory=list)
@@ -43,8 +43,11 @@ class Nest:
         """Of the innermost loop."""
         return self.builders[-1]
 
-    def begin(self, count: int, step: int = 1, start: int = 0) -> Index:
-        """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index."""
+    def begin(self, count: Index, step: int = 1, start: int = 0) -> Index:
+        """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index.
+
+        It runs over start in any case.
+        """
         header = self.builder.append_basic_block(self._name)
         builder = ir.IRBuilder(header)
         induction = builder.phi(I64)
@@ -69,6 +72,6 @@ class Nest:
         for (phi, init), value in zip(loop.carried, nexts):
             phi.add_incoming(init, outer.block)
             phi.add_incoming(value, builder.block)
-        builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(I64, loop.count)), loop.header, after)
+        builder.cbranch(builder.icmp_unsigned("<", following, as_value(loop.count)), loop.header, after)
         outer.branch(loop.header)
         outer.position_at_end(after)
