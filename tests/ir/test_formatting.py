@@ -53,6 +53,10 @@ def test_widths_follow_the_dtype() -> None:
     assert format_tile(np.array(7, np.int32), dtypes.int32, "%^5d") == "  7  "
 
 
+def test_characters() -> None:
+    assert format_tile(np.array([65, 256 + 66], np.int32), dtypes.int32, "%-2c") == "[A , B ]"
+
+
 def test_parts() -> None:
     values = [(np.array(3, np.int32), dtypes.int32), (np.array([0.5], np.float32), dtypes.float32)]
     assert format_print(("i=", None, " x=", None, "\n"), ("", "%.1f"), values) == "i=3 x=[0.5]\n"

@@ -14,7 +14,7 @@ from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import ElementType
 
 # A printf conversion without '*'; length modifiers are read and ignored. '^' centres the text in its field.
-_CONVERSION = r"%([-+ #0^]*)(\d*)(?:\.(\d*))?(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAp])\Z"
+_CONVERSION = r"%([-+ #0^]*)(\d*)(?:\.(\d*))?(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAcp])\Z"
 
 
 def format_print(
@@ -69,6 +69,8 @@ def _body(value: Any, flags: str, digits: int | None, kind: str, bits: int) -> s
         return f"%{''.join(f for f in '+ #' if f in flags)}{precision}{kind}" % value
     if kind == "p":
         return f"{value:#x}"
+    if kind == "c":
+        return chr(int(value) & 255)
     number = int(value) if kind in "di" else int(value) & ((1 << bits) - 1)
     text = format(abs(number), "d" if kind in "diu" else kind).zfill(digits or 0)
     if digits == 0 and number == 0:

@@ -133,9 +133,6 @@ UNSUPPORTED = {
         "",
         "jump into a loop",
     ),
-    "unknown conversion": ('printf("%d %*d", n, n, n);', "", "conversion at '%*d'"),
-    "missing argument": ('printf("%d %d", n);', "", "no argument for '%d'"),
-    "computed format": ("printf((char const*)p);", "", "string literal"),
     "function of SIMT code": (
         "p[0] = f(n);",
         "__device__ int f(int x) { return x + threadIdx.x; }",

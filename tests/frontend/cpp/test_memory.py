@@ -1,12 +1,11 @@
-"""Loads, stores and atomics through pointers, pointer arithmetic, views over every layout, and printing."""
+"""Loads, stores and atomics through pointers, pointer arithmetic, and views over every layout."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpp_harness import PREAMBLE, launch, ops, run
+from cpp_harness import PREAMBLE, ops, run
 
-from tilewright.backends.base import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.enums import MemoryOrder, MemoryScope, PaddingMode
 
@@ -105,14 +104,9 @@ __tile_global__ void promises(int* p, int n) {
     auto y = ct::assume_divisible_strided(ct::assume_blocked(x, ct::shape<1>{}), 8_ic, 2_ic, 0_ic);
     ct::store(ct::assume_aligned_strided(p + ct::iota<i4>(), 8_ic, 2_ic, 0_ic), y + n);
 }
-__tile_global__ void prints(float x, int n, unsigned long u) {
-    printf("block %d of %u: ", (int)ct::bid().x, ct::num_blocks().x);
-    for (auto i : ct::irange(0, n)) printf("%i%s", i, ", ");
-    printf("x = %5.2f%%, u = %lu\\n", x, u);
-}
 """
 )
-NAMES = ["pointers", "masks", "atomics", "layouts", "views", "promises", "prints"]
+NAMES = ["pointers", "masks", "atomics", "layouts", "views", "promises"]
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +191,3 @@ def test_assumptions(kernels: dict[str, CppKernel]) -> None:
     assert (found["assume_divisible"], found["assume_bounded"], found["assume_blocked"]) == (4, 3, 2)
     strided = [op for op in kernels["promises"].function.walk() if op.attributes.get("every")]
     assert [(op.divisor, op.every, op.along) for op in strided] == [(8, 2, 0), (8, 2, 0)]
-
-
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
-def test_printf(kernels: dict[str, CppKernel], capfd: pytest.CaptureFixture[str], engine: str) -> None:
-    launch(get_backend(engine), kernels["prints"], (1,), 2.5, 3, 2**40)
-    assert capfd.readouterr().out == f"block 0 of 1: 0, 1, 2, x =  2.50%, u = {2**40}\n"

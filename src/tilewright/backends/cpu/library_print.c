@@ -1,7 +1,7 @@
 /* The print op of kernels in a library: text as ir/formatting.py makes it, written by one call. */
 #include <math.h>
 
-/* A value of a print op. kind: 'd' signed, 'u' unsigned, 'f' float, 'a' in base 16. bytes: of an element. */
+/* A value of a print op. kind: 'd' signed, 'u' unsigned, 'c' character, 'f' float, 'a' in base 16. bytes: of an element. */
 typedef struct {
   const char *format;
   char kind;
@@ -51,6 +51,7 @@ static int tw_format(char *text, size_t room, const tw_value *value, const void 
     case 4: bits = *(const uint32_t *)element; break;
     default: bits = *(const uint64_t *)element;
   }
+  if (value->kind == 'c') return snprintf(text, room, value->format, (int)(bits & 255));
   if (value->kind == 'u') {
     char format[64];
     size_t length = strlen(value->format);

@@ -204,6 +204,8 @@ def _value(t: TileType, conversion: str, shape: str) -> str:
         form, family = f"{'-' * ('-' in flags)}{field}#llx", "u"
     elif kind in "eEfFgGaA":
         form, family = f"{flags}{field}{kind}", "a" if kind in "aA" else "f"
+    elif kind == "c":
+        form, family = f"{flags}{field}c", "c"
     elif kind in "di":
         form, family = f"{flags}{field}lld", "d" if not t.is_pointer and t.element.is_signed else "u"
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +10,11 @@ from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
 from tilewright.frontend.cpp.inference import merged_types
 from tilewright.frontend.cpp.intrinsics import intrinsic
 from tilewright.frontend.cpp.layout import Layouts
-from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule, Symbol, constant_text
+from tilewright.frontend.cpp.llvm_text import HANDLE, Instruction, LLVMFunction, LLVMModule
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.memory import copy_tables, transfer
 from tilewright.frontend.cpp.names import source_name
+from tilewright.frontend.cpp.printing import literal, print_formatted
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
 from tilewright.frontend.cpp.values import Translation
@@ -22,7 +22,7 @@ from tilewright.frontend.cpp.widths import widen_integers
 from tilewright.ir.core import Block, Function, Param, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.errors import TileRecursionError, TileTypeError, TileUnsupportedFeatureError, UnsupportedCallError
-from tilewright.ir.ops.memory import Assert, Print
+from tilewright.ir.ops.memory import Assert
 from tilewright.ir.types import TileType
 from tilewright.ir.verifier import verify
 
@@ -50,7 +50,6 @@ _MATH = {
     *("ceil", "cos", "cosh", "exp", "exp2", "fabs", "floor", "fma", "fmax", "fmin", "fmod"),
     *("log", "log2", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"),
 }
-_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
 
 
 def translate_kernel(
@@ -120,11 +119,11 @@ def _call(state: Translation, i: Instruction) -> None:
             state.bind(i, value)
             _check_result(state, i, value)
     elif callee == "printf":
-        _print(state, i)
+        print_formatted(state, i)
     elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
         _stop(state, "the kernel was stopped")
     elif callee == "__assert_fail":
-        _stop(state, f"assertion failed: {_literal(state, i.operands[0])}")
+        _stop(state, f"assertion failed: {literal(state, i.operands[0])}")
     elif callee.startswith("llvm.mem"):
         transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):
@@ -148,51 +147,3 @@ def _check_result(state: Translation, i: Instruction, value: Value) -> None:
         want = state.type_argument(i.operands[0])
         if value.type != want:
             state.fail(f"{i.detail} gives {value.type} where the header expects {want}", TileTypeError)
-
-
-def _print(state: Translation, i: Instruction) -> None:
-    """``printf``: the format is split into literal text and one conversion per value."""
-    template = i.operands[0]
-    if not isinstance(template, Symbol) or template.name not in state.module.globals:
-        state.fail("the format of printf must be a string literal", TileTypeError)
-    text = constant_text(state.module.globals[template.name])[template.offset :].partition("\0")[0]
-    parts: list[str | None] = []
-    formats: list[str] = []
-    values: list[Value] = []
-    arguments = list(zip(i.operands[1:], i.types[1:]))
-    position = 0
-    unknown = _CONVERSION.sub("", text).find("%")
-    if unknown >= 0:
-        state.fail(
-            f"printf does not know the conversion at '{_CONVERSION.sub('', text)[unknown : unknown + 4]}'",
-            TileTypeError,
-        )
-    for match in _CONVERSION.finditer(text):
-        parts.append(text[position : match.start()])
-        position = match.end()
-        if match.group() == "%%":
-            parts[-1] = f"{parts[-1]}%"
-            continue
-        if not arguments:
-            state.fail(f"printf has no argument for '{match.group()}'", TileTypeError)
-        operand, type = arguments.pop(0)
-        if match.group().endswith("s"):
-            parts[-1] = f"{parts[-1]}{_literal(state, operand)}"
-            continue
-        parts.append(None)
-        formats.append(re.sub(r"hh|h|ll|l|z|j|t", "", match.group()))
-        values.append(state.tile(operand) if type == HANDLE else state.value(operand, type))
-    parts.append(text[position:])
-    merged: list[str | None] = []
-    for part in parts:
-        if part is not None and merged and merged[-1] is not None:
-            merged[-1] += part
-        elif part != "":
-            merged.append(part)
-    state.builder.emit_op(Print, values, parts=tuple(merged), formats=tuple(formats))
-
-
-def _literal(state: Translation, operand: object) -> str:
-    if isinstance(operand, Symbol) and operand.name in state.module.globals:
-        return constant_text(state.module.globals[operand.name])[operand.offset :].partition("\0")[0]
-    state.fail("printf can only print string literals with %s", TileTypeError)
