@@ -92,6 +92,32 @@ ILL_FORMED = {
     "constant beyond every integer type": ("auto h = 9223372036854775808_ic;", "does not fit any integer type"),
     "selection between two types": (f"{I8} (void)ct::select(x > 1, x, 1.5f);", "of one type 'T'"),
     "dimension that is no constant": (f"{I8} (void)ct::sum(x, 0);", "'integral_constant<D>' against 'int'"),
+    "joining different elements": (
+        f"{F8} (void)ct::cat(x, f, 0_ic);",
+        "the element types differ (concatenation_compatible)",
+    ),
+    "joining different lengths": (
+        "auto m = ct::ones<ct::tile<int, ct::shape<4, 2>>>(); (void)ct::cat(m, ct::transpose(m), 0_ic);",
+        "the length of another dimension (concatenation_compatible)",
+    ),
+    "extraction of a shape that does not divide": (
+        f"{I8} (void)ct::extract(x, ct::shape<16>{{}}, 0);",
+        "not divisible",
+    ),
+    "permutation that is no map": (f"{I8} (void)ct::permute(x, 1);", "not a ct::dimension_map"),
+    "mma of a small accumulator": (
+        "auto m = ct::ones<ct::tile<float, ct::shape<4, 4>>>(); (void)ct::mma(m, m, ct::ones<ct::tile<float, ct::shape<4, 2>>>());",
+        "shape of the accumulator",
+    ),
+    "mma of another accumulator": (
+        "auto m = ct::ones<ct::tile<float, ct::shape<4, 4>>>(); (void)ct::mma(m, m, ct::element_cast<__half>(m));",
+        "element type of the accumulator",
+    ),
+    "product of unequal batches": (
+        "(void)ct::matmul(ct::ones<ct::tile<float, ct::shape<2, 4, 4>>>(), ct::ones<ct::tile<float, ct::shape<4, 4, 4>>>());",
+        "numbers of matrices differ and neither is 1",
+    ),
+    "product of vectors": (f"{F8} (void)ct::matmul(f, f);", "the same rank, 2 or 3 (matmul_compatible)"),
     "joining along dimension -1": (f"{I8} (void)ct::cat(x, x, -1_ic);", "the dimension is negative"),
     "full of a class": ("struct s {}; (void)ct::full<s>(1);", "neither a scalar nor a ct::tile"),
     "value that is no rounding mode": (

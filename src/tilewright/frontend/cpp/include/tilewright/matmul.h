@@ -7,7 +7,7 @@ namespace detail {
 template <typename L, typename R>
 consteval bool factors_match() {
     constexpr unsigned l = element_code_of<L>, r = element_code_of<R>;
-    if (is_integer_code(l) && is_integer_code(r)) return l != code_bool && r != code_bool && bits_of(l) == bits_of(r);
+    if (is_integer_code(l) && is_integer_code(r)) return bits_of(l) == 8 && bits_of(r) == 8;
     return is_float_code(l) && l == r;
 }
 template <typename L, typename A>
@@ -38,40 +38,36 @@ template <typename T>
 constexpr size_t length(size_t i) {
     return tile_shape_t<T>::static_extent(i);
 }
-template <typename L, typename R>
-consteval size_t batches() {
-    return length<L>(0) < length<R>(0) ? length<R>(0) : length<L>(0);
+template <typename T, typename U>
+consteval bool ranks_match() {
+    return tile_rank_v<T> == tile_rank_v<U> && (tile_rank_v<T> == 2 || tile_rank_v<T> == 3);
 }
 template <typename L, typename R>
-consteval bool matrices_match() {
+consteval bool inner_lengths_match() {
     constexpr size_t n = tile_rank_v<L>;
-    if (n != tile_rank_v<R> || (n != 2 && n != 3) || length<L>(n - 1) != length<R>(n - 2)) return false;
-    return n == 2 || length<L>(0) == length<R>(0) || length<L>(0) == 1 || length<R>(0) == 1;
+    return length<L>(n - 1) == length<R>(n - 2);
+}
+template <typename L, typename R>
+consteval bool batches_match() {
+    return tile_rank_v<L> == 2 || length<L>(0) == length<R>(0) || length<L>(0) == 1 || length<R>(0) == 1;
+}
+template <typename L, typename R, typename A>
+consteval bool accumulator_fits() {
+    constexpr size_t n = tile_rank_v<A>;
+    if (length<A>(n - 2) != length<L>(n - 2) || length<A>(n - 1) != length<R>(n - 1)) return false;
+    return n == 2 || ((length<L>(0) == 1 || length<L>(0) == length<A>(0)) &&
+                      (length<R>(0) == 1 || length<R>(0) == length<A>(0)));
 }
 template <typename L, typename R>
 consteval auto product_shape() {
-    if constexpr (!matrices_match<L, R>()) return no_type{};
-    else if constexpr (tile_rank_v<L> == 2) return type_is<extents<uint32_t, length<L>(0), length<R>(1)>>{};
-    else return type_is<extents<uint32_t, batches<L, R>(), length<L>(1), length<R>(2)>>{};
-}
-template <typename L, typename R>
-consteval bool multiplies() {
-    if constexpr (!matrices_match<L, R>()) return false;
-    else
-        return factors_match<L, R>() && (!is_integer_code(element_code_of<L>) || bits_of(element_code_of<L>) == 8) &&
-               tile_shape<typename decltype(product_shape<L, R>())::type>;
-}
-template <typename L, typename R, typename A>
-consteval bool accumulates() {
-    if constexpr (!matrices_match<L, R>() || tile_rank_v<A> != tile_rank_v<L>) return false;
+    if constexpr (tile_rank_v<L> == 2) return type_is<extents<uint32_t, length<L>(0), length<R>(1)>>{};
     else {
-        constexpr size_t n = tile_rank_v<A>;
-        if (length<A>(n - 2) != length<L>(n - 2) || length<A>(n - 1) != length<R>(n - 1)) return false;
-        if (n == 3 && length<L>(0) != 1 && length<L>(0) != length<A>(0)) return false;
-        if (n == 3 && length<R>(0) != 1 && length<R>(0) != length<A>(0)) return false;
-        return factors_match<L, R>() && accumulator_matches<L, A>();
+        constexpr size_t batches = length<L>(0) < length<R>(0) ? length<R>(0) : length<L>(0);
+        return type_is<extents<uint32_t, batches, length<L>(1), length<R>(2)>>{};
     }
 }
+template <typename L, typename R>
+using product_shape_t = typename decltype(product_shape<L, R>())::type;
 // The operand with its batch dimension stretched to B matrices.
 template <size_t B, typename T>
 __tile__ inline __tw_tile batched(T x) noexcept {
@@ -87,13 +83,18 @@ __tile__ inline A multiply(L lhs, R rhs, __tw_tile acc) noexcept {
 
 template <typename L, typename R, typename A>
 concept mma_compatible =
-    numeric_tile<L> && numeric_tile<R> && numeric_tile<A> && (detail::accumulates<L, R, A>());
+    numeric_tile<L> && numeric_tile<R> && numeric_tile<A> && (detail::factors_match<L, R>()) &&
+    (detail::accumulator_matches<L, A>()) && (detail::ranks_match<L, R>()) && (detail::ranks_match<L, A>()) &&
+    (detail::inner_lengths_match<L, R>()) && (detail::accumulator_fits<L, R, A>());
 template <typename L, typename R>
-concept matmul_compatible = numeric_tile<L> && numeric_tile<R> && (detail::multiplies<L, R>());
+concept matmul_compatible =
+    numeric_tile<L> && numeric_tile<R> && (detail::factors_match<L, R>()) && (detail::ranks_match<L, R>()) &&
+    (detail::inner_lengths_match<L, R>()) && (detail::batches_match<L, R>()) &&
+    tile_shape<detail::product_shape_t<L, R>>;
 template <numeric_tile L, numeric_tile R>
     requires matmul_compatible<L, R>
 using matmul_result_t = tile<typename decltype(detail::product_element<L, R>())::type,
-                             typename decltype(detail::product_shape<L, R>())::type>;
+                             detail::product_shape_t<L, R>>;
 
 template <numeric_tile L, numeric_tile R, numeric_tile A>
     requires mma_compatible<L, R, A>

@@ -56,7 +56,7 @@ inline constexpr bool is_dimension_map = false;
 template <size_t... I>
 inline constexpr bool is_dimension_map<dimension_map<I...>> = true;
 template <typename Map, typename T>
-concept permutes = is_dimension_map<__remove_cv(Map)> && Map::rank() == tile_rank_v<T>;
+concept permutes = is_dimension_map<__remove_cv(Map)> && same_rank<Map, tile_shape_t<T>>;
 
 template <typename T, typename Map>
 struct permuted {
@@ -112,24 +112,26 @@ __tile__ inline tile_transpose_t<Tile> transpose(Tile in) noexcept {
 namespace detail {
 template <auto D>
 concept dimension_index = D >= 0;
+template <auto D, typename T>
+concept dimension_of = dimension_index<D> && (size_t(D) < tile_rank_v<T>);
 template <typename S, typename U, size_t D, size_t... I>
 extents<uint32_t, (I == D ? S::static_extent(I) + U::static_extent(I) : S::static_extent(I))...> joined_shape(
     index_pack<size_t, I...>);
 template <typename T, typename U, size_t D>
 using joined_shape_t = decltype(joined_shape<tile_shape_t<T>, tile_shape_t<U>, D>(indices<tile_rank_v<T>>{}));
+template <typename T, typename U>
+concept same_element = __is_same(tile_element_t<T>, tile_element_t<U>);
 template <typename T, typename U, size_t D>
-consteval bool joins() {
-    if constexpr (tile_rank_v<T> != tile_rank_v<U> || D >= tile_rank_v<T>) return false;
-    else if constexpr (!__is_same(tile_element_t<T>, tile_element_t<U>)) return false;
-    else {
-        for (size_t i = 0; i < tile_rank_v<T>; ++i)
-            if (i != D && tile_shape_t<T>::static_extent(i) != tile_shape_t<U>::static_extent(i)) return false;
-        return tile_shape<joined_shape_t<T, U, D>>;
-    }
+consteval bool other_lengths_match() {
+    for (size_t i = 0; i < tile_rank_v<T>; ++i)
+        if (i != D && tile_shape_t<T>::static_extent(i) != tile_shape_t<U>::static_extent(i)) return false;
+    return true;
 }
 }  // namespace detail
 template <typename T, typename U, size_t D>
-concept concatenation_compatible = tile_like<T> && tile_like<U> && (detail::joins<T, U, D>());
+concept concatenation_compatible =
+    tile_like<T> && tile_like<U> && detail::same_rank<tile_shape_t<T>, tile_shape_t<U>> && detail::same_element<T, U> &&
+    detail::dimension_of<D, T> && (detail::other_lengths_match<T, U, D>()) && tile_shape<detail::joined_shape_t<T, U, D>>;
 template <tile_like T, tile_like U, size_t Dim>
     requires concatenation_compatible<T, U, Dim>
 using concatenation_t = tile<tile_element_t<T>, detail::joined_shape_t<T, U, Dim>>;
@@ -149,8 +151,7 @@ __tile__ inline T select(C condition, T lhs, T rhs) noexcept {
 
 namespace detail {
 template <typename S, typename T>
-consteval bool extracts() {
-    if (S::rank() != tile_rank_v<T>) return false;
+consteval bool divides() {
     for (size_t i = 0; i < S::rank(); ++i)
         if (tile_shape_t<T>::static_extent(i) % S::static_extent(i) != 0) return false;
     return true;
@@ -159,7 +160,8 @@ template <typename T, typename... Indices>
 concept tile_indices = sizeof...(Indices) == tile_rank_v<T> && (__is_convertible(Indices, size_t) && ...);
 }  // namespace detail
 template <typename S, typename T>
-concept extractable_from = tile_shape<S> && tile_like<T> && (detail::extracts<S, T>());
+concept extractable_from =
+    tile_shape<S> && tile_like<T> && detail::same_rank<S, tile_shape_t<T>> && (detail::divides<S, T>());
 template <tile_shape S, tile_like T, typename... Indices>
     requires extractable_from<S, T> && detail::tile_indices<T, Indices...>
 __tile__ inline tile<tile_element_t<T>, S> extract(T x, S, Indices... idx) noexcept {

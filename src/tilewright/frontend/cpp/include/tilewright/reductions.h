@@ -14,9 +14,6 @@ using reduced = tile<tile_element_t<T>, decltype(reduced_shape<tile_shape_t<T>, 
 template <typename T, size_t D>
 using scanned = T;
 
-template <auto D, typename T>
-concept dimension_of = dimension_index<D> && (size_t(D) < tile_rank_v<T>);
-
 template <fold F, auto D, int Modes = default_modes, typename T>
 __tile__ inline auto reduce(T a) noexcept {
     using R = reduced<T, size_t(D)>;
