@@ -58,6 +58,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("i32", np.int32(0)),
         ("bf16", ct.bfloat16.storage.type(0)),
         ("(1, (2.0,), true)", (1, (2.0,), True)),
+        ("ct.bfloat16", ct.bfloat16),
     ],
 )
 def test_argument_specifications(text: str, expected: Any) -> None:
@@ -75,6 +76,11 @@ def test_array_specifications() -> None:
 def test_bad_specifications(text: str) -> None:
     with pytest.raises(UsageError, match="is no argument; write an array such as"):
         parse_argument(text)
+
+
+def test_an_unknown_dtype() -> None:
+    with pytest.raises(UsageError, match="'ct.float33' is no dtype; write one such as ct.float32"):
+        parse_argument("ct.float33")
 
 
 def test_inspect_shows_every_stage(capsys: pytest.CaptureFixture[str]) -> None:

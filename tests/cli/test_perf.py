@@ -63,7 +63,7 @@ def test_perf_lists_the_loop_nests(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plot_runs_the_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Roof, "measure", staticmethod(lambda: Roof(1e10, 1e11)))
+    monkeypatch.setattr(Roof, "measure", staticmethod(lambda footprint: Roof(1e10, 1e11)))
     picture = tmp_path / "add.svg"
     assert main(["inspect", *ADD, "--plot", str(picture), "--grid", "4"]) == 0
     assert "of the roof" in capsys.readouterr().out

@@ -23,6 +23,7 @@ argument specifications:
   f32[1024,1024]     a row-major array; f32[] has rank 0
   i32, f64, ...      a number known at run time
   128, 0.5, true     this number; a constant where the kernel says ct.Constant
+  ct.float32, ...    this dtype, for a ct.Constant
   (f32[8],128)       a tuple
 """
 _EPILOG = f"""\
@@ -94,7 +95,7 @@ def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace)
     work = kernel.work(grid, args, options.backend)
     time = roofline.seconds(kernel.bind(grid, args, backend=options.backend))
     run = roofline.Run(kernel.name, work.flops, work.moved, time)
-    roof = roofline.Roof.measure()
+    roof = roofline.Roof.measure(sum(a.nbytes for a in args if isinstance(a, np.ndarray)))
     print(roofline.describe(run, roof))
     options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
 
@@ -117,6 +118,11 @@ def parse_argument(text: str) -> Any:
     text = text.strip()
     if text.startswith("(") and text.endswith(")"):
         return tuple(map(parse_argument, _split(text[1:-1])))
+    if text.startswith("ct."):
+        found = next((d for d in ALL_DTYPES if d.name == text.removeprefix("ct.")), None)
+        if found is None:
+            raise UsageError(f"{text!r} is no dtype; write one such as ct.float32")
+        return found
     if text in _DTYPES:
         return _DTYPES[text].storage.type(0)
     array = _ARRAY.fullmatch(text)

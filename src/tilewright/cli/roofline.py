@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.backends.cpu.threads import thread_count
+
 _WIDTH, _HEIGHT, _MARGIN = 640, 420, 56
 _DECADES = (-2, 3)  # of flops per byte
+_LEAST_COPY = 1 << 16  # bytes: less is over before the clock ticks
 
 
 @dataclass(frozen=True)
@@ -42,25 +45,34 @@ class Roof:
     peak: float
 
     @staticmethod
-    def measure() -> Roof:
-        source, target = np.ones(1 << 24, np.float32), np.empty(1 << 24, np.float32)
+    def measure(footprint: int) -> Roof:
+        """The copy reads and writes ``footprint`` bytes: few of them stay in caches, as they do for a kernel.
+
+        One thread does it, or as many as a launch has, whichever is faster.
+        """
+        count = max(_LEAST_COPY, footprint) // 2
+        source, target = np.ones(count, np.uint8), np.empty(count, np.uint8)
+        threads = thread_count()
+        parts = list(zip(np.array_split(target, threads), np.array_split(source, threads)))
         a, c = np.ones((1024, 1024), np.float32), np.empty((1024, 1024), np.float32)
-        copy, product = seconds(lambda: np.copyto(target, source)), seconds(lambda: np.matmul(a, a, out=c))
-        return Roof(2 * source.nbytes / copy, 2 * 1024**3 / product)
+        with ThreadPoolExecutor(threads) as pool:
+            together = seconds(lambda: list(pool.map(lambda part: np.copyto(*part), parts)))
+        copy = min(together, seconds(lambda: np.copyto(target, source)))
+        return Roof(2 * count / copy, 2 * 1024**3 / seconds(lambda: np.matmul(a, a, out=c)))
 
     def at(self, intensity: float) -> float:
         return min(self.peak, self.bandwidth * intensity)
 
 
 def seconds(run: Callable[[], object], rounds: int = 9) -> float:
-    """The median time of a call, after one that does not count."""
+    """The least time of a call, after one that does not count."""
     run()
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return min(times)
 
 
 def describe(run: Run, roof: Roof) -> str:
