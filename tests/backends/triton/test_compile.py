@@ -432,3 +432,47 @@ def test_a_store_in_a_loop_overlaps_with_its_loads(tmp_path: Path) -> None:
     assert loop.count("ttng.async_tma_copy_local_to_global") == 2
     assert "pendings = 1" in loop
     assert not serialized(artifact.binary.texts["PTX"], tmp_path)
+
+
+@ct.kernel
+def scaled_product(a, b, c):
+    total = ct.zeros((128, 128), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (128, 64))):
+        x = ct.load(a, (0, k), (128, 64)).astype(ct.float16)
+        total = ct.mma(x, ct.load(b, (k, 0), (64, 128)), total)
+    ct.store(c, (0, 0), total)
+
+
+def test_a_computed_operand_stays_until_its_product_has_ended(tmp_path: Path) -> None:
+    half = np.zeros((512, 512), np.float16)
+    texts = compiled(scaled_product, (half.astype(np.int8), half, SINGLE), "sm_90", num_stages=3).binary.texts
+    loop = texts["TTGIR"].partition("scf.for")[2].partition("scf.yield")[0]
+    assert re.findall(r"pendings = (\d)", loop)[-1] == "0"
+    assert not serialized(texts["PTX"], tmp_path)
+
+
+# -- loops over tiles
+
+
+@ct.kernel
+def persistent_product(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    columns = ct.cdiv(c.shape[1], TN)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], TM) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        total = ct.zeros((TM, TN), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], TK)):
+            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(x, y, total)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def test_a_loop_over_tiles_becomes_one_with_that_of_products() -> None:
+    """The store is inside the loop of the products, and the loop over tiles is left for sums of nothing."""
+    texts = compiled(persistent_product, PRODUCT_ARGS, "sm_90", num_stages=4).binary.texts
+    ttir = texts["TTIR"]
+    body = ttir[ttir.index("scf.for") : ttir.index("scf.yield", ttir.index("tt.dot "))]
+    assert body.count("scf.for") == 1
+    assert ttir.count("tt.dot ") == 1
+    assert ttir.count("tt.descriptor_store") == 3
+    assert "ttng.async_tma_copy_local_to_global" in texts["TTGIR"].partition("ttng.warp_group_dot ")[2]

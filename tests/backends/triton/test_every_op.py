@@ -233,7 +233,9 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_compiles(name: str, target: str) -> None:
-    assert compile_for(FUNCTIONS[name](), parse_target(target), {"num_warps": 1 if name != "products" else 4}).binary.code
+    assert compile_for(
+        FUNCTIONS[name](), parse_target(target), {"num_warps": 1 if name != "products" else 4}
+    ).binary.code
 
 
 def test_no_op_is_left_out() -> None:

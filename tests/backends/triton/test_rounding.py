@@ -30,7 +30,9 @@ def operands(dtype: DType, count: int) -> list[np.ndarray[Any, Any]]:
     short[0] = np.where(rng.random(SIZE) < 0.5, short[0] * short[-1], short[0])
     special = np.meshgrid(*[SPECIAL] * count)
     with np.errstate(all="ignore"):
-        extremes = np.meshgrid(*[2.0 ** np.array([-2 * reach, -reach, -reach / 2, -1, 0, reach / 2, reach - 1])] * count)
+        extremes = np.meshgrid(
+            *[2.0 ** np.array([-2 * reach, -reach, -reach / 2, -1, 0, reach / 2, reach - 1])] * count
+        )
         rows = zip(bits, short, special, extremes)
         return [
             np.concatenate([b.view(dtype.storage), *(x.astype(dtype.storage).ravel() for x in rest)])

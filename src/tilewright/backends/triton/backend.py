@@ -17,6 +17,7 @@ from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
+from tilewright.backends.triton.flatten import flatten
 from tilewright.backends.triton.options import Options, choose
 from tilewright.backends.triton.target import GpuTarget, parse_target
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
@@ -101,6 +102,8 @@ def compile_for(
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
     optimized = optimize(function)
+    if descriptors:
+        optimized = flatten(optimized, target, staging=staging)
     chosen = choose(optimized, target, options)
     kernel = lower(optimized, target, triton_version(), descriptors=descriptors, staging=staging)
     compile_ttir = compiler().compile_ttir

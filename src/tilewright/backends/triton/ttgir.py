@@ -3,7 +3,8 @@
 A product whose left operand is in registers runs in steps along K, asynchronously, up to one less than there are steps
 at a time. Triton 3.6 loads the registers of all steps before the first, while steps of the last iteration may still
 read them. Here each step loads its own part just before it runs: the step that read those registers has ended by then,
-and the loads overlap with the steps in flight.
+and the loads overlap with the steps in flight. Where the operand is computed, the last step of an iteration is waited
+for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "1"  # of what is done, for caches
+VERSION = "2"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -55,12 +56,14 @@ def interleave_loads(text: str) -> str:
     module = _Text(text)
     added: dict[int, list[str]] = {}
     gone: set[int] = set()
-    for at, line in enumerate(module.lines):
-        step = _STEP.fullmatch(line)
-        found = _own_load(module, step, at) if step is not None else None
+    steps = {at: step for at, line in enumerate(module.lines) if (step := _STEP.fullmatch(line)) is not None}
+    for at, step in steps.items():
+        found = _own_load(module, step, at)
         if found is not None:
             added[at], chain = found
             gone |= chain
+        elif _is_part(module, step) and f", {_waited(module, at)}#0" not in "".join(s[5] for s in steps.values()):
+            added[at + 1] = [re.sub(r"pendings = \d+", "pendings = 0", module.lines[at + 1])]
     lines = (added.get(at, [line]) for at, line in enumerate(module.lines) if at not in gone)
     return "\n".join(line for group in lines for line in group)
 
@@ -94,6 +97,18 @@ def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], s
         f"{result} = ttng.warp_group_dot {name}_c, {right}{rest}",
     ]
     return [indent + line for line in lines], {op.at for op in chain}
+
+
+def _is_part(module: _Text, step: re.Match[str]) -> bool:
+    """Whether ``step`` is one of several of a product, with a left operand in registers."""
+    right = module.definition(step[4])
+    return right is not None and right.op == "ttg.memdesc_subslice" and " : tensor<" in step[5]
+
+
+def _waited(module: _Text, at: int) -> str:
+    """The result of the wait after the step in line ``at``, "" when another op follows."""
+    wait = re.match(r"\s*(%\w+):\d+ = ttng\.warp_group_dot_wait ", module.lines[at + 1])
+    return wait[1] if wait is not None else ""
 
 
 def _chain(module: _Text, name: str) -> list[_Line]:

@@ -26,13 +26,29 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
         if casts:
             plan.descriptors[op] = replace(descriptor, rounds=True)
             plan.rounded |= casts
-    for op in function.walk():
-        if op.name == "mma" and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
-            x, y, _ = op.operands
-            if _lies_along(x, 0, plan):
-                plan.by_registers[op] = 0
-            elif _lies_along(y, 1, plan) and _lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
-                plan.by_registers[op] = 1
+    for loop in function.walk():
+        for op in loop.regions[0].ops if loop.name == "for" else ():
+            if op.name == "mma" and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
+                operand = _by_registers(op, plan)
+                if operand is not None and _only_sums(op, loop, uses):
+                    plan.by_registers[op] = operand
+
+
+def _by_registers(op: Op, plan: Plan) -> int | None:
+    """The operand of the product ``op`` that has to pass through registers."""
+    x, y, _ = op.operands
+    if _lies_along(x, 0, plan):
+        return 0
+    if _lies_along(y, 1, plan) and _lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
+        return 1
+    return None
+
+
+def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]]) -> bool:
+    """Whether nothing in ``loop`` but the product ``op`` sees the sum: Triton waits in no other place for what it has
+    to turn around first."""
+    body = loop.regions[0]
+    return op.operands[2] in body.args and uses[op.operands[2]] == [op] and uses[op.result] == [body.terminator]
 
 
 def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:

@@ -1,0 +1,184 @@
+"""A loop over tiles around a loop of products becomes one loop over the steps of all tiles.
+
+Triton pipelines innermost loops only. In one loop the loads of the next tile are in flight while the last one is
+stored; in two the matrix units wait for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.plan import make_plan
+from tilewright.backends.triton.ttir.state import Plan
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int64
+from tilewright.ir.effects import is_pure, jumps_out
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Max, Mul, Select, Sub
+from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.rewrite import ValueMap, clone_op
+from tilewright.ir.types import TileType
+from tilewright.passes.base import Rewriter
+from tilewright.passes.integers import IntegerFacts
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop over tiles: ``before`` and ``after`` are the ops around the loop of products, ``carried`` the numbers
+    that ``before`` computes for what follows it."""
+
+    outer: Op
+    before: Sequence[Op]
+    inner: Op
+    after: Sequence[Op]
+    carried: Sequence[Value]
+
+
+def flatten(function: Function, target: GpuTarget, *, staging: bool) -> Function:
+    """``function`` with such nests of loops flattened, where the copy engine does all that their tiles need."""
+    if not target.has_wgmma:
+        return function
+    plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
+    nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
+    if not nests:
+        return function
+    flat = _Flattener(nests).function(function)
+    plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
+    return function if plan.barriers_before or plan.unpipelined else flat  # a barrier would end the pipeline
+
+
+def _nest(outer: Op, plan: Plan) -> Nest | None:
+    ops = outer.regions[0].ops[:-1]
+    loops = [op for op in ops if op.name == "for"]
+    if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
+        return None
+    (inner,) = loops
+    at = ops.index(inner)
+    before, after, body = ops[:at], ops[at + 1 :], inner.regions[0]
+    if any(op.name in ("for", "loop") for part in (before, body.ops, after) for o in part for op in o.walk()):
+        return None
+    if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
+        return None  # what comes before a tile will run ahead
+    if not _is_pipelined(body, after, plan):
+        return None
+    inside = {value for op in before for value in op.results} | {outer.regions[0].args[0]}
+    if inside.intersection(inner.operands):
+        return None
+    used = {value for part in (body.ops, after) for o in part for op in o.walk() for value in op.operands}
+    carried = [value for op in before for value in op.results if value in used]
+    if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
+        return None
+    return Nest(outer, before, inner, after, carried)
+
+
+def _is_pipelined(body: Block, after: Sequence[Op], plan: Plan) -> bool:
+    """Whether the copy engine loads the tiles of the products of ``body``, and stores what comes ``after``."""
+    products = [op for op in body.ops if op.name == "mma"]
+    loads = [op for op in body.walk() if op.name in ("load", "load_view")]
+    stores = [op for o in after for op in o.walk() if op.name in ("store", "store_view")]
+    return (
+        bool(products and loads and stores)
+        and not plan.by_registers.keys() & products
+        and all(op in plan.descriptors for op in (*loads, *stores))
+    )
+
+
+class _Flattener(Rewriter):
+    def __init__(self, nests: dict[Op, Nest]) -> None:
+        super().__init__()
+        self.nests = nests
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        nest = self.nests.get(op)
+        if nest is None:
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        tiles, steps = (self._count(loop, builder) for loop in (nest.outer, nest.inner))
+        some = builder.emit(Cmp, steps, builder.constant(0, int64), predicate=CmpPredicate.GT)
+        flat, plain = Block(), Block()
+        with builder.at(flat):
+            self._one_loop(nest, tiles, steps, builder)
+            builder.emit_op(Yield, [])
+        with builder.at(plain):
+            self._no_steps(nest, builder)
+            builder.emit_op(Yield, [])
+        builder.emit_op(If, some, types=(), then=flat, orelse=plain)
+
+    def _bounds(self, loop: Op) -> list[Value]:
+        return [self.values.get(v, v) for v in loop.operands[:3]]
+
+    def _count(self, loop: Op, b: Builder) -> Value:
+        """How often the body of ``loop`` runs."""
+        lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self._bounds(loop))
+        count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
+        return b.emit(Max, count, b.constant(0, int64))
+
+    def _no_steps(self, nest: Nest, b: Builder) -> None:
+        """The loop over tiles without that of products, which would not run."""
+        body, values = Block(), dict(self.values)
+        values[nest.outer.regions[0].args[0]] = body.add_arg(nest.outer.operands[0].type)
+        with b.at(body):
+            _clone(nest.before, values, b)
+            values.update(zip(nest.inner.results, [values.get(v, v) for v in nest.inner.operands[3:]]))
+            _clone(nest.after, values, b)
+            b.emit_op(Continue, [])
+        b.emit_op(For, *self._bounds(nest.outer), [], body=body)
+
+    def _one_loop(self, nest: Nest, tiles: Value, steps: Value, b: Builder) -> None:
+        """Carries the tile, the step, the numbers of the tile, and the sums. It starts after the last step of a tile
+        before the first."""
+        lower, _, step = self._bounds(nest.outer)
+        first_k, _, step_k = self._bounds(nest.inner)
+        inits = [self.values.get(v, v) for v in nest.inner.operands[3:]]
+        rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
+        last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
+        numbers = [b.constant(0, v.tile.element) for v in nest.carried]
+        start = [b.emit(Sub, lower, step), last_k, *numbers, *inits]
+        body, values = Block(), dict(self.values)
+        body.add_arg(steps.type)
+        tile, k, *carried = [body.add_arg(v.type) for v in start]
+        numbers, sums = carried[: len(numbers)], carried[len(numbers) :]
+        with b.at(body):
+            new = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
+            k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
+            tile, *numbers = self._next_tile(nest, new, tile, step, numbers, b)
+            values[nest.outer.regions[0].args[0]] = tile
+            values.update(zip(nest.carried, numbers))
+            values.update(zip(nest.inner.regions[0].args, (k, *sums)))
+            _clone(nest.inner.regions[0].ops[:-1], values, b)
+            sums = [values.get(v, v) for v in nest.inner.regions[0].terminator.operands]
+            values.update(zip(nest.inner.results, sums))
+            done, going_on = Block(), Block()
+            with b.at(done):
+                _clone(nest.after, values, b)
+                b.emit_op(Yield, inits)
+            with b.at(going_on):
+                b.emit_op(Yield, sums)
+            ends = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
+            sums = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
+            b.emit_op(Continue, [tile, k, *numbers, *sums])
+        zero, one = b.constant(0, int64), b.constant(1, int64)
+        b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body)
+
+    def _next_tile(
+        self, nest: Nest, new: Value, tile: Value, step: Value, numbers: Sequence[Value], b: Builder
+    ) -> list[Value]:
+        """The tile and its numbers, which change where ``new`` says."""
+        changed, same, values = Block(), Block(), dict(self.values)
+        with b.at(changed):
+            following = b.emit(Add, tile, step)
+            values[nest.outer.regions[0].args[0]] = following
+            _clone(nest.before, values, b)
+            b.emit_op(Yield, [following, *(values[v] for v in nest.carried)])
+        with b.at(same):
+            b.emit_op(Yield, [tile, *numbers])
+        types = (tile.type, *(v.type for v in numbers))
+        return b.emit_op(If, new, types=types, then=changed, orelse=same).results
+
+
+def _clone(ops: Sequence[Op], values: ValueMap, b: Builder) -> None:
+    b.block.ops += [clone_op(op, values) for op in ops]
