@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.frontend.cpp.llvm_text import Const, Instruction, Operand
 from tilewright.frontend.cpp.values import Translation
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.dtypes import DType, bool_, int64, uint8
+from tilewright.ir.dtypes import DType, bool_, int64, uint8, uint16, uint32
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tilewright.ir.ops import arith
 from tilewright.ir.ops.control import Yield
@@ -37,12 +37,14 @@ from tilewright.ir.ops.shape import (
     Extract,
     IntToPtr,
     Iota,
+    Pack,
     Permute,
     PtrDiff,
     PtrOffset,
     PtrToInt,
     Reshape,
     Undefined,
+    Unpack,
 )
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
 
@@ -370,6 +372,32 @@ def _unwrap(state: Translation, i: Instruction) -> Value:
     return value
 
 
+def _pack(state: Translation, i: Instruction) -> Value:
+    emit = state.builder.emit
+    value = state.tile(i.operands[1])
+    if value.tile.dtype is bool_:
+        value = emit(arith.Cast, value, dtype=uint8)
+    return emit(Reshape, emit(Unpack, emit(Pack, value), dtype=_OF_BYTES[i.type]), shape=())
+
+
+def _unpack(state: Translation, i: Instruction) -> Value:
+    emit = state.builder.emit
+    want = state.type_argument(i.operands[0])
+    dtype = uint8 if want.dtype is bool_ else want.element
+    number = state.value(i.operands[1], i.types[1], _OF_BYTES[i.types[1]])
+    packed = number.op.x.op.x.op if isinstance(number.op, Reshape) and isinstance(number.op.x.op, Unpack) else None
+    if isinstance(packed, Pack) and packed.x.type == want.with_dtype(dtype):
+        value = packed.x
+        if isinstance(value.op, arith.Cast) and value.op.x.type == want:
+            return value.op.x
+    else:
+        value = emit(Reshape, emit(Unpack, emit(Pack, number), dtype=dtype), shape=want.shape)
+    return emit(arith.Cast, value, dtype=bool_) if want.dtype is bool_ else value
+
+
+_OF_BYTES = {"i16": uint16, "i32": uint32}
+
+
 def _grid(cls: type[Op]) -> Callable[[Translation, Instruction], Value]:
     def read(state: Translation, i: Instruction) -> Value:
         return state.builder.emit(cls, axis=state.integer(i.operands[0]))
@@ -531,6 +559,10 @@ INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
     "permute": _permute,
     "cat": _cat,
     "extract": _extract,
+    "pack_i16": _pack,
+    "pack_i32": _pack,
+    "unpack_i16": _unpack,
+    "unpack_i32": _unpack,
     "offset": _offset,
     "difference": _difference,
     "mma": _mma,

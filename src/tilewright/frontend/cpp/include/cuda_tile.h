@@ -11,6 +11,7 @@
 #include "tilewright/constants.h"
 #include "tilewright/extents.h"
 #include "tilewright/scalars.h"
+#include "tilewright/tile_object.h"
 #include "tilewright/tile.h"
 // Operations on tiles.
 #include "tilewright/arithmetic.h"

@@ -80,6 +80,11 @@ __tw_tile __tw_select(uint64_t type, __tw_tile condition, __tw_tile x, __tw_tile
 __tw_tile __tw_cast(uint64_t type, __tw_tile x) TW_PURE;
 __tw_tile __tw_bitcast(uint64_t type, __tw_tile x) TW_PURE;
 __tw_tile __tw_reshape(uint64_t type, __tw_tile x) TW_PURE;
+// The bytes of a tile of two or four, as one number.
+unsigned short __tw_pack_i16(uint64_t type, __tw_tile x) TW_PURE;
+__tw_tile __tw_unpack_i16(uint64_t type, unsigned short bits) TW_PURE;
+unsigned int __tw_pack_i32(uint64_t type, __tw_tile x) TW_PURE;
+__tw_tile __tw_unpack_i32(uint64_t type, unsigned int bits) TW_PURE;
 __tw_tile __tw_broadcast(uint64_t type, __tw_tile x) TW_PURE;
 __tw_tile __tw_permute(uint64_t type, __tw_tile x, uint64_t axes) TW_PURE;
 __tw_tile __tw_cat(uint64_t type, __tw_tile x, __tw_tile y, int axis) TW_PURE;

@@ -248,7 +248,7 @@ consteval bool singleton_tile() {
 struct from_handle {};
 template <typename T>
 __tile__ inline __tw_tile handle(T const& x) noexcept {
-    if constexpr (parts<T>::is_tile) return x.value;
+    if constexpr (parts<T>::is_tile) return x.object.handle(tile_code<T>);
     else return wrap<__remove_cv(T)>(x);
 }
 template <typename T>
@@ -287,8 +287,8 @@ struct tile final {
     template <tile_like O>
         requires tile_convertible_to<O, tile>
     __tile__ explicit(!non_narrowing_tile_convertible_to<O, tile>) tile(O other) noexcept
-        : value(detail::converted_to<tile>(other)) {}
-    __tile__ tile(detail::from_handle, __tw_tile h) noexcept : value(h) {}
+        : tile(detail::from_handle{}, detail::converted_to<tile>(other)) {}
+    __tile__ tile(detail::from_handle, __tw_tile h) noexcept : object(detail::tile_code<tile>, h) {}
 
     // What assignment refuses, by the constraint that is not met.
     template <tile_like O>
@@ -302,13 +302,14 @@ struct tile final {
     template <scalar O>
         requires(detail::singleton_tile<tile>()) && scalar_convertible_to<E, O>
     __tile__ explicit(!non_narrowing_scalar_convertible_to<E, O>) operator O() const noexcept {
-        __tw_tile h = value;
+        __tw_tile h = detail::handle(*this);
         if constexpr (detail::code_of<E> != detail::code_of<O>) h = __tw_cast(detail::tile_code<tile<O, S>>, h);
         if constexpr (S::rank() != 0) h = __tw_reshape(detail::code_of<O>, h);
         return detail::unwrap<O>(h);
     }
 
-    __tw_tile value = __tw_undefined(detail::tile_code<tile>);
+    using object_type = typename decltype(detail::object_of<E, S>())::type;
+    object_type object = object_type(detail::tile_code<tile>, __tw_undefined(detail::tile_code<tile>));
 };
 template <scalar O>
 tile(O) -> tile<__remove_cv(O), shape<>>;
