@@ -5,7 +5,9 @@
     python benchmarks/cpu.py --rows 'softmax|norm'     # the rows whose names match
 
 All sides run in one process with the same number of threads. They take turns; the number of a side is its median
-over all rounds; every result is compared with the first peer's. ``cpu_costs.py`` measures launches and compilation.
+over all rounds; every result is compared with the first peer's. Ours binds its launches once (``kernel.bind``), as
+programs that repeat them do; peers get arrays for their results where they take any. ``cpu_costs.py`` measures
+launches and compilation.
 """
 
 from __future__ import annotations

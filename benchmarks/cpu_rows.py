@@ -46,11 +46,12 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any) -> Run:
-    """Runs ``kernel``; the result is its last array argument."""
+    """Runs ``kernel``, bound once; the result is its last array argument."""
     out = [a for a in args if isinstance(a, (np.ndarray, torch.Tensor))][-1]
+    bound = kernel.bind(grid, args)
 
     def run() -> Any:
-        ct.launch(None, grid, kernel, args)
+        bound()
         return out
 
     return run
@@ -184,10 +185,15 @@ def fold_whole(kind: str) -> Work:
     if kind == "cumsum":
         start, sums, theirs = np.empty(parts, np.float32), np.empty_like(x), np.empty_like(x)
 
+        steps = (
+            launch(kernels.row_sum, (parts,), x.reshape(parts, size), partial, 1, size),
+            launch(kernels.exclusive_cumsum, (1,), partial, start, parts),
+            launch(kernels.cumsum_parts, (parts,), x, start, sums, 64, size // 64),
+        )
+
         def cumsum() -> np.ndarray:
-            ct.launch(None, (parts,), kernels.row_sum, (x.reshape(parts, size), partial, 1, size))
-            ct.launch(None, (1,), kernels.exclusive_cumsum, (partial, start, parts))
-            ct.launch(None, (parts,), kernels.cumsum_parts, (x, start, sums, 64, size // 64))
+            for step in steps:
+                step()
             return sums
 
         peers: dict[str, Run] = {
@@ -199,10 +205,12 @@ def fold_whole(kind: str) -> Work:
     if kind == "argmax":
         index = np.empty(1, np.int32)
 
+        first = launch(kernels.part_argmax, (parts,), x, partial, place, size)
+        last = launch(kernels.pick_argmax, (1,), partial, place, index, parts)
+
         def argmax() -> np.ndarray:
-            ct.launch(None, (parts,), kernels.part_argmax, (x, partial, place, size))
-            ct.launch(None, (1,), kernels.pick_argmax, (partial, place, index, parts))
-            return index[0]
+            first()
+            return last()[0]
 
         peers = {
             "NumPy": lambda: np.argmax(x),
@@ -212,10 +220,12 @@ def fold_whole(kind: str) -> Work:
         return Work(argmax, peers, bytes=4 * N)
     kernel, loop = {"sum": (kernels.row_sum, loops.total), "max": (kernels.row_max, loops.largest)}[kind]
 
+    each = launch(kernel, (parts,), x.reshape(parts, size), partial, 1, size)
+    rest = launch(kernel, (1,), partial.reshape(1, parts), out, 1, parts)
+
     def fold() -> np.ndarray:
-        ct.launch(None, (parts,), kernel, (x.reshape(parts, size), partial, 1, size))
-        ct.launch(None, (1,), kernel, (partial.reshape(1, parts), out, 1, parts))
-        return out[0]
+        each()
+        return rest()[0]
 
     peers = {
         "NumPy": lambda: getattr(x, kind)(),
