@@ -22,9 +22,9 @@ from tilewright.ir.core import Function
 COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "30"))
 
 
-def narrow() -> Processor:
-    """This processor, with the shortest vectors and none of the instructions that code may choose."""
-    return dataclasses.replace(codegen.host(), vector_bytes=16, vector_registers=16, features=HostFeatures())
+def narrow(vector_bytes: int) -> Processor:
+    """This processor, with short vectors, few of them, and none of the instructions that code may choose."""
+    return dataclasses.replace(codegen.host(), vector_bytes=vector_bytes, vector_registers=16, features=HostFeatures())
 
 
 def memory_after(function: Function, arrays: Arrays) -> list[np.ndarray]:
@@ -40,7 +40,7 @@ def test_optimization_changes_no_result(seed: int, monkeypatch: pytest.MonkeyPat
     optimized = memory_after(function, arrays)
     monkeypatch.setattr(codegen, "optimize", lambda f: f, raising=False)
     without_passes = memory_after(function, arrays)
-    processor = narrow()
+    processor = narrow((16, 32)[seed % 2])
     monkeypatch.setattr(codegen, "host", lambda: processor, raising=False)
     plain = memory_after(function, arrays)
     for mine, unoptimized, narrowest in zip(optimized, without_passes, plain):

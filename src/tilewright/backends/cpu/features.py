@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
@@ -19,8 +20,8 @@ class HostFeatures:
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
 
     @staticmethod
-    def of(triple: str, features: llvm.FeatureMap) -> HostFeatures:
-        """The features of a processor, given LLVM's target triple and its map of feature flags."""
+    def of(triple: str, features: Mapping[str, bool]) -> HostFeatures:
+        """The features of a processor, given LLVM's target triple and its flags."""
         if triple.startswith(("aarch64", "arm64")):
             return HostFeatures(fma=True, half=True)
         return HostFeatures(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
@@ -30,15 +31,18 @@ class Processor:
 def host() -> Processor:
     """The processor of this machine."""
     _initialize()
-    triple, found = llvm.get_process_triple(), llvm.get_host_cpu_features()
-    features = HostFeatures.of(triple, found)
-    wide = features.wide
-    vector_bytes = 64 if wide else 32 if found.get("avx2") else 16
-    registers = 32 if wide or triple.startswith(("aarch64", "arm64")) else 16
-    flags = found.flatten()
-    if wide:
-        flags += ",-prefer-256-bit"
-    return Processor(triple, llvm.get_host_cpu_name(), flags, features, vector_bytes, registers)
+    return described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
+
+
+def described(triple: str, cpu: str, flags: Mapping[str, bool]) -> Processor:
+    """The processor that LLVM knows by these names; ``flags`` are the instruction sets that it has, or has not."""
+    features = HostFeatures.of(triple, flags)
+    vector_bytes = 64 if features.wide else 32 if flags.get("avx2") else 16
+    registers = 32 if features.wide or triple.startswith(("aarch64", "arm64")) else 16
+    text = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(flags.items()))
+    if features.wide:
+        text += ",-prefer-256-bit"
+    return Processor(triple, cpu, text, features, vector_bytes, registers)
 
 
 @functools.cache

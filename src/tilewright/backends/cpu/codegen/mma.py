@@ -26,6 +26,19 @@ from tilewright.ir.ops.memory import padding_value
 _UNROLL = 4  # steps of k per iteration of the inner loop
 
 
+# Rows and vectors of accumulators, for a number of vector registers and the bytes of each. The rest of the registers
+# is for a row of the right operand and an element or two of the left one. Enough accumulators hide the latency of
+# multiply-adds, and shapes near a square load the least for each.
+_SHAPES = {
+    (32, 64): (8, 2),  # AVX-512
+    (32, 32): (8, 2),
+    (32, 16): (4, 4),  # NEON
+    (16, 64): (6, 2),
+    (16, 32): (6, 2),  # AVX2
+    (16, 16): (6, 2),  # SSE2
+}
+
+
 @dataclass(frozen=True)
 class _Blocking:
     """The accumulators that stay in registers: ``rows`` rows of ``vectors`` vectors of ``lanes`` elements."""
@@ -40,15 +53,19 @@ class _Blocking:
 
 
 def _blocking(state: State, m: int, n: int, accumulator: ir.Type) -> _Blocking:
-    """As many accumulators as leave room for a row of the right operand; powers of two, so that they divide tiles."""
-    width = state.processor.lanes(8 if accumulator == F64 else 4)
-    vector = min(width, n)
-    budget = state.processor.vector_registers // 2
-    vectors = min(2, n // vector)
+    """The shape for the processor, or one with no more accumulators for a product that is narrower or lower.
+
+    The vectors divide ``n``; of ``m`` some rows may be left over.
+    """
+    processor = state.processor
+    lanes = min(processor.lanes(8 if accumulator == F64 else 4), n)
+    rows, vectors = _SHAPES[processor.vector_registers, processor.vector_bytes]
+    budget = rows * vectors
+    vectors = min(vectors, n // lanes)
     rows = min(m, budget // vectors)
-    if rows * vectors < budget:
-        vectors = min(n // vector, budget // rows)
-    return _Blocking(rows, vectors, vector)
+    while 2 * rows * vectors <= budget and 2 * vectors * lanes <= n:
+        vectors *= 2
+    return _Blocking(-(-m // -(-m // rows)), vectors, lanes)
 
 
 @dataclass(frozen=True)
@@ -361,22 +378,31 @@ class _Kernel:
     def emit(self) -> None:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
+        column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
+        left_over = self.m % self.block.rows
+        for first, end, rows in ((0, self.m - left_over, self.block.rows), (self.m - left_over, self.m, left_over)):
+            level = nest.level
+            row = nest.begin(end, rows, first) if end - first > rows else first
+            if first < end:
+                self._rows(nest, row, column, rows)
+            close(nest, level)
+        close(nest)
+        builder.ret_void()
+
+    def _rows(self, nest: Nest, row: Index, column: Index, rows: int) -> None:
+        """The products of some rows with the columns that the accumulators hold."""
         block = self.block
-        column = nest.begin(self.n, block.columns) if self.n > block.columns else 0
-        row = nest.begin(self.m, block.rows) if self.m > block.rows else 0
         out = [
             [
                 self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes))
                 for j in range(block.vectors)
             ]
-            for i in range(block.rows)
+            for i in range(rows)
         ]
         sums = self._sum(nest, row, column, [self._start(nest, row, i, line) for i, line in enumerate(out)])
         for line, pointers in zip(sums, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
-        close(nest)
-        builder.ret_void()
 
     def _start(self, nest: Nest, row: Index, i: int, pointers: Sequence[ir.Value]) -> list[ir.Value]:
         """What the sums of a row of accumulators start from."""
@@ -431,11 +457,8 @@ class _Kernel:
     def _flat(self, nest: Nest, major: Index, i: int, length: int, minor: Index, j: int) -> ir.Value:
         """(major + i) * length + minor + j."""
         builder = nest.builder
-        flat: ir.Value = ir.Constant(I64, i * length + j)
-        for value, factor in ((major, length), (minor, 1)):
-            if not isinstance(value, int):
-                flat = builder.add(builder.mul(value, ir.Constant(I64, factor)), flat)
-        return flat
+        start = index.mul(builder, index.add(builder, major, i), length)
+        return as_value(index.add(builder, start, index.add(builder, minor, j)))
 
     def _pointer(self, nest: Nest, argument: int, flat: ir.Value) -> ir.Value:
         type_ = element_type(self.dtypes[argument])
