@@ -92,6 +92,10 @@ ILL_FORMED = {
     "constant beyond every integer type": ("auto h = 9223372036854775808_ic;", "does not fit any integer type"),
     "selection between two types": (f"{I8} (void)ct::select(x > 1, x, 1.5f);", "of one type 'T'"),
     "dimension that is no constant": (f"{I8} (void)ct::sum(x, 0);", "'integral_constant<D>' against 'int'"),
+    "tile of seventeen dimensions": (
+        f"{I8} (void)ct::reshape(x, ct::shape<8, {', '.join(['1'] * 16)}>{{}});",
+        "at most 16 dimensions (tile_shape)",
+    ),
     "joining different elements": (
         f"{F8} (void)ct::cat(x, f, 0_ic);",
         "the element types differ (concatenation_compatible)",

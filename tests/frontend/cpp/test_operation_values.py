@@ -44,6 +44,20 @@ def test_permutations_extractions_and_concatenations() -> None:
     check_expressions(cases)
 
 
+def test_tiles_of_sixteen_dimensions() -> None:
+    shape = (2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 4, 1, 1, 2, 1)
+    n = np.arange(64, dtype=np.int32).reshape(shape)
+    x = f"ct::iota<ct::tile<int, ct::shape<{', '.join(map(str, shape))}>>>()"
+    axes = (15, 3, 1, 0, 2, 5, 4, 6, 7, 8, 9, 14, 10, 13, 11, 12)
+    check_expressions(
+        [
+            (f"ct::permute({x}, ct::dimension_map<{', '.join(map(str, axes))}>{{}}) + 1", n.transpose(axes) + 1),
+            (f"ct::sum<11>({x})", n.sum(11, keepdims=True, dtype=np.int32)),
+            (f"ct::partial_sum<14>({x})", n.cumsum(14, dtype=np.int32)),
+        ]
+    )
+
+
 def test_selections_by_any_kind_of_condition() -> None:
     x, n = "ct::iota<ct::tile<int, ct::shape<2, 4>>>()", np.arange(8, dtype=np.int32).reshape(2, 4)
     check_expressions(

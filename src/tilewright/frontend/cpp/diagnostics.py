@@ -34,6 +34,7 @@ REQUIREMENTS = {
     "scalar_conversion_narrows": "the conversion is narrowing",
     "same_lengths": "the shapes are not shape equivalent",
     "tile_compatible": "a tile shape needs lengths that are powers of two, and at most 2^24 elements",
+    "rank_supported": "tiles have at most 16 dimensions",
     "singleton_tile": "only a singleton tile, one of one element, converts to a scalar",
     "non_narrowing_tile_convertible_to": "the tile conversion is narrowing, so it must be explicit",
     "non_narrowing_scalar_convertible_to": "the scalar conversion is narrowing, so it must be explicit",

@@ -36,10 +36,13 @@ def element_type(code: int) -> ElementType:
 
 
 def tile_type(code: int) -> TileType:
-    """The tile type packed into ``code``: element code, rank, and the logarithm of each length."""
-    rank = code >> 6 & 15
-    shape = tuple(1 << (code >> (10 + 5 * i) & 31) for i in range(rank))
-    return TileType(element_type(code & 63), shape)
+    """The tile type packed into ``code``: six bits of element code; then each length as zeros before a one."""
+    shape = []
+    lengths = code >> 6
+    while lengths:
+        shape.append(lengths & -lengths)
+        lengths //= 2 * shape[-1]
+    return TileType(element_type(code & 63), tuple(shape))
 
 
 # LLVM types -> the dtype that stands for them where nothing says more. LLVM integers have no sign.

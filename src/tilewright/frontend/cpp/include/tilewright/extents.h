@@ -164,10 +164,12 @@ inline constexpr bool is_extents = false;
 template <typename I, size_t... E>
 inline constexpr bool is_extents<extents<I, E...>> = true;
 
-inline constexpr size_t largest_tile = size_t(1) << 24;
+inline constexpr size_t largest_tile = size_t(1) << 24, largest_rank = 16;
+template <typename T>
+concept rank_supported = T::rank() <= largest_rank;
 template <typename T>
 consteval bool tile_compatible() {
-    if (!is_extents<T> || !__is_same(typename T::index_type, uint32_t) || T::rank() > 10) return false;
+    if (!is_extents<T> || !__is_same(typename T::index_type, uint32_t)) return false;
     size_t n = 1;
     for (size_t i = 0; i < T::rank(); ++i) {
         size_t d = T::static_extent(i);
@@ -201,6 +203,6 @@ inline constexpr size_t shape_size_v = detail::shape_size<T>();
 template <typename T, typename U>
 concept same_shape = shape_like<T> && shape_like<U> && (detail::same_lengths<T, U>());
 template <typename T>
-concept tile_shape = shape_like<T> && (detail::tile_compatible<__remove_cv(T)>());
+concept tile_shape = shape_like<T> && (detail::tile_compatible<__remove_cv(T)>()) && detail::rank_supported<T>;
 
 }  // namespace cuda::tiles::inline v1

@@ -90,14 +90,15 @@ struct with_element<tile<F, S>, E> {
     using type = tile<E, S>;
 };
 
-// Element code, rank and the logarithms of the lengths in one number: what the compiler calls a tile type.
+// The element code in six bits, then for each length as many zeros as its logarithm, and a one: what the compiler
+// calls a tile type.
 template <typename E, typename S>
 consteval uint64_t make_code() {
-    uint64_t code = code_of<E> | uint64_t(S::rank()) << 6;
+    uint64_t code = code_of<E>, end = uint64_t(1) << 6;
     for (size_t i = 0; i < S::rank(); ++i) {
-        uint64_t log = 0;
-        while ((size_t(1) << log) < S::static_extent(i)) ++log;
-        code |= log << (10 + 5 * i);
+        end *= S::static_extent(i);
+        code |= end;
+        end *= 2;
     }
     return code;
 }
