@@ -1,12 +1,18 @@
-"""Writes the measured errors into docs/numerics.md: PYTHONPATH=src:tests python -m support.accuracy_table"""
+"""Writes the measured errors into docs/numerics.md: PYTHONPATH=src:tests python -m support.accuracy_table [engine ...]
+
+Those of the GPU need a GPU, PyTorch and gmpy2; elsewhere, and for engines that are not named, the page keeps its cells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from support.accuracy import BOUNDS, FUNCTIONS, error
 
+from tilewright.backends.base import get_backend
 from tilewright.ir.dtypes import FLOATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "numerics.md"
@@ -50,15 +56,26 @@ def _section(engine: str) -> Iterator[str]:
             yield line
 
 
-def main() -> None:
+def measured(engine: str) -> dict[tuple[str, str], float]:
+    """The largest errors of ``engine``; what the page holds of one that cannot run here."""
+    if engine == "triton":
+        if get_backend(engine).unavailable() is not None:
+            return {key: cell[0] for key, cell in committed(engine).items()}
+        on_gpu = importlib.import_module("support.accuracy_gpu").measured_on_gpu()
+        return {(name, short): found for name, short, found in on_gpu}
+    return {(n, d.short): error(engine, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
+
+
+def main(engines: Sequence[str]) -> None:
     lines = []
     for engine in BOUNDS:
-        measured = {(n, d.short): error(engine, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
-        lines += [f"### `{engine}`", "", *table(engine, measured), ""]
+        again = not engines or engine in engines
+        found = measured(engine) if again else {key: cell[0] for key, cell in committed(engine).items()}
+        lines += [f"### `{engine}`", "", *table(engine, found), ""]
     page = PAGE.read_text(encoding="utf-8")
     before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
     PAGE.write_text("\n".join([before, *lines, after]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

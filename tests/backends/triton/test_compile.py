@@ -203,6 +203,40 @@ def test_hints() -> None:
     assert "hints without effect: latency" in choices
 
 
+def test_clusters_where_triton_has_them() -> None:
+    @ct.kernel(num_ctas=2)
+    def normalize(x, out):
+        tile = ct.load(x, (0, 0), (64, 64))
+        ct.store(out, (0, 0), tile - ct.max(tile, axis=1, keepdims=True))
+
+    binary = compiled(product.replace_hints(num_ctas=2), PRODUCT_ARGS, "sm_90").binary
+    assert binary.num_ctas == 2
+    assert "hints without effect: none" in binary.texts["choices"]
+    x = np.zeros((64, 64), np.float32)
+    binary = compiled(normalize, (x, x), "sm_90").binary
+    assert binary.num_ctas == 1
+    assert "hints without effect: num_ctas" in binary.texts["choices"]
+
+
+def test_tiles_that_registers_cannot_hold(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    with pytest.raises(ct.TileError, match=r"f32\[512,512\] takes 1024 registers .* 256 threads .* which have 255"):
+        compiled(product, (HALF, HALF, HALF, 512, 512, 64), "sm_90")
+
+    def fail(*_: Any, **__: Any) -> None:
+        print("a page of PTX")
+        raise RuntimeError("ptxas fatal: (C7600) Register allocation failed with register count of '255'")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("triton.compile", fail)
+    with pytest.raises(ct.TileError, match=r"more than the 255 registers of a thread, with 8 warps .* compiler is in"):
+        compiled(product, PRODUCT_ARGS, "sm_90")
+    assert capfd.readouterr() == ("", "")
+    (report,) = tmp_path.glob("tilewright-gpu-*.txt")
+    assert "a page of PTX" in report.read_text()
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="num_warps is 3; it must be 1, 2, 4, 8, 16 or 32"):
         compiled(product, PRODUCT_ARGS, "sm_90", num_warps=3)

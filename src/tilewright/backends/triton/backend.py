@@ -15,11 +15,13 @@ from typing import Any
 from tilewright.backends.base import Executable, Export
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import flatten
 from tilewright.backends.triton.options import Options, choose
-from tilewright.backends.triton.target import GpuTarget, parse_target
+from tilewright.backends.triton.resources import OutOfRegisters, boxes_are_whole, check_registers, too_many_registers
+from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -106,11 +108,11 @@ def compile_for(
         optimized = flatten(optimized, target, staging=staging)
     chosen = choose(optimized, target, options)
     kernel = lower(optimized, target, triton_version(), descriptors=descriptors, staging=staging)
-    compile_ttir = compiler().compile_ttir
-    binary = compile_ttir(kernel, target, chosen)
-    while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and "num_stages" not in options:
-        chosen = replace(chosen, num_stages=chosen.num_stages - 1)
-        binary = compile_ttir(kernel, target, chosen)
+    check_registers(optimized, target, chosen.num_warps)
+    try:
+        binary, chosen = _fitted(kernel, target, chosen, may_shorten="num_stages" not in options)
+    except OutOfRegisters as e:
+        raise too_many_registers(optimized, chosen.num_warps, e) from e
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
@@ -124,6 +126,19 @@ def compile_for(
     return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, kernel.local_bytes)
 
 
+def _fitted(kernel: TtirKernel, target: GpuTarget, chosen: Options, *, may_shorten: bool) -> tuple[GpuBinary, Options]:
+    """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit."""
+    compile_ttir = compiler().compile_ttir
+    binary: GpuBinary = compile_ttir(kernel, target, chosen)
+    if chosen.num_ctas > 1 and not all(map(boxes_are_whole, binary.descriptors)):
+        chosen = replace(chosen, num_ctas=1)
+        binary = compile_ttir(kernel, target, chosen)
+    while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and may_shorten:
+        chosen = replace(chosen, num_stages=chosen.num_stages - 1)
+        binary = compile_ttir(kernel, target, chosen)
+    return binary, chosen
+
+
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
 
 
@@ -135,7 +150,8 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> str:
     """What was decided for the kernel, and which hints had no effect."""
-    ignored = [name for name in function.hints if name == "opt_level" or (name == "num_ctas" and not target.has_tma)]
+    one_block = options.num_ctas == 1 and resolved(function.hints.get("num_ctas"), target) not in (None, 1)
+    ignored = [name for name in function.hints if name == "opt_level" or (name == "num_ctas" and one_block)]
     latency = any(op.attributes.get("latency") is not None for op in function.walk())
     lines = [
         f"target: {target.name}",

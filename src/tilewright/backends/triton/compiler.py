@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import triton
 from triton._C.libtriton import ir
@@ -20,6 +20,7 @@ from triton.compiler import ASTSource
 from tilewright.backends.triton import ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
+from tilewright.backends.triton.resources import OutOfRegisters
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
 from tilewright.ir.errors import TileError
@@ -105,7 +106,7 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with _standard_error_to(noise.fileno()), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
+            with _output_to(noise), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
                 triton.knobs.runtime.add_stages_inspection_hook = _mend_ttgir if target.has_wgmma else None
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
@@ -129,13 +130,14 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
 
 
 @contextlib.contextmanager
-def _standard_error_to(descriptor: int) -> Iterator[None]:
-    """What the compiler, which is native code, writes to the standard error goes to ``descriptor`` instead."""
+def _output_to(file: IO[str]) -> Iterator[None]:
+    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
     sys.stderr.flush()
     kept = os.dup(2)
-    os.dup2(descriptor, 2)
+    os.dup2(file.fileno(), 2)
     try:
-        yield
+        with contextlib.redirect_stdout(file):
+            yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
@@ -143,7 +145,9 @@ def _standard_error_to(descriptor: int) -> Iterator[None]:
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:
     handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".txt")
+    report = f"{type(error).__name__}: {error}\n\n{noise}\n\n{kernel.text}"
     with os.fdopen(handle, "w") as f:
-        f.write(f"triton {TRITON_VERSION}, {target.name}, {options}\n\n{type(error).__name__}: {error}\n\n")
-        f.write(f"{noise}\n\n{kernel.text}")
+        f.write(f"triton {TRITON_VERSION}, {target.name}, {options}\n\n{report}")
+    if "Register allocation failed" in report or "Insufficient registers" in report:
+        return OutOfRegisters(f"the report of the compiler is in {path}")
     return TileError(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")

@@ -19,6 +19,7 @@ from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.driver import borrow
 from tilewright.backends.triton.reports import Reports
+from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.core import Function
@@ -296,14 +297,6 @@ def _geometry(d: Descriptor, values: Sequence[Any]) -> tuple[int, tuple[int, ...
     shape = tuple(values[n] if kind == "p" else n for kind, n in d.shape)
     strides = tuple(values[n] if kind == "p" else n for kind, n in d.strides)
     return values[d.base], shape, strides
-
-
-def too_much_shared(function: Function, needed: int, available: int) -> TileError:
-    return TileError(
-        f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; use smaller "
-        "tiles, above all of the operands of mma",
-        function.loc,
-    )
 
 
 def formats_of(function: Function) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.backends.triton.resources import spreads_over_clusters, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
-from tilewright.ir.types import TileType
 
 _REGISTERS = 65536  # of one multiprocessor
 
@@ -43,7 +43,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
     options = _guess(function)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
-    if hints.get("num_ctas") and target.has_tma:
+    if hints.get("num_ctas") and target.has_tma and spreads_over_clusters(function):
         options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -59,7 +59,7 @@ def _guess(function: Function) -> Options:
     products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     if products:
         return _guess_products(function, products)
-    largest = max((_registers(op) for op in function.walk()), default=0)
+    largest = max((words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
         warps *= 2
@@ -94,13 +94,3 @@ def _loaded_bytes(loop: Op) -> int:
         return 0
     tiles = [op.results[0].tile for op in ops if op.name in ("load", "load_view")]
     return sum(t.size * t.element.bytes for t in tiles)
-
-
-def _registers(op: Op) -> int:
-    """Words that the largest result of ``op`` takes."""
-    sizes = [
-        r.type.size * (64 if r.type.is_pointer else r.type.element.bitwidth) // 32
-        for r in op.results
-        if isinstance(r.type, TileType) and op.name not in ("constant", "broadcast", "iota")
-    ]
-    return max(sizes, default=0)

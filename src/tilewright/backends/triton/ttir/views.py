@@ -112,7 +112,7 @@ def start_of(s: State, type_: PartitionViewType, k: int, index: Value, *, known:
     bits = type_.view.index_dtype.bitwidth
     value = resized(w, exact, bits, signed=index.tile.element.is_signed)
     start = value if step == 1 else w.op("arith.muli", value, w.like(step, value))
-    limit = (1 << (bits - 2 if bits == 64 else bits - 1)) - 1 - type_.tile_shape[k]
+    limit = (1 << (bits - 2 if bits == 64 else bits - 1)) - type_.tile_shape[k]  # what follows it fits as well
     low, high = s.facts.range(index)
     if known or (low * step >= -limit and high * step <= limit):
         return start, None

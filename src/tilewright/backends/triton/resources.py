@@ -1,0 +1,112 @@
+"""What a kernel asks of a multiprocessor (registers, shared memory, clusters), and what is said where it lacks that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.backends.triton.target import GpuTarget
+from tilewright.ir.core import Function, Op
+from tilewright.ir.errors import TileError
+from tilewright.ir.types import TileType
+
+_REGISTERS = 65536  # of 32 bits, of a multiprocessor
+_THREAD_REGISTERS = 255
+# Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of products,
+# the compiler takes minutes.
+_MOST_WORDS = 1024
+_MOST_WORDS_OF_PRODUCTS = 510
+
+# Ops that Triton spreads over the blocks of a cluster, besides elementwise ones.
+_OVER_CLUSTERS = frozenset(
+    (
+        "make_tensor_view",
+        "make_partition_view",
+        "load_view",
+        "store_view",
+        "load",
+        "store",
+        "constant",
+        "iota",
+        "broadcast",
+        "permute",
+        "undefined",
+        "bid",
+        "num_blocks",
+        "ptr_offset",
+        "mma",
+        "for",
+        "if",
+        "continue",
+        "yield",
+        "return",
+        "assume",
+        "assume_divisible",
+        "assume_bounded",
+        "assume_blocked",
+    )
+)
+
+
+def words(op: Op) -> int:
+    """Registers that the largest result of ``op`` takes."""
+    sizes = [
+        r.type.size * (64 if r.type.is_pointer else r.type.element.bitwidth) // 32
+        for r in op.results
+        if isinstance(r.type, TileType) and op.name not in ("constant", "broadcast", "iota")
+    ]
+    return max(sizes, default=0)
+
+
+def _registers(num_warps: int) -> int:
+    """What each thread of a block of ``num_warps`` warps has."""
+    return min(_THREAD_REGISTERS, _REGISTERS // (32 * num_warps))
+
+
+def check_registers(function: Function, target: GpuTarget, num_warps: int) -> None:
+    """TileError when a tile is too large for the registers of ``num_warps`` warps."""
+    threads = num_warps * target.warp_size
+    for op in function.walk():
+        most = _MOST_WORDS_OF_PRODUCTS if op.name in ("mma", "mma_scaled") else _MOST_WORDS
+        if words(op) > most * threads:
+            raise TileError(
+                f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
+                f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
+                + (", or more threads (num_worker_warps)" if words(op) <= most * 32 * target.warp_size else ""),
+                op.loc,
+            )
+
+
+class OutOfRegisters(TileError):
+    """The compiler found no room in the registers of a thread."""
+
+
+def too_many_registers(function: Function, num_warps: int, error: OutOfRegisters) -> TileError:
+    """``error`` in the terms of the kernel."""
+    largest = max(function.walk(), key=words)
+    return TileError(
+        f"{function.name}() needs more than the {_registers(num_warps)} registers of a thread, with {num_warps} warps "
+        f"per block; its largest tile is {largest.results[0].type}. Use smaller tiles, or more warps "
+        f"(num_worker_warps); {error.message}",
+        largest.loc,
+    )
+
+
+def too_much_shared(function: Function, needed: int, available: int) -> TileError:
+    return TileError(
+        f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; use smaller "
+        "tiles, above all of the operands of mma",
+        function.loc,
+    )
+
+
+def spreads_over_clusters(function: Function) -> bool:
+    """Whether Triton can compile ``function`` for several blocks of threads that share its tiles (``num_ctas``)."""
+    ops = list(function.walk())
+    known = all(op.spec.elementwise or op.name in _OVER_CLUSTERS for op in ops)
+    return known and sum(op.name == "mma" for op in ops) <= 1
+
+
+def boxes_are_whole(descriptor: Mapping[str, Any]) -> bool:
+    """Whether the part of a tile that one block of a cluster moves has rows of at least 16 bytes."""
+    return descriptor["block_size"][-1] * descriptor["elem_size"] >= 16
