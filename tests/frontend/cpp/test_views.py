@@ -1,0 +1,195 @@
+"""Views over generated extents, layouts and tile shapes, over types of the user, and far from their base."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from cpp_harness import C_TYPES, PREAMBLE, run
+
+from tilewright.frontend.cpp.module import Module
+
+INDEX_TYPES = ("signed char", "unsigned short", "int", "unsigned", "long", "unsigned long long")
+PADDINGS = {"zero": 0.0, "negative_zero": -0.0, "positive_inf": np.inf, "negative_inf": -np.inf, "nan": np.nan}
+FLOATS = ("float16", "float32", "float64")
+
+
+@dataclass
+class Case:
+    """A view: ``lengths`` and ``strides`` of the array, ``tile`` its shape, ``arguments`` the lengths of run time."""
+
+    name: str
+    source: str
+    lengths: list[int]
+    strides: list[int]
+    tile: list[int]
+    dtype: str
+    padding: str
+    arguments: list[int]
+
+
+class Generator:
+    """Draws views; the numbers that it makes dynamic become parameters of the kernel."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.arguments: list[int] = []
+
+    def parameter(self, value: int) -> str:
+        self.arguments.append(value)
+        return f"a{len(self.arguments) - 1}"
+
+    def extents(self, index: str, values: list[int]) -> tuple[str, str]:
+        """A type and an object of it; the object may be told all values, or only those that are dynamic."""
+        dynamic = [self.random.random() < 0.5 for _ in values]
+        type = f"ct::extents<{', '.join([index, *('ct::dynamic_extent' if d else str(v) for v, d in zip(values, dynamic))])}>"
+        every = any(dynamic) and self.random.random() < 0.3
+        return type, f"{type}({', '.join(self.parameter(v) for v, d in zip(values, dynamic) if d or every)})"
+
+    def case(self, name: str) -> Case:
+        draw = self.random.choice
+        rank, index = draw((0, 1, 1, 2, 2, 3, 4)), draw(INDEX_TYPES)
+        lengths = [draw((1, 2, 3, 4, 5)) for _ in range(rank)]
+        tile = [draw((1, 2, 4)) for _ in range(rank)]
+        self.arguments = []
+        type, shape = self.extents(index, lengths)
+        layout = draw(("right", "left", "right_padded", "left_padded", "strided"))
+        padded = list(lengths)
+        if layout.endswith("padded"):
+            alignment = draw((1, 2, 3, 4))
+            if rank:
+                k = -1 if layout.startswith("right") else 0
+                padded[k] = -(-padded[k] // alignment) * alignment
+            given = self.parameter(alignment) if draw((True, False)) else f"{alignment}_ic"
+            mapping = f"ct::layout_{layout}_mapping{{{shape}, {given}}}"
+        elif layout == "strided":
+            strides, step = [0] * rank, draw((1, 2))
+            for k in self.random.sample(range(rank), rank):
+                strides[k], step = step, step * lengths[k] + draw((0, 1))
+            stride_type, stride_values = self.extents(index, strides)
+            mapping = f"ct::layout_strided_mapping<{type}, {stride_type}>{{{shape}, {stride_values}}}"
+        else:
+            mapping = f"ct::layout_{layout}_mapping<{type}>{{{shape}}}"
+        if layout.startswith("right"):
+            strides = [int(np.prod(padded[k + 1 :])) for k in range(rank)]
+        elif layout.startswith("left"):
+            strides = [int(np.prod(padded[:k])) for k in range(rank)]
+        dtype = draw((*FLOATS, "int8", "uint16", "int32", "int64", "bool"))
+        padding = draw(tuple(PADDINGS)) if dtype in FLOATS else "zero"
+        source = self.kernel(name, C_TYPES[dtype], mapping, f"ct::shape<{', '.join(map(str, tile))}>", padding, rank)
+        return Case(name, source, lengths, strides, tile, dtype, padding, self.arguments)
+
+    def kernel(self, name: str, element: str, mapping: str, tile: str, padding: str, rank: int) -> str:
+        draw = self.random.choice
+        indices = [f"i{k}" for k in range(rank)]
+        plain, more = ", ".join(indices), "".join(f", {i}" for i in indices)
+        load = draw(
+            (
+                f"load_masked(ct::view_padding_{padding}_t{{}}{more})",
+                f"load_masked<ct::view_padding::{padding}>({plain})",
+                f"atomic_load_masked(ct::view_padding_{padding}_t{{}}, ct::memory_order_acquire_t{{}}{more})",
+                f"atomic_load_masked<ct::view_padding::{padding}, ct::memory_order::relaxed, ct::thread_scope::block>({plain})",
+            )
+        )
+        store = draw(
+            (
+                f"store_masked(r{more})",
+                f"atomic_store_masked(r, ct::memory_order_release_t{{}}{more})",
+                f"atomic_store_masked(r, ct::memory_order_relaxed_t{{}}, ct::thread_scope_device_t{{}}{more})",
+                f"atomic_store_masked<ct::memory_order::relaxed>(r{more})",
+            )
+        )
+        parameters = [f"int a{k}" for k in range(len(self.arguments))] + [
+            f"{draw(('int', 'unsigned', 'long'))} {i}" for i in indices
+        ]
+        return f"""__tile_global__ void {name}({element}* in, {element}* out, {element}* back{"".join(f", {p}" for p in parameters)}) {{
+            auto m = {mapping};
+            auto r = ct::partition_view{{ct::tensor_span{{in, m}}, {tile}{{}}}}.{load};
+            ct::store(out + ct::iota<ct::tile<int, {tile}>>(), r);
+            ct::partition_view{{ct::tensor_span{{back, m}}, {tile}{{}}}}.{store};
+        }}"""
+
+
+def test_generated_views() -> None:
+    generator = Generator(1)
+    cases = [generator.case(f"k{i}") for i in range(16)]
+    kernels = Module(PREAMBLE + "\n".join(case.source for case in cases), "views.cu").load(
+        *(case.name for case in cases)
+    )
+    for kernel, case in zip(kernels, cases):
+        size = 1 + sum((n - 1) * s for n, s in zip(case.lengths, case.strides))
+        positions = list(itertools.product(*(range(-(-n // t)) for n, t in zip(case.lengths, case.tile))))
+        for index in {positions[0], positions[-1], generator.random.choice(positions)}:
+            data = (np.arange(size) % 97).astype(case.dtype)
+            out, back = np.zeros(case.tile, case.dtype), np.full(size, 3).astype(case.dtype)
+            want, want_back = np.zeros_like(out), back.copy()
+            for inside in np.ndindex(*case.tile):
+                place = [i * t + j for i, t, j in zip(index, case.tile, inside)]
+                if all(p < n for p, n in zip(place, case.lengths)):
+                    at = sum(p * s for p, s in zip(place, case.strides))
+                    want[inside] = want_back[at] = data[at]
+                else:
+                    want[inside] = PADDINGS[case.padding]
+            run(kernel, (1,), data, out, back, *case.arguments, *index)
+            np.testing.assert_array_equal(out, want, err_msg=case.source)
+            np.testing.assert_array_equal(np.signbit(out), np.signbit(want)) if case.dtype in FLOATS else None
+            np.testing.assert_array_equal(back, want_back, err_msg=case.source)
+
+
+OF_THE_USER = """
+// The transposed square of size n that starts at the pointer, without types of ours but for the accessor.
+struct square { using rank_type = signed char; using index_type = unsigned; unsigned n; square() = delete; constexpr square(unsigned n) : n(n) {}
+    static constexpr signed char rank() { return 2; } static constexpr signed char rank_dynamic() { return 2; }
+    static constexpr size_t static_extent(signed char) { return ct::dynamic_extent; } constexpr unsigned extent(signed char) const { return n; } };
+struct transposed { using extents_type = square; using rank_type = signed char; using index_type = unsigned; square e;
+    struct layout_type { template <typename> using mapping = transposed; };
+    static constexpr bool is_always_strided() { return true; }
+    unsigned stride(signed char i) const { unsigned s = 1; for (int k = 0; k < i; ++k) s *= e.n; return s; }
+    square const& extents() const { return e; } };
+template <> struct ct::layout_mapping_static_stride<transposed> { constexpr size_t operator()(signed char i) const { return i == 0 ? 1 : dynamic_extent; } };
+struct matrix { using mapping_type = transposed; using accessor_type = ct::default_accessor<int>; using extents_type = square;
+    using layout_type = transposed::layout_type; using index_type = unsigned; using rank_type = signed char; using element_type = int;
+    using value_type = int; using data_handle_type = int*; using reference = int&; int* data; transposed layout; accessor_type access;
+    int* data_handle() const { return data; } transposed const& mapping() const { return layout; } accessor_type const& accessor() const { return access; } };
+__tile_global__ void k(int* p, int* out, unsigned n) {
+    ct::partition_view view{matrix{p, {square(n)}, {}}, ct::shape{2_ic, 4_ic}};
+    static_assert(__is_same(decltype(view)::span_type, matrix));
+    auto t = view.load_masked(ct::bid().x, ct::bid().y);
+    ct::store(out + 8 * (ct::bid().x * ct::num_blocks().y + ct::bid().y) + ct::iota<ct::tile<int, ct::shape<2, 4>>>(), t);
+    if (view.span().mapping() == ct::layout_left_mapping{ct::extents{n, n}}) view.store_masked(-t, ct::bid().x, ct::bid().y);
+}
+"""
+
+
+def test_types_of_the_user() -> None:
+    kernel = Module(PREAMBLE + OF_THE_USER, "user.cu").kernel("k")
+    data, out = np.arange(1, 26, dtype=np.int32), np.zeros((3, 2, 2, 4), np.int32)
+    run(kernel, (3, 2), data, out, 5)
+    full = np.zeros((6, 8), np.int32)
+    full[:5, :5] = np.arange(1, 26).reshape(5, 5).T
+    np.testing.assert_array_equal(out, full.reshape(3, 2, 2, 4).transpose(0, 2, 1, 3))
+    np.testing.assert_array_equal(data, -np.arange(1, 26))
+
+
+FAR = {
+    "64-bit strides": "ct::partition_view{ct::tensor_span{p - (1l << 33), ct::layout_strided_mapping{ct::extents<long, 2, 4>{}, ct::extents<long, (1l << 33), 1>{}}}, ct::shape<1, 4>{}}.load(1, 0)",
+    "offsets beyond the index type": "ct::partition_view{ct::tensor_span{p - (1l << 32), ct::layout_strided_mapping{ct::extents<int, 5, 4>{}, ct::extents<int, (1 << 30), 1>{}}}, ct::shape<1, 4>{}}.load(4, 0)",
+    "unsigned strides": "ct::partition_view{ct::tensor_span{p - 6000000000l, ct::extents<unsigned, ct::dynamic_extent, ct::dynamic_extent>{3u, 3000000000u}}, ct::shape<1, 4>{}}.load(2, 0)",
+    "unsigned lengths": "ct::partition_view{ct::tensor_span{p - 3000000000l, ct::extents<unsigned, ct::dynamic_extent>{3000000004u}}, ct::shape<4>{}}.load_masked(750000000u)",
+    "64-bit lengths": "ct::partition_view{ct::tensor_span{p - (1l << 33), ct::extents<unsigned long, ct::dynamic_extent>{(1l << 33) + 4}}, ct::shape<4>{}}.load(1l << 31)",
+    "64-bit offsets of pointers": "ct::load(p + (1l << 40) + i * (1l << 36) - (1l << 40) - i * ((1l << 36) - 1))",
+}
+
+
+def test_places_far_from_the_base() -> None:
+    sources = [
+        f"""__tile_global__ void k{number}(int* p, int* out) {{ auto i = ct::iota<ct::tile<long, ct::shape<4>>>();
+            ct::store(out + i, ct::reshape({load}, ct::shape{{4_ic}})); }}"""
+        for number, load in enumerate(FAR.values())
+    ]
+    for kernel, name in zip(Module(PREAMBLE + "\n".join(sources)).load(*(f"k{i}" for i in range(len(FAR)))), FAR):
+        data, out = np.arange(10, 14, dtype=np.int32), np.zeros(4, np.int32)
+        run(kernel, (1,), data, out)
+        assert out.tolist() == [10, 11, 12, 13], name
