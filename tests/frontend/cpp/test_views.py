@@ -193,3 +193,79 @@ def test_places_far_from_the_base() -> None:
         data, out = np.arange(10, 14, dtype=np.int32), np.zeros(4, np.int32)
         run(kernel, (1,), data, out)
         assert out.tolist() == [10, 11, 12, 13], name
+
+
+KINDS = """
+__tile_global__ void pointers(int* p, int* out) {
+  int* a[4] = {p + 3, p + 1, p, p + 2};
+  auto v = ct::partition_view{ct::tensor_span{&a[0], ct::extents{4_ic}}, ct::shape{4_ic}};
+  auto t = v.load(0);
+  static_assert(__is_same(decltype(t), ct::tile<int*, ct::shape<4>>));
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::load(t));
+}
+__tile_global__ void pointers_at_the_edge(int* p, int* out) {
+  int* a[3] = {p + 3, p + 1, p};
+  auto v = ct::partition_view{ct::tensor_span{&a[0], ct::extents{3_ic}}, ct::shape{4_ic}};
+  auto t = v.load_masked(0);
+  v.store_masked(t + 1, 0);
+  auto ok = t != nullptr;
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::load_masked(t, ok, -1) + *a[0]);
+}
+__tile_global__ void eight_bits(int* p, int* out) {
+  __nv_fp8_e4m3 a[4] = {__nv_fp8_e4m3(1.5f), __nv_fp8_e4m3(-2.f), __nv_fp8_e4m3(0.f), __nv_fp8_e4m3(448.f)};
+  auto q = &a[0] + ct::iota<ct::tile<int, ct::shape<4>>>();
+  auto t = ct::atomic_load_masked(q, ct::iota<ct::tile<int, ct::shape<4>>>() != 2, 0.75f, ct::memory_order_relaxed_t{});
+  ct::atomic_store(q, t, ct::memory_order_relaxed_t{}, ct::thread_scope_block_t{});
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::element_cast<int>(ct::element_cast<float>(ct::load(q)) * 100.f));
+}
+__tile_global__ void tensor_floats(int* p, int* out) {
+  __nv_tf32 a[4] = {__nv_tf32(1.5f), __nv_tf32(-2.f), __nv_tf32(0.f), __nv_tf32(448.f)};
+  auto v = ct::partition_view{ct::tensor_span{&a[0], ct::extents{3_ic}}, ct::shape{4_ic}};
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::element_cast<int>(ct::element_cast<float>(v.load_masked(0)) * 100.f));
+  v.atomic_store_masked(v.atomic_load_masked(ct::view_padding_zero_t{}, ct::memory_order_acquire_t{}, 0), ct::memory_order_release_t{}, 0);
+}
+__tile_global__ void paddings(int* p, int* out) {
+  __nv_bfloat16 a[3] = {__nv_bfloat16(1.5f), __nv_bfloat16(-2.f), __nv_bfloat16(0.f)};
+  auto v = ct::partition_view{ct::tensor_span{&a[0], ct::extents{3_ic}}, ct::shape{4_ic}};
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::element_cast<int>(ct::isnan(v.load_masked(ct::view_padding_nan_t{}, 0))) + ct::element_cast<int>(v.load_masked(ct::view_padding_positive_inf_t{}, 0) > 1000));
+}
+__tile_global__ void truths(bool* p, int* out) {
+  auto v = ct::partition_view{ct::tensor_span{p, ct::extents{3_ic}}, ct::shape{4_ic}};
+  auto t = v.load_masked(0);
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::element_cast<int>(t) + 10);
+  v.store_masked(!t, 0);
+}
+__tile_global__ void indices(int* p, int* out) {
+  auto v = ct::partition_view{ct::tensor_span{p, ct::extents<short, ct::dynamic_extent>{64}}, ct::shape{4_ic}};
+  auto o = out; int c = 0;
+  auto put = [&](auto i) { auto t = v.load(i); out[c++] = (int)ct::extract(t, ct::shape{1_ic}, 0); };
+  put(true); put((char)2); put(3.9f); put(4.0); put(__half(5)); put(6ul); put(char32_t(7)); put(__nv_bfloat16(8)); put(__nv_fp8_e4m3(9.f)); put(__nv_tf32(10.f));
+}
+__tile_global__ void no_dimension(int* p, int* out) {
+  auto v = ct::partition_view{ct::tensor_span{p + 5, ct::extents<int>{}}, ct::shape<>{}};
+  auto t = v.load(); static_assert(__is_same(decltype(t), ct::tile<int, ct::shape<>>));
+  v.store(t + 1); v.store_masked(v.load_masked() * 2); v.atomic_store(v.atomic_load(ct::memory_order_relaxed_t{}) + 3, ct::memory_order_relaxed_t{});
+  ct::store(out, v.load()); ct::store(out + 1, ct::load(p + 5)); out[2] = (int)v.load();
+}
+"""
+# kernel -> what it writes for the numbers from 10 on
+RESULTS = {
+    "pointers": [13, 11, 10, 12],
+    "pointers_at_the_edge": [27, 25, 24, 13],
+    "eight_bits": [150, -200, 75, 44800],
+    "tensor_floats": [150, -200, 0, 0],
+    "paddings": [0, 0, 0, 2],
+    "indices": [14, 18, 22, 26, 30, 34, 38, 42, 46, 50],
+    "no_dimension": [35, 35, 35],
+}
+
+
+def test_elements_and_indices_of_every_kind() -> None:
+    module = Module(PREAMBLE + KINDS, "kinds.cu")
+    for kernel, (name, want) in zip(module.load(*RESULTS, "truths"), RESULTS.items()):
+        out = np.zeros(len(want), np.int32)
+        run(kernel, (1,), np.arange(10, 74, dtype=np.int32), out)
+        assert out.tolist() == want, name
+    truths, out = np.array([True, False, True, True]), np.zeros(4, np.int32)
+    run(module.kernel("truths"), (1,), truths, out)
+    assert (truths.tolist(), out.tolist()) == ([False, True, False, True], [11, 10, 11, 10])

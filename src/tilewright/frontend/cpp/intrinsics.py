@@ -496,13 +496,14 @@ def _partition(
     rank = tile.rank
     sizes, indices = numbers[: 2 * rank], numbers[2 * rank :]
     static = [o.value if isinstance(o, Const) else None for o, _ in sizes]
+    element = _in_memory(tile)
     dynamic = [state.value(o, t) if s is None else None for (o, t), s in zip(sizes, static)]
     index_dtype = int64
     if all(v is None or v.tile.element.bitwidth == 32 for v in dynamic) and any(dynamic):
         index_dtype = next(v for v in dynamic if v is not None).tile.element
     dynamic = [None if v is None else _as_index(state, v, index_dtype) for v in dynamic]
-    array = TensorViewType(tile.element, tuple(static[:rank]), tuple(static[rank:]), index_dtype)
-    pointer = state.value(base, "ptr", PointerType(tile.element))
+    array = TensorViewType(element, tuple(static[:rank]), tuple(static[rank:]), index_dtype)
+    pointer = state.value(base, "ptr", PointerType(element))
     view = state.builder.emit(
         MakeTensorView,
         pointer,
@@ -526,20 +527,26 @@ def _as_index(state: Translation, value: Value, dtype: DType) -> Value:
     return state.builder.emit(arith.Cast, value, dtype=dtype)
 
 
+def _in_memory(tile: TileType) -> DType:
+    """The elements of arrays that tiles of type ``tile`` are loaded from: pointers are kept as numbers."""
+    return int64 if tile.is_pointer else tile.element
+
+
 def _load_view(state: Translation, i: Instruction) -> Value:
     code, order, scope, padding, base, _, *numbers = i.operands
-    view, indices, attributes = _partition(
-        state, state.type_argument(code), state.integer(padding), base, list(zip(numbers, i.types[6:]))
-    )
-    return state.builder.emit(LoadView, view, indices, **attributes, **_order(state, order, scope))
+    tile = state.type_argument(code)
+    view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[6:])))
+    loaded = state.builder.emit(LoadView, view, indices, **attributes, **_order(state, order, scope))
+    return state.builder.emit(IntToPtr, loaded, dtype=tile.dtype) if tile.is_pointer else loaded
 
 
 def _store_view(state: Translation, i: Instruction) -> None:
-    code, order, scope, padding, base, value, _, *numbers = i.operands
-    view, indices, attributes = _partition(
-        state, state.type_argument(code), state.integer(padding), base, list(zip(numbers, i.types[7:]))
-    )
-    state.builder.emit_op(StoreView, view, state.tile(value), indices, **attributes, **_order(state, order, scope))
+    code, order, scope, padding, base, operand, _, *numbers = i.operands
+    tile, value = state.type_argument(code), state.tile(operand)
+    view, indices, attributes = _partition(state, tile, state.integer(padding), base, list(zip(numbers, i.types[7:])))
+    if tile.is_pointer:
+        value = state.builder.emit(PtrToInt, value, dtype=int64)
+    state.builder.emit_op(StoreView, view, value, indices, **attributes, **_order(state, order, scope))
 
 
 INTRINSICS: dict[str, Callable[[Translation, Instruction], Value | None]] = {
