@@ -242,3 +242,18 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
     with pytest.raises(TileUnsupportedFeatureError, match=r"pip install 'tilewright\[cpp\]'"):
         Module(f"{PREAMBLE}__tile_global__ void k() {{}}").kernel("k")
+
+
+NO_KERNELS = ("scale", "scale<float>", "scale<3, float>", "whole<float>", "several")
+
+
+@pytest.mark.parametrize("expression", NO_KERNELS)
+def test_names_of_no_kernel(expression: str) -> None:
+    module = Module(
+        f"""{PREAMBLE}template <typename T, int N> __tile_global__ void scale(T* p) {{}}
+        template <ct::integral T> __tile_global__ void whole(T* p) {{}}
+        __tile_global__ void several(int* p) {{}}
+        __tile_global__ void several(float* p) {{}}"""
+    )
+    with pytest.raises(TileError, match="not the name of one kernel: write name<arguments>"):
+        module.kernel(expression)

@@ -116,6 +116,12 @@ _IMPLICITLY_TO_SCALAR = "only a singleton tile converts to a scalar, and not imp
 _OF_PARAMETER = re.compile(
     r"'(.*)' does not satisfy '(?:\w+::)*(?:integral|tile_like|(?:\w+_)?(?:tile|scalar)|bool_tile_convertible)'"
 )
+# A request for a kernel by a name that does not stand for one.
+_NO_SUCH_KERNEL = "no matching function for call to 'describe'"
+_NAME_A_KERNEL = (
+    "this is not the name of one kernel: write name<arguments> with arguments that the template takes, "
+    "or name(parameter types) for one of several overloads"
+)
 # Concepts of which no part is of use to who reads that they are not met.
 _OPAQUE = {
     "extents_like": "extents like",
@@ -217,6 +223,8 @@ def _error(group: list[Message], headers: str) -> TileError:
     text = first.text
     if first.file.startswith(headers):
         text = re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
+    if text == _NO_SUCH_KERNEL:
+        text = _NAME_A_KERNEL
     reason = _unmet_constraint(group)
     if reason and "deleted operator" not in text and reason not in text:
         text = f"{text}: {reason}"
