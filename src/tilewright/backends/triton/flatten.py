@@ -14,7 +14,7 @@ from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import int64
+from tilewright.ir.dtypes import float32, int64
 from tilewright.ir.effects import is_pure, jumps_out
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Max, Mul, Select, Sub
@@ -75,15 +75,32 @@ def _nest(outer: Op, plan: Plan) -> Nest | None:
 
 
 def _is_pipelined(body: Block, after: Sequence[Op], plan: Plan) -> bool:
-    """Whether the copy engine loads the tiles of the products of ``body``, and stores what comes ``after``."""
+    """Whether the copy engine brings the operands of the products of ``body`` to where they are multiplied, and stores
+    what comes ``after``."""
     products = [op for op in body.ops if op.name == "mma"]
     loads = [op for op in body.walk() if op.name in ("load", "load_view")]
     stores = [op for o in after for op in o.walk() if op.name in ("store", "store_view")]
     return (
-        bool(products and loads and stores)
-        and not plan.by_registers.keys() & products
+        bool(products and stores)
+        and all(_runs_asynchronously(op) for op in products)
         and all(op in plan.descriptors for op in (*loads, *stores))
+        and not any(op in plan.by_registers for op in products)
+        and all(_is_loaded(v, plan) for op in products for v in op.operands[:2])
     )
+
+
+def _runs_asynchronously(product: Op) -> bool:
+    """Whether Hopper's matrix units take the product as it is, and sum in float32."""
+    element = product.operands[0].tile.element
+    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.attributes["fast_acc"])
+    return takes and product.operands[2].tile.element is float32
+
+
+def _is_loaded(value: Value, plan: Plan) -> bool:
+    """Whether ``value`` is a tile as the copy engine leaves it in shared memory."""
+    while value.op is not None and (value.op.name in ("reshape", "permute") or value.op in plan.rounded):
+        value = value.op.operands[0]
+    return value.op in plan.descriptors
 
 
 class _Flattener(Rewriter):
