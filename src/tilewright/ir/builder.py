@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,21 @@ class Builder:
 
     def __init__(self, block: Block, loc: Loc) -> None:
         self.block = block
-        self.loc = loc
+        self._loc: Loc | Callable[[], Loc] = loc
+
+    @property
+    def loc(self) -> Loc:
+        if not isinstance(self._loc, Loc):
+            self._loc = self._loc()
+        return self._loc
+
+    @loc.setter
+    def loc(self, loc: Loc) -> None:
+        self._loc = loc
+
+    def locate(self, find: Callable[[], Loc]) -> None:
+        """Make ``find()`` the location; most places in a program are passed by without an op that asks for it."""
+        self._loc = find
 
     def emit_op(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Op:
         """Append ``cls(*operand_groups, **keywords)``: see ``opdef.create`` for the arguments."""

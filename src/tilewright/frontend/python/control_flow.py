@@ -15,7 +15,7 @@ from tilewright.frontend.python.carry import fit, loosen, rebuild, spread
 from tilewright.frontend.python.merge import Path, concrete, describe, merge, same, undefined
 from tilewright.frontend.python.paths import RETURN, Context
 from tilewright.frontend.python.scope import Unusable
-from tilewright.frontend.python.source import assigned_names, leaves_loop
+from tilewright.frontend.python.source import assigned_names, leaves_loop, statements
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import bool_
@@ -184,7 +184,8 @@ def _advice(value: Any) -> str:
 
 def _augmented(node: ast.AST) -> Iterable[str]:
     """Names that ``node`` changes with ``+=`` and the like: they are not constant."""
-    return [n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
+    changed = [n.target for n in statements(node) if isinstance(n, ast.AugAssign)]
+    return [target.id for target in changed if isinstance(target, ast.Name)]
 
 
 def while_loop(t: Tracer, node: ast.While) -> bool:

@@ -9,7 +9,7 @@ import itertools
 import linecache
 import textwrap
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,6 +183,17 @@ def assigned_names(node: ast.AST) -> frozenset[str]:
         elif kind is not ast.Lambda and kind is not ast.GeneratorExp:  # these have variables of their own
             pending += _children(child)
     return frozenset(found)
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below ``node``."""
+    pending = [node]
+    while pending:
+        for child in _children(pending.pop()):
+            if not isinstance(child, ast.expr):  # these hold no statements
+                pending.append(child)
+                if isinstance(child, ast.stmt):
+                    yield child
 
 
 def _children(node: ast.AST) -> list[ast.AST]:

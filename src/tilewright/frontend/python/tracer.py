@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -53,7 +54,8 @@ class Tracer:
 
     def locate(self, node: ast.AST) -> None:
         """Ops and errors from now on belong to ``node``."""
-        self.builder.loc = self.frame.source.loc(node, self.frame.caller)
+        frame = self.frames[-1]
+        self.builder.locate(functools.partial(frame.source.loc, node, frame.caller))
 
     def fail(
         self, error: type[TileError], message: str, *, argument: str | None = None, at: ast.AST | None = None

@@ -17,31 +17,37 @@ def require(condition: object, op: Op, message: str) -> None:
         raise IRError(f"{op.name}: {message}")
 
 
+# What runs for almost every op makes its message only when it needs one.
+
+
 def same_tiles(op: Op, *values: Value) -> TileType:
     """The common type of ``values``, which must be tiles of one dtype and shape."""
-    first = values[0].type
-    require(isinstance(first, TileType), op, f"operand type {first} is not a tile")
+    first = tile(op, values[0])
     for v in values[1:]:
-        require(v.type == first, op, f"operand types differ: {first} and {v.type}")
-    return first  # type: ignore[return-value]
+        if v.type != first:
+            raise IRError(f"{op.name}: operand types differ: {first} and {v.type}")
+    return first
 
 
 def numeric(op: Op, *values: Value) -> DType:
     """The common dtype of ``values``, which must be numeric tiles of one type."""
     t = same_tiles(op, *values)
-    require(not t.is_pointer, op, f"{t} holds pointers")
+    if t.is_pointer:
+        raise IRError(f"{op.name}: {t} holds pointers")
     return t.element
 
 
 def tile(op: Op, value: Value) -> TileType:
-    require(isinstance(value.type, TileType), op, f"operand type {value.type} is not a tile")
-    return value.type  # type: ignore[return-value]
+    if not isinstance(value.type, TileType):
+        raise IRError(f"{op.name}: operand type {value.type} is not a tile")
+    return value.type
 
 
 def scalar_integer(op: Op, *values: Value) -> None:
     for v in values:
         t = tile(op, v)
-        require(t.rank == 0 and not t.is_pointer and t.element.is_integer, op, f"{t} is not an integer scalar")
+        if t.rank or t.is_pointer or not t.element.is_integer:
+            raise IRError(f"{op.name}: {t} is not an integer scalar")
 
 
 def pointers(op: Op, value: Value) -> TileType:
