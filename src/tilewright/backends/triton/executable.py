@@ -294,8 +294,10 @@ class TritonExecutable:
 
 def _geometry(d: Descriptor, values: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Address, extents and strides of the array that ``d`` describes."""
-    shape = tuple(values[n] if kind == "p" else n for kind, n in d.shape)
-    strides = tuple(values[n] if kind == "p" else n for kind, n in d.strides)
+    shape, strides = (
+        tuple((values[n] if kind == "p" else n) * factor for kind, n, factor in extents)
+        for extents in (d.shape, d.strides)
+    )
     return values[d.base], shape, strides
 
 

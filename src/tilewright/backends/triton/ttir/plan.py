@@ -33,11 +33,12 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
         read, written = _read_and_written(function)
+        mixed = (read & written) | _aliases(function, written)
         looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
         for op in function.walk():
-            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, read & written):
+            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, mixed):
                 root = root_of(op.operands[0])
-                may_stage = staging and op in looped and root not in written and None not in written
+                may_stage = staging and op in looped and root not in written | mixed and None not in written
                 found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
                     plan.descriptors[op] = found
@@ -108,6 +109,16 @@ def _read_and_written(function: Function) -> tuple[set[Value | None], set[Value 
     return reads, writes
 
 
+def _aliases(function: Function, written: set[Value | None]) -> set[Value | None]:
+    """The arrays of which an element may be one of another array that is written."""
+    if not function.may_alias:
+        return set()
+    shared: set[Value | None] = {
+        v for v, p in zip(function.body.args, function.params) if v.tile.is_pointer and not p.no_alias
+    }
+    return shared if len(shared) > 1 and shared & written else set()
+
+
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
     for op in uses.get(value, ()):
         if op.name == "mma" and op.operands[2] is not value:
@@ -129,14 +140,21 @@ def descriptor(
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.operands[0].op if op.view.op is not None else None
-    if view is None or view.name != "make_tensor_view" or t.index_dtype.bitwidth != 32 or t.rank > 5:
+    if view is None or view.name != "make_tensor_view" or t.rank > 5:
         return None
     base, shape, strides = (
         _param(view.base, params),
         _sources(t.shape, view.shape, params),
         _sources(t.strides, view.strides, params),
     )
-    if base is None or shape is None or strides is None or t.dtype.is_bool or t.dtype.bitwidth == 4:
+    if (
+        base is None
+        or shape is None
+        or strides is None
+        or not _is_short(shape, params)
+        or t.dtype.is_bool
+        or t.dtype.bitwidth == 4
+    ):
         return None
     item = t.dtype.bytes
     tile = dict(zip(partition.order, partition.tile_shape))
@@ -173,14 +191,25 @@ def _pads_with_zero(partition: PartitionViewType) -> bool:
 
 
 def _param(value: Value, params: dict[Value, int]) -> int | None:
-    while value.op is not None and value.op.name in ("assume_divisible", "assume_bounded", "cast"):
-        if (
-            value.op.name == "cast"
-            and value.op.result.tile.element.bitwidth < value.op.operands[0].tile.element.bitwidth
-        ):
+    found = _multiple(value, params)
+    return found[0] if found is not None and found[1] == 1 else None
+
+
+def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
+    """The parameter that ``value`` is a multiple of, and how much of it. Extents and strides are no less than zero, so
+    that a number without sign is the one with sign that it was."""
+    factor = 1
+    while (op := value.op) is not None:
+        if op.name == "mul" and (known := constant_of(op.operands[1])) is not None:
+            factor *= int(known)
+        elif op.name not in ("assume_divisible", "assume_bounded", "cast", "bitcast") or _narrows(op):
             return None
-        value = value.op.operands[0]
-    return params.get(value)
+        value = op.operands[0]
+    return (params[value], factor) if value in params else None
+
+
+def _narrows(op: Op) -> bool:
+    return op.name == "cast" and op.result.tile.element.bitwidth < op.operands[0].tile.element.bitwidth
 
 
 def _divisor(value: Value, facts: IntegerFacts) -> int:
@@ -195,19 +224,27 @@ def _divisor(value: Value, facts: IntegerFacts) -> int:
 
 def _sources(
     static: tuple[int | None, ...], dynamic: list[Value], params: dict[Value, int]
-) -> tuple[tuple[str, int], ...] | None:
+) -> tuple[tuple[str, int, int], ...] | None:
     values = iter(dynamic)
-    found: list[tuple[str, int]] = []
+    found: list[tuple[str, int, int]] = []
     for n in static:
         if n is not None:
-            found.append(("c", n))
+            found.append(("c", n, 1))
             continue
         value = next(values)
-        known, param = constant_of(value), _param(value, params)
+        known, multiple = constant_of(value), _multiple(value, params)
         if known is not None:
-            found.append(("c", int(known)))
-        elif param is not None:
-            found.append(("p", param))
+            found.append(("c", int(known), 1))
+        elif multiple is not None:
+            found.append(("p", *multiple))
         else:
             return None
     return tuple(found)
+
+
+def _is_short(extents: tuple[tuple[str, int, int], ...], params: dict[Value, int]) -> bool:
+    """Whether coordinates of 32 bits reach everything in an array with these ``extents``."""
+    types = {i: value.tile for value, i in params.items()}
+    return all(
+        n < 1 << 31 if kind == "c" else factor == 1 and types[n].element.bitwidth <= 32 for kind, n, factor in extents
+    )

@@ -30,15 +30,16 @@ class View:
 class Descriptor:
     """A kernel parameter that describes tiles of an array to the copy engine.
 
-    ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: the index of a function parameter
-    (``"p", i``) or a constant (``"c", n``). Axes are those of the array in the order ``axes``; ``block`` is the tile.
+    ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
+    (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
+    the order ``axes``; ``block`` is the tile.
     A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
     describes a copy of it. One that ``rounds`` turns float32 into tfloat32.
     """
 
     base: int
-    shape: tuple[tuple[str, int], ...]
-    strides: tuple[tuple[str, int], ...]
+    shape: tuple[tuple[str, int, int], ...]
+    strides: tuple[tuple[str, int, int], ...]
     axes: tuple[int, ...]
     block: Shape
     element: str

@@ -55,7 +55,8 @@ def pointers_of(s: State, op: Any) -> Access:
     base, near, far, masks = view.base, None, [], []
     reach = 0  # what the offsets in 32 bits may sum up to
     for k, axis in enumerate(type_.order):
-        start, reachable = start_of(s, type_, k, op.indices[k], known=in_bounds[k])
+        bits = type_.view.index_dtype.bitwidth
+        start, reachable = start_of(s, type_, k, op.indices[k], bits, known=in_bounds[k])
         stride = view.strides[axis]
         base = memory.offset(w, base, times(w, resized(w, start, 64), stride))
         at = start
@@ -103,13 +104,14 @@ def _inside(s: State, at: Val, extent: Extent, index: Value) -> Val:
     return w.op("arith.andi", below, w.compare("sge", at, w.like(0, at)))
 
 
-def start_of(s: State, type_: PartitionViewType, k: int, index: Value, *, known: bool) -> tuple[Val, Val | None]:
-    """The array coordinate where tile ``index`` starts along tile axis ``k``, in the width of the array's indices.
+def start_of(
+    s: State, type_: PartitionViewType, k: int, index: Value, bits: int, *, known: bool
+) -> tuple[Val, Val | None]:
+    """The array coordinate where tile ``index`` starts along tile axis ``k``, in ``bits`` bits.
 
     Also a test that it did not overflow, where that could happen.
     """
     w, exact, step = s.w, s[index], type_.steps[k]
-    bits = type_.view.index_dtype.bitwidth
     value = resized(w, exact, bits, signed=index.tile.element.is_signed)
     start = value if step == 1 else w.op("arith.muli", value, w.like(step, value))
     limit = (1 << (bits - 2 if bits == 64 else bits - 1)) - type_.tile_shape[k]  # what follows it fits as well
@@ -193,7 +195,7 @@ def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
     coordinates = []
     for axis in d.axes:
         k = type_.order.index(axis)
-        start, reachable = start_of(s, type_, k, op.indices[k], known=False)
+        start, reachable = start_of(s, type_, k, op.indices[k], 32, known=False)
         if reachable is not None:
             start = w.select(reachable, start, w.constant(_FAR - type_.tile_shape[k], "i32"))
         coordinates.append(start)
