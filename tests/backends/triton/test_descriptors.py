@@ -1,0 +1,61 @@
+"""Which views go through the copy engine: those of C++ count in 64 bits, with lengths that were numbers without sign."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.backends.triton.target import parse_target
+from tilewright.backends.triton.ttir.kernel import lower
+from tilewright.ir.parser import parse_function
+from tilewright.passes.pipelines import optimize
+
+PRODUCT = """
+func @f(%a: ptr<bf16> = "a".base noalias, %b: ptr<bf16> = "b".base noalias, %c: ptr<f32> = "c".base noalias, %n: LENGTH = "n".scalar) may_alias {
+  %a16 = assume_divisible(%a) {divisor = 16} : ptr<bf16>
+  %b16 = assume_divisible(%b) {divisor = 16} : ptr<bf16>
+  %n16 = assume_divisible(%n) {divisor = 16} : LENGTH
+  %bits = bitcast(%n16) {dtype = UNSIGNED} : UNSIGNED
+  %length = cast(%bits) {dtype = i64} : i64
+  %eight = constant() {value = 8, type = !i64} : i64
+  %pitch = mul(%length, %eight) : i64
+  %x = make_tensor_view(%a16, [%length], [%pitch]) {type = !view<bf16,[64,?],[?,1],i64>} : view<bf16,[64,?],[?,1],i64>
+  %y = make_tensor_view(%b16, [%length], [%pitch]) {type = !view<bf16,[?,64],[?,1],i64>} : view<bf16,[?,64],[?,1],i64>
+  %xs = make_partition_view(%x) {type = !partition<view<bf16,[64,?],[?,1],i64>,[64,64],[0,1],zero,[64,64]>} : partition<view<bf16,[64,?],[?,1],i64>,[64,64],[0,1],zero,[64,64]>
+  %ys = make_partition_view(%y) {type = !partition<view<bf16,[?,64],[?,1],i64>,[64,64],[0,1],zero,[64,64]>} : partition<view<bf16,[?,64],[?,1],i64>,[64,64],[0,1],zero,[64,64]>
+  %i = bid() {axis = 0} : i32
+  %zero = constant() {value = 0.0, type = !f32[64,64]} : f32[64,64]
+  %p = load_view(%xs, [%i, %i]) {in_bounds = (false, false)} : bf16[64,64]
+  %q = load_view(%ys, [%i, %i]) {in_bounds = (false, false)} : bf16[64,64]
+  %r = mma(%p, %q, %zero) : f32[64,64]
+  %at = iota() {type = !i32[64,64]} : i32[64,64]
+  %single = reshape(%c) {shape = (1, 1)} : ptr<f32>[1,1]
+  %every = broadcast(%single) {shape = (64, 64)} : ptr<f32>[64,64]
+  %places = ptr_offset(%every, %at) : ptr<f32>[64,64]
+  store(%places, %r, _)
+  return()
+}
+"""
+
+
+def descriptors(text: str, length: str = "i32") -> list[tuple[tuple[tuple[str, int, int], ...], ...]]:
+    text = text.replace("LENGTH", length).replace("UNSIGNED", length.replace("i", "u"))
+    kernel = lower(optimize(parse_function(text)), parse_target("sm_90"), (3, 6), descriptors=True, staging=False)
+    return [(d.shape, d.strides) for d in kernel.descriptors]
+
+
+def test_extents_and_strides_are_multiples_of_parameters() -> None:
+    pitch = (("p", 3, 8), ("c", 1, 1))
+    assert descriptors(PRODUCT) == [
+        ((("c", 64, 1), ("p", 3, 1)), pitch),
+        ((("p", 3, 1), ("c", 64, 1)), pitch),
+    ]
+
+
+def test_lengths_that_coordinates_may_not_reach() -> None:
+    assert descriptors(PRODUCT, "i64") == []
+
+
+@pytest.mark.parametrize("written", ['"c".base noalias', '"a".base noalias'])
+def test_arrays_that_may_be_the_one_that_is_written(written: str) -> None:
+    assert len(descriptors(PRODUCT.replace(written, written.removesuffix(" noalias")))) == 2
+    assert descriptors(PRODUCT.replace(" noalias", "")) == []
