@@ -39,7 +39,7 @@ def fuse(
     """
     tests = _Tests.of(state, values, consumer, store)
     plan = _prepare(state, values, consumer, store, tests)
-    sides = [(op, state.allocate(op.result.tile)) for op in plan.shared()]
+    sides = [(op, _target(state, op.result)) for op in plan.shared()]
     shape = values[0].tile.shape
 
     def visit(elements: Elements, position: Position) -> None:
@@ -259,14 +259,19 @@ def materialize(state: State, value: Value) -> Buffer:
         buffer = materialize(state, op.operands[0])
         buffer.users += 1
     else:
-        reused = _reusable(state, value) if state.is_local(value) else None
-        buffer = state.allocate(value.tile) if reused is None else reused
+        buffer = _target(state, value)
         write(state, value, buffer)
     if state.is_local(value):
         state.materialized(value, buffer)
     else:
         state.temporary(value, buffer)
     return buffer
+
+
+def _target(state: State, value: Value) -> Buffer:
+    """A buffer to compute ``value`` into."""
+    reused = _reusable(state, value) if state.is_local(value) else None
+    return state.allocate(value.tile) if reused is None else reused
 
 
 def _reusable(state: State, value: Value) -> Buffer | None:
