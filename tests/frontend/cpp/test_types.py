@@ -159,6 +159,11 @@ static_assert(ct::irange(20, 10).empty() && ct::irange(5, 12, 2).size() == 4 && 
 static_assert(__is_same(decltype(ct::irange(1, 2l)), ct::irange<long>));
 static_assert(*++ct::irange(1, 5).begin() == 2 && *ct::irange(1, 5).begin()++ == 1);
 static_assert(__half(1.5f) + __half(2) == __half(3.5) && -__nv_bfloat16(2) < __nv_bfloat16(1) && float(__half(0.1)) != 0.1f);
+enum count { none, one, two };
+template <typename T> consteval T stepped(T x) { T before = x++; ++x; --x; return x-- + before; }
+static_assert(stepped(__half(2)) == __half(5) && stepped(__nv_bfloat16(2)) == __nv_bfloat16(5) && __half(two) == __half(2));
+static_assert(__half(__nv_bfloat16(2.5f)) == __half(2.5f) && __nv_bfloat16(__half(65504.f)) == __nv_bfloat16(65504.f));
+static_assert(!__is_convertible(__half, __nv_bfloat16) && !__is_convertible(__nv_bfloat16, __half));
 """
 
 # Constraints of the functions, each met and unmet.
