@@ -55,15 +55,22 @@ def _elementwise(name: str, propagate: bool, flushed: bool) -> Any:
 
 
 def rows(dtype: DType) -> np.ndarray:
-    """64 rows of 32 values: few distinct ones, so that they repeat; zeros of both signs, infinities, some or only NaN."""
+    """64 rows of 128 values: few distinct ones, so that they repeat; zeros of both signs, infinities, some or only NaN.
+
+    Every other NaN is a signaling one.
+    """
     rng = np.random.default_rng(3)
     pool = np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, 3 * 2.0**-24, np.nan])
-    x = rng.choice(pool[:-1], (64, 32))
-    x[16:48] = np.where(rng.random((32, 32)) < 0.2, np.nan, x[16:48])
-    x[32:40] = rng.choice(pool[:2], (8, 32))
-    x[48:52] = np.nan
+    x = rng.choice(pool[:-1], (64, 128))
+    x[16:48] = np.where(rng.random((32, 128)) < 0.2, np.nan, x[16:48])
+    x[32:40] = rng.choice(pool[:2], (8, 128))
+    x[48:53] = np.nan
     x[52, 5] = 1.0
-    return x.astype(dtype.storage)
+    found = x.astype(dtype.storage)
+    bits, quiet = found.view(f"u{dtype.bytes}").ravel(), 1 << (dtype.mantissa_bits - 1)
+    signaling = np.flatnonzero(np.isnan(x))[::2]
+    bits[signaling] = (bits[signaling] & ~bits.dtype.type(quiet)) | bits.dtype.type(1)
+    return found
 
 
 def reduced(engine: str, x: np.ndarray, name: str, axis: int, propagate: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -73,10 +73,8 @@ class _Fold:
         compared = [op for op in body.ops if op.name == "cmp" and tuple(op.operands) in pairs]
         return {op: op.attributes["predicate"] in _HOLD_IN_ORDER for op in compared}
 
-    def combine(
-        self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers, facts: Mapping[Op, bool] = _NO_FACTS
-    ) -> Registers:
-        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b], facts)
+    def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
+        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b], _NO_FACTS)
 
     def row_width(self, shape: tuple[int, ...], width: int) -> int:
         """How many results of ``shape`` to compute side by side: several vectors if little is to be done for each."""
@@ -91,10 +89,12 @@ class _Fold:
         emitter = self.state.emitter(lanes=count)
         return [emitter.constant(v.tile.dtype, self.neutral) for v in self.values]
 
-    def follow(self, builder: ir.IRBuilder, count: int | None, old: Registers, new: Registers) -> Registers:
-        """``old`` combined with ``new`` elements from further along the axis."""
+    def follow(
+        self, builder: ir.IRBuilder, count: int | None, old: Registers, new: Registers, *, running: bool = False
+    ) -> Registers:
+        """``old`` combined with ``new`` elements from further along the axis; ``running``: see ``scalars.combine``."""
         facts = _NO_FACTS if self.op.attributes.get("reverse") else self.ordered
-        return self.combine(builder, count, old, new, facts)
+        return scalars.combine(self.state, builder, count, self.op.regions[0], [*old, *new], facts, running=running)
 
     def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
         """``follow``, or just ``new`` where index ``k`` of the innermost loop is the first."""
@@ -159,7 +159,8 @@ def _partial_results(
 ) -> list[Registers]:
     """Fold along the axis in steps of ``step`` elements, one to each partial result."""
     nest = elements.nest
-    if fold.neutral is not None and step < fold.length:
+    running = fold.neutral is not None and step < fold.length
+    if running:
         start, first = 0, [fold.start(count) for _ in places(ZERO)]
     else:
         start, first = step, [fold.at(elements, place, count, visit) for place in places(ZERO)]
@@ -169,7 +170,8 @@ def _partial_results(
     kept = [[nest.carry(r) for r in registers] for registers in first]
     nexts = []
     for old, place in zip(kept, places(Coord(k, nest.level))):
-        nexts.append(fold.follow(nest.builder, count, old, fold.at(elements, place, count, visit)))
+        new = fold.at(elements, place, count, visit)
+        nexts.append(fold.follow(nest.builder, count, old, new, running=running))
     nest.end([r for registers in nexts for r in registers])
     return nexts
 

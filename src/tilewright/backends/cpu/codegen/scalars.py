@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
 from tilewright.backends.cpu.vector import ELEMENTWISE_OPS, VectorEmitter, register_type
+from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import ElementType, PointerType
@@ -18,14 +20,21 @@ _PROMISES = frozenset({"assume_divisible", "assume_bounded", "assume_blocked"})
 ELEMENTWISE = ELEMENTWISE_OPS | _POINTER_OPS | _PROMISES
 
 
-def emit(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
-    """The result of the elementwise ``op`` on registers."""
+def emit(
+    emitter: VectorEmitter,
+    builder: ir.IRBuilder,
+    op: Op,
+    operands: Sequence[ir.Value],
+    attributes: Mapping[str, Any] | None = None,
+) -> ir.Value:
+    """The result of the elementwise ``op`` on registers; ``attributes`` replace its own."""
     dtype = op.operands[-1].tile.dtype
     if op.name in _PROMISES:
         return operands[0]
     if op.name in _POINTER_OPS or (isinstance(dtype, PointerType) and op.name == "bitcast"):
         return _pointer(emitter, builder, op, operands)
-    return emitter.emit(op.name, dtype, operands, op.attributes, op.result.tile.dtype)
+    attributes = op.attributes if attributes is None else attributes
+    return emitter.emit(op.name, dtype, operands, attributes, op.result.tile.dtype)
 
 
 def _pointee_bytes(dtype: ElementType) -> int:
@@ -67,10 +76,13 @@ def combine(
     body: Block,
     operands: Sequence[ir.Value],
     facts: Mapping[Op, bool],
+    *,
+    running: bool = False,
 ) -> list[ir.Value]:
     """What the combiner ``body`` yields for ``operands``, vectors of ``count`` lanes or scalars.
 
-    ``facts`` are comparisons in it whose outcome is known.
+    ``facts`` are comparisons in it whose outcome is known; ``running`` says that the left operands are its results, or
+    its neutral element.
     """
     emitter = state.emitter(builder, count)
     known: dict[Value, ir.Value] = dict(zip(body.args, operands))
@@ -86,7 +98,8 @@ def combine(
         elif op.name in ("constant", "undefined"):
             known[op.result] = emitter.constant(op.result.tile.dtype, op.attributes.get("value", 0))
         elif op.name in ELEMENTWISE:
-            known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands])
+            attributes = {**op.attributes, LEFT_IS_RESULT: running and op.operands[0] is body.args[0]}
+            known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
         elif op.name in ("reshape", "broadcast", "permute"):
             known[op.result] = register(op.operands[0])
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tilewright.backends.cpu.vector import integer
 from tilewright.backends.cpu.vector.arith import flushed
-from tilewright.backends.cpu.vector.request import ElementOp
+from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT, ElementOp
 from tilewright.backends.cpu.vector.storage import to_register, to_storage
 from tilewright.backends.cpu.vector.types import F32, storage_type
 from tilewright.backends.cpu.vector.value import CURRENT_ROUNDING, Val, magnitude, where
@@ -61,7 +61,9 @@ def extremum(op: ElementOp, a: Val, b: Val) -> Val:
     name = {"min": "minimum", "max": "maximum"}[op.name]
     if not op.attrs.get("propagate_nan", False):
         if a.at.features.wide and a.at.lanes in _RANGE_LANES and a.scalar == F32:
-            return flushed(lambda x, y: _in_range(op.name, _quiet(x), _quiet(y)), op, a, b)
+            # The result of an extremum is no signaling NaN.
+            first = (lambda x: x) if op.attrs.get(LEFT_IS_RESULT) else _quiet
+            return flushed(lambda x, y: _in_range(op.name, first(x), _quiet(y)), op, a, b)
         name += "num"
     return flushed(lambda x, y: x.at.intrinsic(name, x, y), op, a, b)
 

@@ -10,6 +10,8 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.types import ElementType
 
+LEFT_IS_RESULT = "left_is_result"  # an attribute of the code generator: the left operand is a result of the same op
+
 
 @dataclass(frozen=True)
 class ElementOp:
