@@ -91,7 +91,10 @@ ILL_FORMED = {
     "fractional constant": ("auto h = 1.5_ic;", "_ic needs a decimal integer literal"),
     "constant beyond every integer type": ("auto h = 9223372036854775808_ic;", "does not fit any integer type"),
     "selection between two types": (f"{I8} (void)ct::select(x > 1, x, 1.5f);", "of one type 'T'"),
-    "dimension that is no constant": (f"{I8} (void)ct::sum(x, 0);", "'integral_constant<D>' against 'int'"),
+    "dimension that is no constant": (
+        f"{I8} (void)ct::sum(x, 0);",
+        "needs a ct::integral_constant such as 1_ic, not 'int'",
+    ),
     "tile of seventeen dimensions": (
         f"{I8} (void)ct::reshape(x, ct::shape<8, {', '.join(['1'] * 16)}>{{}});",
         "at most 16 dimensions (tile_shape)",
@@ -122,12 +125,21 @@ ILL_FORMED = {
         "numbers of matrices differ and neither is 1",
     ),
     "product of vectors": (f"{F8} (void)ct::matmul(f, f);", "the same rank, 2 or 3 (matmul_compatible)"),
+    "root with a subnormals mode first": (
+        f"{F8} (void)ct::sqrt(f, ct::preserve_subnormals_t{{}});",
+        "needs a ct::rounding_mode_constant, not 'subnormals_rounding_mode_constant'",
+    ),
     "joining along dimension -1": (f"{I8} (void)ct::cat(x, x, -1_ic);", "the dimension is negative"),
     "full of a class": ("struct s {}; (void)ct::full<s>(1);", "neither a scalar nor a ct::tile"),
     "value that is no rounding mode": (
         f"{F8} (void)ct::sqrt<ct::rounding_mode(9)>(f);",
         "not an enumerator of ct::rounding_mode",
     ),
+    "mode without its argument": (
+        f"{F8} (void)ct::add<ct::rounding_mode::round_toward_zero>(f, f);",
+        "requires at least 3 arguments, but 2 were provided",
+    ),
+    "range with a pointer": ("ct::irange r(0, p);", "no arithmetic tile conversion"),
     "range with a fractional bound": ("ct::irange r(0, 1.5f);", "the bounds of a range must be integral"),
     "range of const integers": ("ct::irange<int const> r(0, 1);", "the type of a range must not be const"),
 }

@@ -53,7 +53,7 @@ OPERATORS = {
     "ct::sub(f, f, ct::round_full_t{});": "a precise rounding mode",
     "ct::mul<ct::rounding_mode::round_approximate>(f, f, {});": "a precise rounding mode",
     "ct::add(h, h, ct::round_toward_zero_t{}, ct::round_subnormals_to_zero_t{});": "for float only",
-    "ct::add(f, f, 3);": "could not match 'rounding_mode_constant<Mode>' against 'int'",
+    "ct::add(f, f, 3);": "needs a ct::rounding_mode_constant, not 'int'",
     "ct::div(h, h, ct::round_approximate_t{});": "for float only",
     "ct::div(x, x, ct::round_full_t{});": NOT_BASIC,
     "ct::ceildiv(f, f);": NOT_INTEGRAL,

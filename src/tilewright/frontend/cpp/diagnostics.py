@@ -53,6 +53,7 @@ REQUIREMENTS = {
     "integral_constant": "the type of the constant is not integral",
     "irange": "the bounds of a range must be integral, of one arithmetic common type",
     "dimension_index": "the dimension is negative",
+    "arithmetic_tile_conversion_t": "the types have no arithmetic tile conversion",
     "tile_element_t": "the type is not tile like: neither a scalar nor a ct::tile",
     "tile_indices": "needs one index, convertible to size_t, per dimension of the tile",
     "same_object_size": "the element types differ in size",
@@ -252,6 +253,8 @@ def _unmet_constraint(group: list[Message]) -> str:
         because = _BECAUSE.match(message.text)
         if because is not None:
             candidates[-1].reasons.append(because.group(1))
+    # Template arguments that an overload cannot take were meant for another one.
+    candidates = [c for c in candidates if "invalid explicitly-specified argument" not in c.note] or candidates
     best = max(candidates, key=lambda candidate: candidate.rank(operands), default=None)
     if best is None:
         to_scalar = re.match(r"assigning to .* from incompatible type .*\btile<", group[0].text)
@@ -312,9 +315,13 @@ class Candidate:
         template = re.search(r"constraints not satisfied for \w+ template '(\w+)'", self.note)
         if template is not None and template[1] in REQUIREMENTS:
             return f"{REQUIREMENTS[template[1]]} ({template[1]})"
+        constant = re.search(r"could not match '(?:\w+::)*(\w+_constant)\b[^']*' against ('[^']*')", self.note)
+        if constant is not None:
+            example = " such as 1_ic" if constant[1] == "integral_constant" else ""
+            return f"needs a ct::{constant[1]}{example}, not {constant[2]}"
         if re.search("ignored: (?:could not match|couldn't infer)", self.note):
             return self.note.partition(": ")[2]
-        return self.note.partition(" not viable: ")[2] if alone else ""
+        return self.note.partition(" not viable: ")[2].partition(";")[0] if alone else ""
 
 
 def _bare(written: str) -> str:
