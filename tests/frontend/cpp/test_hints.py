@@ -11,6 +11,7 @@ from tilewright.frontend.cpp.attributes import rewrite_hints
 from tilewright.frontend.cpp.module import Module
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.hints import ByTarget
+from tilewright.ir.location import Loc
 
 HELPERS = """
 using v4 = ct::tile<int, ct::shape<4>>;
@@ -280,8 +281,24 @@ def test_other_text_is_left_alone(text: str) -> None:
     assert rewrite_hints(text, "t.cu") == text
 
 
-def test_lines_keep_their_numbers() -> None:
-    text = "void f() {\n[[ using cutile :\n hint(0, latency=1), // one ]]\n hint(900, latency=2) ]]\nx = 1;\n}\n"
-    prepared = rewrite_hints(text, "t.cu").splitlines()
-    assert prepared[4].startswith("x = 1;")
-    assert len(prepared) == 6
+@pytest.mark.parametrize("before", ["", "f([&] { "])
+def test_lines_and_columns_stay(before: str) -> None:
+    after = " });" if before else ""
+    body = f"""{before}[[ using cutile : hint(0, latency=1), // one ]]
+  hint(900, latency=2), hint(0, allow_tma=false) ]]
+    q = 5;{after}"""
+    assert refused(body, code="template <typename F> void f(F g) { g(); }").loc == Loc("user.cu", FIRST_LINE + 4, 8)
+    for line in ("[[ cutile::hint(0, latency=1) ]] n = 5; q = 8;", "[[ cutile::hint(0, latency=1) ]] q = n - 8;"):
+        column = line.index("8") if "n -" not in line else line.index("n -") + 2
+        assert refused(line).loc == Loc("user.cu", FIRST_LINE + 2, column)
+    line = "[[ cutile::hint(0, latency=1) ]] auto x = nowhere;"
+    assert refused(line).loc == Loc("user.cu", FIRST_LINE + 2, line.index("nowhere"))
+    with pytest.raises(TileError) as caught:
+        Module(f"{PREAMBLE}[[cutile::hint(0, occupancy=4)]] __tile_global__ void k(nothing p) {{}}").kernel("k")
+    assert caught.value.loc == Loc("<tile C++>", FIRST_LINE, 56)
+
+
+def test_statements_side_by_side() -> None:
+    source = "__tile_global__ void k(int* p) { int x; [[cutile::hint(0, latency=1)]]x=ct::load(p);ct::store(p, x);}"
+    load, store = (op for op in Module(PREAMBLE + source).kernel("k").function.walk() if op.name in ("load", "store"))
+    assert (load.attributes["latency"], store.attributes.get("latency")) == (1, None)

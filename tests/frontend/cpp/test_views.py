@@ -196,6 +196,13 @@ def test_places_far_from_the_base() -> None:
 
 
 KINDS = """
+__tile_global__ void qualified(int* p, int* out) {
+  int volatile* q = p; int const* c = p; int const volatile* cv = p; int const* const cc = p;
+  auto t = ct::partition_view{ct::tensor_span{q, ct::extents{3_ic}}, ct::shape{4_ic}}.load_masked(0);
+  auto u = ct::partition_view{ct::tensor_span{c, ct::extents{5_ic}}, ct::shape{4_ic}}.load(0);
+  auto w = ct::partition_view{ct::tensor_span{cv, ct::extents{5_ic}}, ct::shape{4_ic}}.load(0);
+  ct::store(out + ct::iota<ct::tile<int, ct::shape<4>>>(), t + u + w + ct::load(cc));
+}
 __tile_global__ void pointers(int* p, int* out) {
   int* a[4] = {p + 3, p + 1, p, p + 2};
   auto v = ct::partition_view{ct::tensor_span{&a[0], ct::extents{4_ic}}, ct::shape{4_ic}};
@@ -250,6 +257,7 @@ __tile_global__ void no_dimension(int* p, int* out) {
 """
 # kernel -> what it writes for the numbers from 10 on
 RESULTS = {
+    "qualified": [40, 43, 46, 36],
     "pointers": [13, 11, 10, 12],
     "pointers_at_the_edge": [27, 25, 24, 13],
     "eight_bits": [150, -200, 75, 44800],

@@ -1,7 +1,7 @@
 """Optimization hints in source text: ``[[cutile::hint(...)]]`` (section 2.16.1).
 
 Clang drops attributes that it does not know, so each hint is rewritten into something that reaches the LLVM module:
-an annotation on a function, calls around an expression statement. Line numbers stay as they are.
+an annotation on a function, calls around an expression statement. The user's text keeps its lines and columns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def rewrite_hints(text: str, name: str) -> str:
     """``text`` with every ``cutile::hint`` replaced. Raises TileSyntaxError for one that is malformed."""
     if "cutile" not in text:
         return text
-    masked = _DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), mask(text))
+    masked = _DIRECTIVE.sub(lambda m: _blank(m.group()), mask(text))
     return _rewrite(text, masked, 0, len(text), name)
 
 
@@ -100,21 +100,46 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
 
 def _replacement(text: str, masked: str, start: int, found: Attributes, name: str) -> tuple[str, int]:
     """What stands for the attributes at ``start``, and where the text goes on after it."""
-    kept = found.others + "\n" * text.count("\n", start, found.end)
+    at = _Places(text, masked, start)
+    kept = found.others
     if not _in_block(masked, start):
         if _on_function(masked, start, found.end):
             kept += _as_annotations(found.hints, masked[found.end :].lstrip().startswith("("))
-        return kept, found.end
+        return (kept + at(found.end) if kept else _blank(text[start : found.end])), found.end
     stop = _statement_end(masked, start, found.end)
     if stop is None:
-        return kept, found.end
+        return (kept + at(found.end) if kept else _blank(text[start : found.end])), found.end
+    calls = "".join(f"{at(start)}{call}" for call in _as_calls(found.hints))
     statement = _rewrite(text, masked, found.end, stop, name)
-    return f"{{{_as_calls(found.hints)}{kept}{statement}::__tw_hint_end();}}", stop
+    # The end is where the semicolon is: what follows may begin right after it.
+    return f"{{{calls}{kept}{at(found.end)}{statement}{at(stop - 1)}::__tw_hint_end();}}{at(stop)}", stop
+
+
+class _Places:
+    """Directives that make what follows them lie where it was in ``text``, whatever was put before it."""
+
+    def __init__(self, text: str, masked: str, start: int) -> None:
+        self.text = text
+        self.start = start
+        # The arguments of a macro cannot hold directives; there, only lines stay as they are.
+        self.exact = masked.count("(", 0, start) <= masked.count(")", 0, start)
+
+    def __call__(self, position: int) -> str:
+        if not self.exact:
+            lines = self.text.count("\n", self.start, position)
+            self.start = max(self.start, position)
+            return "\n" * lines
+        column = len(self.text[self.text.rfind("\n", 0, position) + 1 : position].encode())
+        return f"\n#line {_loc(self.text, position, '').line}\n{' ' * column}"
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
 
 
 def mask(text: str) -> str:
     """``text`` with comments and literals blanked, position by position."""
-    return _SKIP.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+    return _SKIP.sub(lambda m: _blank(m.group()), text)
 
 
 def _without_comments(text: str) -> str:
@@ -260,10 +285,10 @@ def _as_annotations(hints: list[Hint], after_name: bool) -> str:
     return f"[[using clang: {parts}]]" if after_name else f"__attribute__(({parts}))"
 
 
-def _as_calls(hints: list[Hint]) -> str:
+def _as_calls(hints: list[Hint]) -> list[str]:
     calls = []
     for hint in hints:
         for kind, constant in hint.constants():
             call = f'::__tw_hint("{kind}", {constant})'
             calls.append(f"({call}, ...);" if hint.expands else f"{call};")
-    return "".join(calls)
+    return calls

@@ -229,15 +229,16 @@ struct partition_view {
     template <int Order, int Scope, int Padding, size_t... I, typename... Idx>
     __tile__ view_tile_type get(detail::index_pack<size_t, I...>, Idx... idx) const noexcept {
         return detail::make<view_tile_type>(
-            __tw_load_view(detail::tile_code<view_tile_type>, Order, Scope, Padding, span_.data_handle(),
+            __tw_load_view(detail::tile_code<view_tile_type>, Order, Scope, Padding, base(),
                            int(sizeof...(I)), extent_at<I>()..., stride_at<I>()..., index(idx)...));
     }
     template <int Order, int Scope, int Padding, typename Value, size_t... I, typename... Idx>
     __tile__ void put(Value a, detail::index_pack<size_t, I...>, Idx... idx) const noexcept {
-        __tw_store_view(detail::tile_code<view_tile_type>, Order, Scope, Padding, span_.data_handle(),
+        __tw_store_view(detail::tile_code<view_tile_type>, Order, Scope, Padding, base(),
                         detail::converted_to<view_tile_type>(a), int(sizeof...(I)), extent_at<I>()...,
                         stride_at<I>()..., index(idx)...);
     }
+    __tile__ value_type* base() const noexcept { return const_cast<value_type*>(span_.data_handle()); }
     // What is known statically must not be read from the object: a user-defined type may compute it at run time.
     template <size_t I>
     __tile__ auto extent_at() const noexcept {
