@@ -428,6 +428,14 @@ def test_tf32_operands_are_rounded_by_the_copy_engine(
     assert not serialized(texts["PTX"], tmp_path)
 
 
+def test_tf32_products_of_clusters() -> None:
+    kernel = tf32_product.replace_hints(num_ctas=2)
+    for b in (SINGLE, SINGLE.T):
+        ptx = compiled(kernel, (SINGLE, b, SINGLE.copy(), 128, 128, 32), "sm_90").binary.texts["PTX"]
+        assert "wgmma.mma_async" in ptx
+        assert "cluster" in ptx
+
+
 @ct.kernel
 def rounded(x, out):
     ct.store(out, (0, 0), ct.load(x, (0, 0), (64, 64), allow_tma=True).astype(ct.tfloat32).astype(ct.float32))

@@ -28,7 +28,7 @@ _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
     """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
     that a loop of products reads."""
-    plan = Plan()
+    plan = Plan(clusters=(resolved(function.hints.get("num_ctas"), target) or 1) > 1)
     if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
@@ -42,7 +42,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
                 found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
                     plan.descriptors[op] = found
-        if target.has_wgmma:
+        if target.has_wgmma and not plan.clusters:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
     ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))

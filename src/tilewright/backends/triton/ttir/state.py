@@ -56,6 +56,7 @@ class Plan:
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
+    clusters: bool = False  # of several blocks, for which Triton does not take operands from registers
 
 
 class State:
