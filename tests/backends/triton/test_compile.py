@@ -428,10 +428,12 @@ def test_tf32_operands_are_rounded_by_the_copy_engine(
     assert not serialized(texts["PTX"], tmp_path)
 
 
-def test_tf32_products_of_clusters() -> None:
-    kernel = tf32_product.replace_hints(num_ctas=2)
-    for b in (SINGLE, SINGLE.T):
-        ptx = compiled(kernel, (SINGLE, b, SINGLE.copy(), 128, 128, 32), "sm_90").binary.texts["PTX"]
+@pytest.mark.parametrize("name", ["tf32_product", "persistent_product"])
+def test_products_of_clusters(name: str) -> None:
+    kernel = globals()[name].replace_hints(num_ctas=2)
+    array = SINGLE if name == "tf32_product" else HALF
+    for b in (array, array.T):
+        ptx = compiled(kernel, (array, b, array.copy(), 128, 128, 32), "sm_90").binary.texts["PTX"]
         assert "wgmma.mma_async" in ptx
         assert "cluster" in ptx
 

@@ -42,6 +42,8 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool) -> Function
     if not target.has_wgmma:
         return function
     plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
+    if plan.clusters:
+        return function
     nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
     if not nests:
         return function
