@@ -69,7 +69,7 @@ def test_it_keeps_the_memory_alive() -> None:
     del counts
     gc.collect()
     run()
-    kept = run._owners[0][0]
+    kept = run.owners[0][0]  # type: ignore[attr-defined]
     assert kept.ctypes.data == base and list(kept) == [1, 1, 1, 1]
 
 

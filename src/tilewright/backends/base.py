@@ -58,7 +58,8 @@ class Executable(Protocol):
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with these arguments, to be called any number of times, also from several threads at once.
 
-        Everything that can be done once is done here; ``functools.partial`` of ``launch`` will do.
+        Everything that can be done once is done here; ``functools.partial`` of ``launch`` will do. What is returned
+        takes attributes, as functions do.
         """
 
     def stages(self) -> Mapping[str, str]:

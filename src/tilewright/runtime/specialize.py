@@ -147,7 +147,7 @@ class Launchable:
         stream: Any = None,
         backend: str | None = None,
         check_overlap: bool = False,
-    ) -> BoundLaunch:
+    ) -> Callable[[], None]:
         """A launch of this kernel with everything checked and compiled once: calling it runs the grid.
 
         Takes what ``ct.launch`` takes, and raises what it raises. On a GPU each call queues the grid on ``stream``.
@@ -157,7 +157,9 @@ class Launchable:
         flat = Flat()
         blocks = checked_grid(grid)
         prepared = self.prepared_for(kernel_args, backend, flat)
-        return BoundLaunch(prepared.bind(blocks, flat, stream, check=check_overlap), (kernel_args, flat.owners))
+        run = prepared.bind(blocks, flat, stream, check=check_overlap)
+        vars(run)["owners"] = kernel_args, flat.owners  # so that the memory lives as long
+        return run
 
     def work(self, grid: tuple[int, ...], kernel_args: tuple[Any, ...], backend: str | None = None) -> Work:
         """What a launch would compute and move. ValueError where the engine, or the kernel, does not tell that."""
@@ -323,20 +325,6 @@ def _key(function: Function, backend: Backend, options: Mapping[str, Any]) -> st
 def _shown_places(function: Function) -> Iterator[str]:
     """The locations that the program may print when it runs: they are part of what was compiled."""
     return (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)
-
-
-class BoundLaunch:
-    """What ``kernel.bind`` returns: a launch to be run any number of times."""
-
-    __slots__ = ("_owners", "_run")
-
-    def __init__(self, run: Callable[[], None], owners: Any) -> None:
-        self._run = run
-        self._owners = owners  # the memory behind the addresses lives as long as this
-
-    def __call__(self) -> None:
-        """Run every block of the grid, and return when all have ended."""
-        self._run()
 
 
 class Prepared:
