@@ -126,6 +126,10 @@ def test_tensors() -> None:
     others.append(torch._neg_view(x))
     for other in others:
         assert values((other, 6, 7)) is None, other
+    both = values_if_repeated([PLAIN, PLAIN], (x, x), [HOLE, HOLE])
+    assert both((x, x)) == (address, address)
+    assert both((moved, moved)) == (moved.data_ptr(), moved.data_ptr())
+    assert both((x, moved)) is None
     changed = torch.zeros(64)
     assert values((changed, 6, 7)) is not None
     changed.resize_(8, 8)

@@ -76,7 +76,11 @@ class _Writer:
         self._address(a, address, formula)
 
     def tensor(self, a: str, value: Any) -> None:
-        self.tensors.append((a, value))
+        same = next((name for name, tensor in self.tensors if tensor is value), None)
+        if same is None:
+            self.tensors.append((a, value))
+        else:  # PyTorch refuses to compare a tensor twice
+            self.doubts.append(f"{a} is not {same}")
         self._address(a, value.data_ptr(), f"{a}.data_ptr()")
 
     def _address(self, a: str, address: int, formula: str) -> None:

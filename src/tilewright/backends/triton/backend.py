@@ -20,7 +20,7 @@ from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import flatten
 from tilewright.backends.triton.options import Options, choose
-from tilewright.backends.triton.resources import OutOfRegisters, boxes_are_whole, check_registers, too_many_registers
+from tilewright.backends.triton.resources import OutOfRegisters, check_registers, too_many_registers
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
@@ -107,6 +107,7 @@ def compile_for(
     if descriptors:
         optimized = flatten(optimized, target, staging=staging)
     chosen = choose(optimized, target, options)
+    descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
     kernel = lower(optimized, target, triton_version(), descriptors=descriptors, staging=staging)
     check_registers(optimized, target, chosen.num_warps)
     try:
@@ -130,9 +131,6 @@ def _fitted(kernel: TtirKernel, target: GpuTarget, chosen: Options, *, may_short
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit."""
     compile_ttir = compiler().compile_ttir
     binary: GpuBinary = compile_ttir(kernel, target, chosen)
-    if chosen.num_ctas > 1 and not all(map(boxes_are_whole, binary.descriptors)):
-        chosen = replace(chosen, num_ctas=1)
-        binary = compile_ttir(kernel, target, chosen)
     while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and may_shorten:
         chosen = replace(chosen, num_stages=chosen.num_stages - 1)
         binary = compile_ttir(kernel, target, chosen)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
@@ -17,7 +14,7 @@ _THREAD_REGISTERS = 255
 _MOST_WORDS = 1024
 _MOST_WORDS_OF_PRODUCTS = 510
 
-# Ops that Triton spreads over the blocks of a cluster, besides elementwise ones.
+# Ops that Triton spreads over the blocks of a cluster, besides elementwise ones and one product.
 _OVER_CLUSTERS = frozenset(
     (
         "make_tensor_view",
@@ -29,12 +26,10 @@ _OVER_CLUSTERS = frozenset(
         "constant",
         "iota",
         "broadcast",
-        "permute",
         "undefined",
         "bid",
         "num_blocks",
         "ptr_offset",
-        "mma",
         "for",
         "if",
         "continue",
@@ -102,11 +97,10 @@ def too_much_shared(function: Function, needed: int, available: int) -> TileErro
 
 def spreads_over_clusters(function: Function) -> bool:
     """Whether Triton can compile ``function`` for several blocks of threads that share its tiles (``num_ctas``)."""
-    ops = list(function.walk())
-    known = all(op.spec.elementwise or op.name in _OVER_CLUSTERS for op in ops)
-    return known and sum(op.name == "mma" for op in ops) <= 1
-
-
-def boxes_are_whole(descriptor: Mapping[str, Any]) -> bool:
-    """Whether the part of a tile that one block of a cluster moves has rows of at least 16 bytes."""
-    return descriptor["block_size"][-1] * descriptor["elem_size"] >= 16
+    products = 0
+    for op in function.walk():
+        if op.name == "mma" and op.operands[0].tile.element.bitwidth <= 16:
+            products += 1
+        elif not op.spec.elementwise and op.name not in _OVER_CLUSTERS:
+            return False
+    return products <= 1
