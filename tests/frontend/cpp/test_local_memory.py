@@ -157,3 +157,20 @@ def test_restrict_is_a_promise_of_the_parameter() -> None:
     text = "__tile_global__ void k(int* a, int* __restrict__ b, int const* __restrict__ c) { a[0] = b[0] + c[0]; }"
     function = Module(PREAMBLE + text).kernel("k").function
     assert [(p.argument, p.no_alias) for p in function.params] == [("a", False), ("b", True), ("c", True)]
+
+
+def test_numbers_written_through_another_type_keep_their_bits() -> None:
+    source = """
+    __tile_global__ void k(int* p, float* q, short* h) {
+        *reinterpret_cast<float*>(p) = 1.0f;
+        *(float*)(p + 1) = float(p[2]);
+        *(int*)q = 0x40000000;
+        *(__half*)h = __half(1.0f);
+        void* raw = p + 3;
+        *static_cast<double*>(raw) = 2.0;
+    }"""
+    numbers, floats, halves = np.full(5, 7, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int16)
+    run(Module(PREAMBLE + source).kernel("k"), (1,), numbers, floats, halves)
+    assert numbers[:2].view(np.float32).tolist() == [1, 7]
+    assert (floats[0], halves.view(np.float16)[0]) == (2, 1)
+    assert numbers[3:].tobytes() == np.float64(2).tobytes()

@@ -77,6 +77,9 @@ class Translation:
             if type == HANDLE:
                 self.fail("a tile is used before it is given a value")
             return self.builder.emit(Undefined, type=TileType(dtype))
+        own = LLVM_DTYPES.get(type)
+        if own is not None and isinstance(dtype, DType) and own != dtype and (own.is_floating or dtype.is_floating):
+            return self.coerce(self.constant(operand.value, own), dtype)  # the bits count, not the number
         return self.constant(operand.value, dtype)
 
     def tile(self, operand: Operand, like: TileType | None = None) -> Value:
