@@ -145,31 +145,34 @@ def linear_gelu(a, b, bias, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: c
 def attention(
     q, k, v, out, scale, D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int], CAUSAL: ct.Constant[bool]
 ):
-    """Softmax(q @ k.T * scale) @ v with an online softmax. Lengths are multiples of the tiles."""
+    """Softmax(q @ k.T * scale) @ v with an online softmax. Lengths are multiples of the tiles.
+
+    All of it is done transposed: keys and values are the left operands, and the softmax runs along columns.
+    """
     head, block = ct.bid(1), ct.bid(0)
     if CAUSAL:
         block = ct.num_blocks(0) - 1 - block  # those with the most keys first
-    queries = ct.load(q, (head, block, 0), (1, TQ, D)).reshape((TQ, D)) * (scale * LOG2_E)
-    top = ct.full((TQ, 1), -math.inf, F32)
-    total = ct.zeros((TQ, 1), F32)
-    result = ct.zeros((TQ, D), F32)
+    queries = ct.load(q, (head, 0, block), (1, D, TQ), order=(0, 2, 1)).reshape((D, TQ)) * (scale * LOG2_E)
+    top = ct.full((1, TQ), -math.inf, F32)
+    total = ct.zeros((1, TQ), F32)
+    result = ct.zeros((D, TQ), F32)
     rows = block * TQ + ct.arange(TQ, dtype=ct.int32)
     whole = block * TQ // TK if CAUSAL else ct.num_tiles(k, 1, (1, TK, D))
     last = ct.cdiv((block + 1) * TQ, TK) if CAUSAL else whole
     for j in range(last):
-        keys = ct.load(k, (head, 0, j), (1, D, TK), order=(0, 2, 1)).reshape((D, TK))
-        values = ct.load(v, (head, j, 0), (1, TK, D)).reshape((TK, D))
-        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), F32))
+        keys = ct.load(k, (head, j, 0), (1, TK, D)).reshape((TK, D))
+        values = ct.load(v, (head, 0, j), (1, D, TK), order=(0, 2, 1)).reshape((D, TK))
+        scores = ct.mma(keys, queries, ct.zeros((TK, TQ), F32))
         if CAUSAL and j >= whole:
             columns = j * TK + ct.arange(TK, dtype=ct.int32)
-            scores = ct.where(columns[None, :] <= rows[:, None], scores, -math.inf)
-        new_top = ct.maximum(top, ct.max(scores, axis=1, keepdims=True))
+            scores = ct.where(columns[:, None] <= rows[None, :], scores, -math.inf)
+        new_top = ct.maximum(top, ct.max(scores, axis=0, keepdims=True))
         weights = ct.exp2(scores - new_top)
         correction = ct.exp2(top - new_top)
-        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
-        result = ct.mma(weights, values, result * correction)
+        total = total * correction + ct.sum(weights, axis=0, keepdims=True)
+        result = ct.mma(values, weights, result * correction)
         top = new_top
-    ct.store(out, (head, block, 0), (result / total).reshape((1, TQ, D)))
+    ct.store(out, (head, block, 0), ct.transpose(result / total).reshape((1, TQ, D)))
 
 
 @ct.kernel

@@ -70,22 +70,27 @@ def _blocking(state: State, m: int, n: int, accumulator: ir.Type) -> _Blocking:
 
 @dataclass(frozen=True)
 class Sums:
-    """The buffer that products are added to: to what it holds, times its row's factor if there are any; or to zero."""
+    """The buffer that products are added to: to zero, or to what it holds, times a factor where there are ``factors``.
+
+    Each of these is for a row, or ``by_column`` for a column.
+    """
 
     buffer: Buffer
     zero: bool = False
     factors: Buffer | None = None
+    by_column: bool = False
 
 
 @dataclass(frozen=True)
 class Left:
-    """The left operand: a matrix in memory whose rows are ``stride`` elements apart, and the buffer that it is in.
+    """The left operand: a matrix in memory, the distances of its rows and columns in elements, and its buffer.
 
     There is no buffer when it is read where it lies in an array.
     """
 
     pointer: ir.Value
-    stride: ir.Value
+    row: Index
+    column: Index
     buffer: Buffer | None
 
 
@@ -107,7 +112,7 @@ def emit_mma(state: State, op: Op) -> None:
 
 def buffered(buffer: Buffer, depth: int) -> Left:
     """A matrix with ``depth`` columns."""
-    return Left(buffer.pointer, ir.Constant(I64, depth), buffer)
+    return Left(buffer.pointer, depth, 1, buffer)
 
 
 def _operand(state: State, x: Value) -> Buffer:
@@ -176,10 +181,10 @@ def _in_array(state: State, op: Op, x: Value) -> Left | None:
     axes = [k for k, n in enumerate(tile.shape) if n > 1]
     if [tile.shape[k] for k in axes] != list(x.tile.shape[-2:]) or tile.dtype not in (float32, float64):
         return None
-    if not isinstance(tile.strides[axes[1]], int) or tile.strides[axes[1]] != 1:
+    strides = [tile.strides[k] for k in axes]
+    if not any(isinstance(stride, int) and stride == 1 for stride in strides):
         return None
-    pointer = state.builder.inttoptr(tile.address, ir.PointerType())
-    direct = Left(pointer, as_value(tile.strides[axes[0]]), None)
+    direct = Left(state.builder.inttoptr(tile.address, ir.PointerType()), strides[0], strides[1], None)
     return direct if tile.inside is None else _or_padded(state, tile.inside, direct, x)
 
 
@@ -193,13 +198,18 @@ def _or_padded(state: State, inside: ir.Value, direct: Left, x: Value) -> Left:
         with orelse:
             write(state, x, buffer)
             second = builder.block
-    copied, merged = buffered(buffer, x.tile.shape[-1]), []
-    for a, b in ((direct.pointer, copied.pointer), (direct.stride, copied.stride)):
-        phi = builder.phi(a.type)
-        phi.add_incoming(a, first)
-        phi.add_incoming(b, second)
-        merged.append(phi)
-    return Left(merged[0], merged[1], buffer)
+    copied = buffered(buffer, x.tile.shape[-1])
+
+    def either(a: Index, b: Index) -> Index:
+        if isinstance(a, int) and a == b:
+            return a
+        phi = builder.phi(as_value(a).type)
+        phi.add_incoming(as_value(a), first)
+        phi.add_incoming(as_value(b), second)
+        return phi
+
+    pointer = as_value(either(direct.pointer, copied.pointer))
+    return Left(pointer, either(direct.row, copied.row), either(direct.column, copied.column), buffer)
 
 
 def multiply(
@@ -218,7 +228,8 @@ def multiply(
     """
     m, n, k = sizes
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
-    function = _kernel(state, types, sizes, sums)
+    packed = isinstance(left.column, int)
+    function = _kernel(state, types, sizes, sums, packed=packed)
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
@@ -228,14 +239,17 @@ def multiply(
     batch = nest.begin(batches) if batches > 1 else 0
     parts = [(left.pointer, types[0], m * k), (right.pointer, types[1], k * n), (sums.buffer.pointer, types[2], m * n)]
     if sums.factors is not None:
-        parts.append((sums.factors.pointer, types[2], m))
+        parts.append((sums.factors.pointer, types[2], n if sums.by_column else m))
     arguments = []
     for pointer, dtype, size in parts:
         if not isinstance(batch, int):
             offset = nest.builder.mul(batch, ir.Constant(I64, size))
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
-    arguments += [left.stride, as_value(depth)] if work is None else [work.pointer]
+    if work is not None:
+        arguments.append(work.pointer)
+    else:
+        arguments += map(as_value, (depth, left.row) if packed else (depth, left.row, left.column))
     nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
@@ -257,13 +271,13 @@ def _sums(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
     """What ``op`` adds products to; ``plain``: to what the buffer holds."""
     if not plain and _is_zero(acc):
         return Sums(state.allocate(acc.tile), zero=True)
-    scaled = None if plain else _scaled_rows(state, op, acc)
+    scaled = None if plain else _scaled(state, op, acc)
     if scaled is None:
         return Sums(_accumulator(state, op, acc))
     base, factor = scaled
     factors = materialize(state, factor)
     factors.users += 1
-    return Sums(_accumulator(state, op, base), factors=factors)
+    return Sums(_accumulator(state, op, base), factors=factors, by_column=factor.tile.shape[-1] > 1)
 
 
 def _is_zero(acc: Value) -> bool:
@@ -272,8 +286,8 @@ def _is_zero(acc: Value) -> bool:
     return str(float(acc.op.attributes["value"])) == "0.0"  # and not -0.0
 
 
-def _scaled_rows(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
-    """A tile, and a factor for each of its rows, whose product is ``acc`` and needed by nothing but ``op``."""
+def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
+    """A tile, and a factor for each of its rows or columns, whose product is ``acc`` and needed only by ``op``."""
     product = acc.op
     if product is None or product.name != "mul" or product not in state.deferred or acc.tile.element.bitwidth < 32:
         return None
@@ -285,9 +299,9 @@ def _scaled_rows(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None
         spread = factor.op
         if spread is None or spread.name != "broadcast" or factor in state.bindings:
             continue
-        column = spread.operands[0]
-        if column.tile.size > 1 and column.tile.shape == (*acc.tile.shape[:-1], 1) and base is not factor:
-            return base, column
+        line, (*batches, m, n) = spread.operands[0], acc.tile.shape
+        if line.tile.size > 1 and line.tile.shape in ((*batches, m, 1), (*batches, 1, n)) and base is not factor:
+            return base, line
     return None
 
 
@@ -320,23 +334,27 @@ def _round(state: State, buffer: Buffer) -> None:
     close(nest)
 
 
-def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums) -> ir.Function:
+def _kernel(
+    state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums, *, packed: bool
+) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    Its parameters are x, y and out, then the factors of ``sums`` if there are any, the stride of x, and how far
-    along k to go. That for bytes has scratch memory as its fourth parameter.
+    Its parameters are x, y and out, then the factors of ``sums`` if there are any, how far along k to go, and the
+    distances of the rows of x and, unless ``packed``, of its columns. That for bytes has scratch memory as its fourth
+    parameter.
     """
     x, y, out = types
     m, n, k = sizes
-    start = "zero." if sums.zero else "" if sums.factors is None else "scaled."
-    name = f"tw.mma.{start}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
+    scaled = "" if sums.factors is None else "columns." if sums.by_column else "rows."
+    start = "zero." if sums.zero else scaled
+    name = f"tw.mma.{start}{'' if packed else 'strided.'}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
     known = state.module.globals.get(name)
     if known is not None:
         return known
     by_bytes = mma_bytes.applies(state, x, out, sizes)
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
     if not by_bytes:
-        parameters += [I64, I64]
+        parameters += [I64] * (2 if packed else 3)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
@@ -347,7 +365,7 @@ def _kernel(state: State, types: tuple[DType, DType, DType], sizes: tuple[int, i
     if by_bytes:
         ByteKernel(function, x, y, sizes).emit()
     else:
-        _Kernel(state, function, types, sizes, sums).emit()
+        _Kernel(state, function, types, sizes, sums, packed=packed).emit()
     return function
 
 
@@ -361,13 +379,16 @@ class _Kernel:
         types: tuple[DType, DType, DType],
         sizes: tuple[int, int, int],
         sums: Sums,
+        *,
+        packed: bool,
     ) -> None:
         self.function = function
         self.dtypes = types
         self.m, self.n, self.k = sizes
         self.zero = sums.zero
         self.factors = None if sums.factors is None else function.args[3]
-        self.stride, self.depth = function.args[-2:]
+        self.by_column = sums.by_column
+        self.depth, self.row, self.column = [*function.args[-2:], 1] if packed else function.args[-3:]
         self.type = element_type(types[2])
         self.block = _blocking(state, self.m, self.n, self.type)
         if self.type not in (F32, F64):
@@ -399,27 +420,35 @@ class _Kernel:
             ]
             for i in range(rows)
         ]
-        sums = self._sum(nest, row, column, [self._start(nest, row, i, line) for i, line in enumerate(out)])
+        sums = self._sum(nest, row, column, [self._start(nest, row, i, column, line) for i, line in enumerate(out)])
         for line, pointers in zip(sums, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
 
-    def _start(self, nest: Nest, row: Index, i: int, pointers: Sequence[ir.Value]) -> list[ir.Value]:
+    def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
         """What the sums of a row of accumulators start from."""
+        width = self.block.lanes
         if self.zero:
-            return [ir.Constant(ir.VectorType(self.type, self.block.lanes), None) for _ in pointers]
+            return [ir.Constant(ir.VectorType(self.type, width), None) for _ in pointers]
         found = [self._load(nest, p, self.type) for p in pointers]
         if self.factors is None:
             return found
         builder = nest.builder
-        at = builder.gep(self.factors, [as_value(index.add(builder, row, i))], source_etype=self.type)
-        factor = lanes.splat(builder, builder.load(at, align=4, typ=self.type), self.block.lanes)
-        return [builder.fmul(v, factor) for v in found]
+        if self.by_column:
+            places = [index.add(builder, column, j * width) for j in range(len(found))]
+            factors = [self._load(nest, self._factor_at(nest, at), self.type) for at in places]
+        else:
+            at = self._factor_at(nest, index.add(builder, row, i))
+            factors = [lanes.splat(builder, builder.load(at, align=4, typ=self.type), width)] * len(found)
+        return [builder.fmul(v, f) for v, f in zip(found, factors)]
+
+    def _factor_at(self, nest: Nest, at: Index) -> ir.Value:
+        return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
 
     def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
         """Add the products along k to ``sums``."""
         builder, unroll = nest.builder, min(_UNROLL, self.k)
-        lines = [index.mul(builder, index.add(builder, row, i), self.stride) for i in range(len(sums))]
+        lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(sums))]
         k = nest.begin(self.depth, unroll) if self.k > unroll else 0
         current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
         for u in range(unroll):
@@ -445,9 +474,10 @@ class _Kernel:
         for j in range(block.vectors):
             pointer = self._pointer(nest, 1, self._flat(nest, k, u, self.n, column, j * block.lanes))
             right.append(self._widen(nest, self._load(nest, pointer, y_type), self.dtypes[1]))
+        along = index.mul(nest.builder, index.add(nest.builder, k, u), self.column)
         result = []
         for i, line in enumerate(sums):
-            at = index.add(nest.builder, lines[i], index.add(nest.builder, k, u))
+            at = index.add(nest.builder, lines[i], along)
             pointer = self._pointer(nest, 0, as_value(at))
             left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
             left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
