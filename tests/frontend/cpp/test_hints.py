@@ -30,6 +30,7 @@ struct object { int* p; __tile__ void fill(int& x) { [[cutile::hint(0, latency=2
 MACROS = """
 #define STATEMENT(n, from) [[cutile::hint(0, latency=n)]] x = ct::load(from)
 #define SLOW [[cutile::hint(0, latency=10)]]
+#define ENTRY __tile_global__ void
 #define KERNEL(name) [[cutile::hint(0, occupancy=9)]] __tile_global__ void name
 """
 NONE: dict[str, Any] = {}
@@ -120,6 +121,7 @@ STATEMENTS: dict[str, list[dict[str, Any]]] = {
         latency(4),
     ],
     "[[ cutile::hint(0, latency=4) ]] [&] { x = ct::load(p); }();": [NONE],
+    "[&]<class T>(T y) { [[ cutile::hint(0, latency=4) ]] x = ct::load(y); }(p);": [latency(4)],
     "[[ cutile::hint(0, latency=4) ]] x = p[0] + *q;": [NONE, NONE],
     "x = dependent<6>(p) + dependent<7>(p) + dependent<11>(p);": [latency(6), latency(7), NONE],
     "x = packed<900, 1000>(p) + packed<>(p) + packed<800>(p);": [
@@ -193,7 +195,8 @@ KERNELS: dict[str, dict[str, Any]] = {
         "occupancy": ByTarget(sm_90=3)
     },
     "template <int... N> [[ cutile::hint(N, occupancy = 2) ... ]] __tile_global__ void k() {} // <>": NONE,
-    # A macro.
+    # In macros.
+    "[[ cutile::hint(0, occupancy=9) ]] ENTRY k() {}": {"occupancy": 9},
     "KERNEL(k)() {}": {"occupancy": 9},
 }
 

@@ -23,7 +23,10 @@ _BEFORE_STATEMENT = re.compile(r"(?:[;{}):]|\belse|\bdo)\s*\Z")
 _LABEL = re.compile(r"\s*\w+\s*:(?!:)")
 _DECLARATION_SCOPE = re.compile(r"\b(?:namespace|struct|class|union|enum|extern)\b")
 _ATTRIBUTES = re.compile(r"\[\s*\[.*?\]\s*\]", re.DOTALL)
-_PARAMETER_LIST = re.compile(r"\b(?!(?:requires|decltype|alignas|sizeof|noexcept|explicit|__attribute__)\b)\w+\s*\(")
+_PARAMETER_LIST = re.compile(
+    r"\b(?!(?:requires|decltype|alignas|sizeof|noexcept|explicit|__attribute__)\b)\w+\s*\(|\]\s*(?:<.*>)?\s*\(",
+    re.DOTALL,
+)
 _DECLARATION = re.compile(
     r"""\s*(?:::)?\w+(?:\s*::\s*\w+)*    # a type,
     (?:\s*<[^=;]*>)?(?:\s*::\s*\w+)*    # with template arguments and nested names,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, rewrite_hints
 from tilewright.frontend.cpp.launches import without_launches
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
@@ -28,10 +29,32 @@ def prepare(text: str, name: str) -> str:
 
 def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:
     """Whether what is rewritten may be in macros, or in files of the user that ``text`` includes."""
-    if any("cutile" in m.group() or "__global__" in m.group() for m in _DEFINE.finditer(text)):
+    words = ("cutile", "__global__", "__device__", *(["__tile_global__"] if "cutile" in text else []))
+    if any(word in define.group() for define in _DEFINE.finditer(text) for word in words):
         return True
     names = _INCLUDE.findall(text)
     return any((Path(directory) / name).is_file() for directory in include_dirs for name in names)
+
+
+def headers_first(
+    text: str, defines: Mapping[str, str | int], include_dirs: Sequence[str | os.PathLike[str]]
+) -> tuple[str, dict[str, str | int]]:
+    """What goes before ``text``, and the definitions that are left for the command line.
+
+    Names such as N and M stand for template parameters in our headers, and are what programs like to define.
+    So where there are definitions, the headers are read before them.
+    """
+    texts = [text]
+    for name in _INCLUDE.findall(text):
+        files = (Path(directory) / name for directory in include_dirs)
+        texts += [file.read_text(errors="replace") for file in files if file.is_file()][:1]
+    headers = [name for t in texts for name in _INCLUDE.findall(t) if (INCLUDE_DIR / name).is_file()]
+    own = {key: value for key, value in defines.items() if key.startswith("TW_")}
+    if len(own) == len(defines) and not any(map(_DEFINE.search, texts)):
+        return "", own
+    lines = [f'#include "{name}"' for name in dict.fromkeys(headers)]
+    lines += [f"#define {key} {value}" for key, value in defines.items() if key not in own]
+    return "".join(f"{line}\n" for line in lines), own
 
 
 def _blank(text: str) -> str:

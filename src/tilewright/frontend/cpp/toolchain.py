@@ -15,12 +15,11 @@ from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import raise_for, refuse_narrowing
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.frontend.cpp.source import headers_first
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::shape{...} needs
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
 # No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
 # needs runs when it is linked. -O1 only keeps Clang from forbidding them.
 _COMMON = (
@@ -127,7 +126,7 @@ def expand(
     """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "expanded.cu"
-        before, left = _with_headers_first(text, defines or {}, include_dirs)
+        before, left = headers_first(text, defines or {}, include_dirs)
         flags = (*_EXPAND, f"-std={std}", *_preprocessor_flags(left, include_dirs))
         files = _run(text, name, flags, Path(directory), output, before)[0]
         return output.read_text(), files
@@ -140,27 +139,6 @@ def _preprocessor_flags(
     for path in include_dirs:
         flags += ["-I", str(path)]
     return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
-
-
-def _with_headers_first(
-    text: str, defines: Mapping[str, str | int], include_dirs: Sequence[str | os.PathLike[str]]
-) -> tuple[str, dict[str, str | int]]:
-    """What goes before ``text``, and the definitions that are left for the command line.
-
-    Names such as N and M stand for template parameters in our headers, and are what programs like to define.
-    So where there are definitions, the headers are read before them.
-    """
-    texts = [text]
-    for name in _INCLUDE.findall(text):
-        files = (Path(directory) / name for directory in include_dirs)
-        texts += [file.read_text(errors="replace") for file in files if file.is_file()][:1]
-    headers = [name for t in texts for name in _INCLUDE.findall(t) if (INCLUDE_DIR / name).is_file()]
-    own = {key: value for key, value in defines.items() if key.startswith("TW_")}
-    if len(own) == len(defines) and not any(map(_DEFINE.search, texts)):
-        return "", own
-    lines = [f'#include "{name}"' for name in dict.fromkeys(headers)]
-    lines += [f"#define {key} {value}" for key, value in defines.items() if key not in own]
-    return "".join(f"{line}\n" for line in lines), own
 
 
 def _run(
@@ -205,7 +183,7 @@ def compile_to_llvm(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "module.ll"
         target = _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
-        before, left = ("", {}) if expanded else _with_headers_first(text, defines or {}, include_dirs)
+        before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
         flags = [*_COMMON, *target, f"-std={std}", *_preprocessor_flags(left, include_dirs)]
         files, reported = _run(text, name, [*flags, *(_EXPANDED if expanded else ())], Path(directory), output, before)
         refuse_narrowing(reported)
