@@ -238,6 +238,46 @@ def products() -> Iterator[Case]:
     yield "matmul_ok<t<float, 8192, 1>, t<float, 1, 8192>>", False
 
 
+RESULTS = {  # of a call with x of the type
+    ("ct::full<{0}>(ct::tile_element_t<{0}>{{}})", "int"): "int",
+    ("ct::full<{0}>(1)", "t<int, 4> const"): "t<int, 4> const",
+    ("ct::iota<{0}>()", "t<short, 2, 4>"): "t<short, 2, 4>",
+    ("ct::ones<{0}>()", "__nv_tf32"): "__nv_tf32",
+    ("ct::isnan(x)", "t<float, 2> const"): "t<bool, 2>",
+    ("ct::isinf(x)", "double"): "bool",
+    ("ct::reshape(x, ct::shape<1, 1>{{}})", "int"): "t<int, 1, 1>",
+    ("ct::reshape<ct::shape<2, 2> const>(x)", "t<void*, 4>"): "t<void*, 2, 2>",
+    ("ct::permute(x, ct::dimension_map<>{{}})", "int const"): "int",
+    ("ct::permute<ct::dimension_map<2, 0, 1>>(x)", "t<int, 4, 2, 8>"): "t<int, 8, 4, 2>",
+    ("ct::transpose(x)", "t<int, 4, 2, 8>"): "t<int, 2, 4, 8>",
+    ("ct::transpose(x)", "t<int, 4>"): "t<int, 4>",
+    ("ct::cat<1>(x, x)", "t<int, 2, 4>"): "t<int, 2, 8>",
+    ("ct::select(1, x, x)", "t<int*, 4> const"): "t<int*, 4>",
+    ("ct::select(false, x, x)", "char"): "char",
+    ("ct::extract(x, ct::shape<>{{}})", "int"): "t<int>",
+    ("ct::extract(x, ct::shape<2, 1>{{}}, 0, 1u)", "t<__half, 4, 8>"): "t<__half, 2, 1>",
+    ("ct::broadcast(x, ct::shape<>{{}})", "int"): "t<int>",
+    ("ct::broadcast<ct::shape<2, 4>>(x)", "t<int, 2, 1>"): "t<int, 2, 4>",
+    ("ct::element_cast<float const>(x)", "t<int, 4> const"): "t<float, 4>",
+    ("ct::element_cast<float>(x)", "int"): "float",
+    ("ct::element_bitcast<int*>(x)", "t<long, 4>"): "t<int*, 4>",
+    ("ct::exp(x)", "t<__nv_bfloat16, 4>"): "t<__nv_bfloat16, 4>",
+    ("ct::sqrt(x, {{}}, ct::round_subnormals_to_zero_t{{}})", "float"): "float",
+    ("ct::pow(x, 2.0)", "float"): "double",
+    ("ct::pow(ct::ones<t<__half, 2, 1>>(), x)", "t<float, 4>"): "t<float, 2, 4>",
+    ("ct::atan2(1, x)", "t<__half, 2>"): "t<__half, 2>",
+    ("ct::mma(ct::ones<t<__half, 2, 4>>(), ct::ones<t<__half, 4, 2>>(), x)", "t<float, 2, 2>"): "t<float, 2, 2>",
+    ("ct::matmul(x, ct::ones<t<unsigned char, 2, 8, 4>>())", "t<char, 1, 4, 8>"): "t<int, 2, 4, 4>",
+    ("ct::sum<1>(x)", "t<char, 2, 4>"): "t<char, 2, 1>",
+    ("ct::prod(x, 0_ic, ct::round_toward_zero_t{{}})", "t<float, 2, 4>"): "t<float, 1, 4>",
+    ("ct::reduce_max(x, ct::integral_constant<false>{{}})", "t<bool, 4> const"): "t<bool, 1>",
+    ("ct::all_of(x, 1_ic)", "t<int*, 2, 4>"): "t<bool, 2, 1>",
+    ("ct::reduce_bitxor<0>(x)", "t<long long, 2>"): "t<long long, 1>",
+    ("ct::partial_sum(x, 1_ic, {{}})", "t<float, 2, 4> const"): "t<float, 2, 4>",
+    ("ct::partial_prod<0>(x)", "t<bool, 2>"): "t<bool, 2>",
+}
+
+
 def declarations() -> str:
     text = [CONCEPTS]
     text += [f"template <typename T> concept {name}_ok = requires(T x) {{ ct::{name}(x); }};" for name in UNARY]
@@ -259,6 +299,9 @@ def declarations() -> str:
 def test_constraints_are_met_exactly_where_the_reference_says() -> None:
     cases = [*creation(), *shapes(), *casts(), *modes(), *reductions(), *products()]
     lines = [f"static_assert(({condition}) == {str(expected).lower()});" for condition, expected in cases]
+    for number, ((call, argument), result) in enumerate(RESULTS.items()):
+        actual = f"decltype({call.format(argument)})"
+        lines.append(f"void call{number}({argument} x) {{ static_assert(__is_same({actual}, {result})); }}")
     text = "\n".join([declarations(), *lines])
     assert Module(f"{PREAMBLE}{text}\n__tile_global__ void k() {{}}").kernel("k").parameters == ()
     assert len(cases) > 5000

@@ -139,25 +139,8 @@ static_assert(ct::accessor_policy<ct::default_accessor<int>> && span::rank() == 
 """
 
 CONSTANTS = """
-static_assert(__is_same(decltype(22_ic), ct::integral_constant<22>) && __is_same(decltype(4294967296_ic)::value_type, long));
-static_assert(1'000_ic == 1000 && (3_ic)() == 3);
-static_assert(__is_same(decltype(3_ic * 4_ic + 1_ic), ct::integral_constant<13>) && __is_same(decltype(-(7_ic % 4_ic)), ct::integral_constant<-3>));
-static_assert(__is_same(decltype((1_ic << 4_ic) | 3_ic), ct::integral_constant<19>) && __is_same(decltype(~0_ic), ct::integral_constant<-1>));
-static_assert(ct::dimension_map<2, 0, 1>::mapping(1) == 0 && ct::dimension_map<2, 0, 1>::rank() == 3 && ct::dimension_map<>::rank() == 0);
-static_assert(__is_same(decltype(ct::dimension_map{2_ic, 0_ic, 1_ic}), ct::dimension_map<2, 0, 1>));
-static_assert(ct::default_rounding_mode() == ct::rounding_mode::round_ties_to_even && ct::default_thread_scope() == ct::thread_scope::system);
-static_assert(__is_same(ct::default_rounding_mode_t, ct::round_ties_to_even_t) && __is_same(ct::default_view_padding_t, ct::view_padding_zero_t));
-static_assert(__is_same(ct::nan_propagation_constant<ct::nan_propagation_mode::propagate_nan>, ct::propagate_nan_t));
-static_assert(ct::round_full_t::value == ct::rounding_mode::round_full && ct::memory_order_acquire_t{}() == ct::memory_order::acquire);
-static_assert(ct::read_memory_order<ct::memory_order::acquire> && !ct::read_memory_order<ct::memory_order::release> && !ct::write_memory_order<ct::memory_order::acq_rel>);
-constexpr auto sum = [] { int s = 0; for (auto i : ct::irange(5, 12, 2)) s = 10 * s + i; return s; }();
-static_assert(sum == 5 * 1000 + 7 * 100 + 9 * 10 + 11);
-static_assert(ct::irange<unsigned long>(0, ~0ul, 3).size() == 6148914691236517205 && ct::irange<long>(-9223372036854775807 - 1, 0, 2).size() == 1l << 62);
 static_assert(noexcept(ct::exp(1.0)) && !noexcept(ct::isnan(1.0)) && !noexcept(ct::isinf(1.0)));
 static_assert(__is_same(decltype(ct::ones<ct::tile<int, ct::shape<2>> const>()), ct::tile<int, ct::shape<2>> const));
-static_assert(ct::irange(20, 10).empty() && ct::irange(5, 12, 2).size() == 4 && ct::irange(-10, -6).upper_bound() == -6);
-static_assert(__is_same(decltype(ct::irange(1, 2l)), ct::irange<long>));
-static_assert(*++ct::irange(1, 5).begin() == 2 && *ct::irange(1, 5).begin()++ == 1);
 static_assert(__half(1.5f) + __half(2) == __half(3.5) && -__nv_bfloat16(2) < __nv_bfloat16(1) && float(__half(0.1)) != 0.1f);
 enum count { none, one, two };
 template <typename T> consteval T stepped(T x) { T before = x++; ++x; --x; return x-- + before; }
@@ -178,16 +161,6 @@ template <typename A, typename B> concept ceils = requires(A a, B b) { ct::ceild
 template <typename A> concept negates = requires(A a) { -a; };
 template <typename A> concept complements = requires(A a) { ~a; };
 template <typename A> concept absolute = requires(A a) { ct::abs(a); };
-template <typename A> concept sqrts = requires(A a) { ct::sqrt(a); };
-template <typename A> concept exps = requires(A a) { ct::exp(a); };
-template <typename A> concept nans = requires(A a) { ct::isnan(a); };
-template <typename A, typename S> concept reshapes = requires(A a, S s) { ct::reshape(a, s); };
-template <typename A, typename S> concept broadcasts = requires(A a, S s) { ct::broadcast(a, s); };
-template <typename E, typename A> concept bitcasts = requires(A a) { ct::element_bitcast<E>(a); };
-template <typename E, typename A> concept casts = requires(A a) { ct::element_cast<E>(a); };
-template <typename C, typename A, typename B> concept selects = requires(C c, A a, B b) { ct::select(c, a, b); };
-template <typename A, auto D> concept sums = requires(A a) { ct::sum(a, ct::integral_constant<D>{}); };
-template <typename A, auto D> concept bitands = requires(A a) { ct::reduce_bitand(a, ct::integral_constant<D>{}); };
 template <typename A, typename B> concept stores = requires(A a, B b) { ct::store(a, b); };
 template <typename A> concept loads = requires(A a) { ct::load(a); };
 static_assert(adds<t<int, 4>, t<int, 4>> && adds<t<int, 4, 1>, t<int, 8>> && !adds<t<int, 4>, t<int, 8>>);
@@ -200,15 +173,6 @@ static_assert(ceils<t<int, 4>, t<int, 4>> && !ceils<t<float, 4>, t<float, 4>>);
 static_assert(negates<t<float, 4>> && !negates<t<__nv_tf32, 4>> && !negates<t<int*, 4>>);
 static_assert(complements<t<int, 4>> && !complements<t<float, 4>>);
 static_assert(absolute<t<float, 4>> && absolute<t<int, 4>> && !absolute<t<int*, 4>>);
-static_assert(sqrts<t<float, 4>> && !sqrts<t<int, 4>> && exps<t<__half, 4>> && !exps<t<int, 4>> && !exps<t<__nv_tf32, 4>>);
-static_assert(nans<t<float, 4>> && !nans<t<int, 4>>);
-static_assert(reshapes<t<int, 4, 2>, ct::shape<8>> && !reshapes<t<int, 4, 2>, ct::shape<4>>);
-static_assert(broadcasts<t<int, 1, 2>, ct::shape<8, 2>> && !broadcasts<t<int, 4>, ct::shape<8>>);
-static_assert(bitcasts<float, t<int, 4>> && !bitcasts<double, t<int, 4>> && bitcasts<int*, t<long, 4>>);
-static_assert(casts<float, t<int, 4>> && casts<__nv_fp8_e4m3, t<float, 4>> && !casts<int, t<int*, 4>>);
-static_assert(selects<t<bool, 4>, t<int, 4>, t<int, 4>> && !selects<t<bool, 4>, t<int, 8>, t<int, 4>>);
-static_assert(sums<t<int, 4>, 0> && !sums<t<int, 4>, 1> && !sums<t<int, 4>, -1> && !sums<t<int*, 4>, 0>);
-static_assert(bitands<t<int, 4>, 0> && !bitands<t<float, 4>, 0>);
 static_assert(stores<t<int*, 4>, t<int, 4>> && !stores<t<int const*, 4>, t<int, 4>> && !stores<t<int*, 4>, t<int, 8>>);
 static_assert(loads<t<int const*, 4>> && !loads<t<void*, 4>> && !loads<t<int, 4>>);
 template <typename P, typename V> concept atomic_adds = requires(P p, V v) { ct::atomic_add(p, v, ct::memory_order_relaxed_t{}); };
@@ -216,26 +180,6 @@ template <typename P, typename V> concept atomic_ands = requires(P p, V v) { ct:
 static_assert(atomic_adds<t<int*, 4>, t<int, 4>> && !atomic_adds<t<int const*, 4>, t<int, 4>> && !atomic_adds<t<int*, 4>, t<int, 8>>);
 static_assert(atomic_ands<t<int*, 4>, t<int, 4>> && !atomic_ands<t<float*, 4>, t<float, 4>> && !atomic_ands<t<int, 4>, t<int, 4>>);
 static_assert(__is_same(ct::tile_transpose_t<t<int, 4>>, t<int, 4>) && __is_same(ct::tile_transpose_t<t<int, 4, 2, 8>>, t<int, 2, 4, 8>));
-template <typename A, typename B> concept matmuls = requires(A a, B b) { ct::matmul(a, b); };
-template <typename A, typename B, typename C> concept mmas = requires(A a, B b, C c) { ct::mma(a, b, c); };
-template <typename A, auto D> concept alls = requires(A a) { ct::all_of(a, ct::integral_constant<D>{}); };
-template <typename A, auto D> concept scans = requires(A a) { ct::partial_sum(a, ct::integral_constant<D>{}); };
-template <typename A, typename B, auto D> concept cats = requires(A a, B b) { ct::cat(a, b, ct::integral_constant<D>{}); };
-template <typename A, typename M> concept permutes = requires(A a, M m) { ct::permute(a, m); };
-template <int N> concept rounding = requires { typename ct::rounding_mode_constant<ct::rounding_mode(N)>; };
-template <int N> concept padding = requires { typename ct::view_padding_constant<ct::view_padding(N)>; };
-template <size_t... N> concept maps = requires { typename ct::dimension_map<N...>; };
-template <typename T> concept iotas = requires { ct::iota<T>(); };
-static_assert(matmuls<t<float, 4, 8>, t<float, 8, 2>> && !matmuls<t<float, 4, 8>, t<float, 4, 8>> && !matmuls<t<float, 4, 8>, t<double, 8, 2>>);
-static_assert(mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<float, 4, 2>> && !mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<double, 4, 2>>);
-static_assert(!mmas<t<__half, 4, 8>, t<__half, 8, 2>, t<float, 2, 4>> && !mmas<t<bool, 4, 8>, t<bool, 8, 2>, t<int, 4, 2>>);
-static_assert(alls<t<bool, 4>, 0> && !alls<t<bool, 4>, 1>);
-static_assert(scans<t<int, 4>, 0> && !scans<t<int, 4>, 1> && !scans<t<int*, 4>, 0> && !scans<t<__nv_tf32, 4>, 0>);
-static_assert(cats<t<int, 4>, t<int, 4>, 0> && !cats<t<int, 4>, t<float, 4>, 0> && !cats<t<int, 4, 2>, t<int, 4, 4>, 0>);
-static_assert(permutes<t<int, 4, 2>, ct::dimension_map<1, 0>> && !permutes<t<int, 4, 2>, ct::dimension_map<0>>);
-static_assert(rounding<0> && rounding<5> && !rounding<6> && !rounding<-1> && padding<4> && !padding<5>);
-static_assert(maps<1, 0> && maps<> && !maps<0, 0> && !maps<1>);
-static_assert(iotas<t<int, 4>> && !iotas<t<int*, 4>>);
 """
 
 
