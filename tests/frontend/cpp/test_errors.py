@@ -33,7 +33,7 @@ ILL_FORMED = {
     "flushed double": (f"{F8} ct::exp2(d, ct::round_subnormals_to_zero_t{{}});", "subnormals_mode_available"),
     "nan mode of integers": (f"{I8} ct::max(x, x, ct::propagate_nan_t{{}});", "nan_propagation_mode_available"),
     "float remainder operator": (f"{F8} f % f;", "not an integral tile"),
-    "complement of bool": ("~ct::ones<ct::tile<bool, ct::shape<2>>>();", "must not be bool"),
+    "complement of bool": ("~ct::ones<ct::tile<bool, ct::shape<2>>>();", "not one of bool"),
     "exponential of integers": (f"{I8} ct::exp(x);", "basic_floating_point_tile"),
     "iota that does not fit": ("ct::iota<ct::tile<signed char, ct::shape<256>>>();", "iota_values_representable"),
     "reshape of another size": (f"{I8} ct::reshape(x, ct::shape{{4_ic}});", "tile_size_v"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cpp_harness import refusals
+import numpy as np
+from cpp_harness import PREAMBLE, refusals, run
+
+from tilewright.frontend.cpp.module import Module
 
 CODE = """
 template <typename E, size_t... S> using t = ct::tile<E, ct::shape<S...>>; struct user { int a; };
@@ -29,12 +32,12 @@ OPERATORS = {
     "x == x4;": SHAPES,
     "e + e;": NOT_ARITHMETIC,
     "e == e;": NOT_ARITHMETIC,
-    "-e;": NOT_ARITHMETIC,
-    "+tf;": "neither an arithmetic tile",
+    "-e;": "takes an arithmetic tile (arithmetic_tile)",
+    "+tf;": "takes an arithmetic tile (arithmetic_tile) or a pointer tile",
     "x & f;": NOT_INTEGRAL,
     "f % f;": NOT_INTEGRAL,
-    "~f;": NOT_INTEGRAL,
-    "~b;": "must not be bool",
+    "~f;": "takes an integral tile (integral_tile), and not one of bool",
+    "~b;": "not one of bool",
     "b << 1;": "must not be bool",
     "b >> x;": "must not be bool",
     "x << f;": NOT_INTEGRAL,
@@ -44,8 +47,8 @@ OPERATORS = {
     "x + us;": "'user' does not satisfy 'arithmetic_tile'",
     "us + x;": "'user' does not satisfy 'arithmetic_tile'",
     "x += 1;": "tiles have none: write x = x + y",
-    "x += 2.5;": "not arithmetic_tile_convertible",
-    "x <<= x4;": "not broadcast_compatible",
+    "x += 2.5;": "for which arithmetic_tile_convertible must hold",
+    "x <<= x4;": "for which broadcast_compatible must hold",
     "++x;": "tiles have none",
     "x--;": "tiles have none",
     "ct::add(x, 2.5);": NARROWS,
@@ -131,3 +134,26 @@ def test_refused() -> None:
     for error, (statement, words) in zip(refusals(list(cases), code=CODE), cases.items()):
         assert words in error.message, (statement, error.message)
         assert len(error.message) < 400, error.message
+
+
+OWN_OPERATORS = """
+template <typename E, typename S, typename R> ct::tile<E, S>& operator+=(ct::tile<E, S>& x, R y) { return x = x + y; }
+template <ct::tile_like T, ct::tile_like U> T& operator*=(T& x, U const& y) { return x = x * y; }
+template <ct::tile_like T> T& operator++(T& x) { return x = x + 1; }
+template <ct::restricted_floating_point_tile T> T operator-(T x) { return T(-ct::element_cast<float>(x)); }
+template <typename S> ct::tile<bool, S> operator~(ct::tile<bool, S> x) { return !x; }
+__tile_global__ void k(int* p) {
+    auto x = ct::iota<ct::tile<int, ct::shape<4>>>(), i = x;
+    x += 5;
+    x *= x;
+    ++x;
+    auto e = -ct::element_cast<__nv_fp8_e4m3>(i);
+    ct::store(p + i, ct::select(~(i > 1), x, ct::element_cast<int>(e)));
+}
+"""
+
+
+def test_programs_may_add_operators() -> None:
+    p = np.zeros(4, np.int32)
+    run(Module(PREAMBLE + OWN_OPERATORS).kernel("k"), (1,), p)
+    np.testing.assert_array_equal(p, [26, 37, -2, -3])

@@ -221,16 +221,24 @@ def _error(group: list[Message], headers: str) -> TileError:
     if any("shape_size_overflow" in m.text for m in group):
         return _undefined_in(group, headers)
     place = _place(group, headers)
-    text = first.text
-    if first.file.startswith(headers):
-        text = re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
-    if text == _NO_SUCH_KERNEL:
-        text = _NAME_A_KERNEL
-    reason = _unmet_constraint(group)
-    if reason and "deleted operator" not in text and reason not in text:
+    text = _wording(group, headers)
+    reason = "" if "deleted operator" in first.text else _unmet_constraint(group)
+    if reason and reason not in text:
         text = f"{text}: {reason}"
     cls = TileSyntaxError if _SYNTAX.match(first.text) else TileTypeError
     return cls(_plain(text), Loc(place.file, place.line, place.column - 1))
+
+
+def _wording(group: list[Message], headers: str) -> str:
+    """What the first message says, without what it says of how our headers are written."""
+    text = group[0].text
+    if text == _NO_SUCH_KERNEL:
+        return _NAME_A_KERNEL
+    if group[0].file.startswith(headers):
+        return re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
+    if any("explicitly deleted" in m.text and m.file.startswith(headers) for m in group):
+        return text.replace("overload resolution selected deleted operator", "no operator")
+    return text
 
 
 def _undefined_in(group: list[Message], headers: str) -> TileError:

@@ -187,26 +187,29 @@ __tile__ inline U abs(U x) noexcept {
     else return detail::elementwise<detail::unary_op::abs>(x);
 }
 
-// Operators that tiles do not have, each with what is missing: for one operand the compiler's own message would not say.
-template <tile_like T>
-    requires(!arithmetic_tile<T> && !pointer_tile<T>)
-void operator+(T) = delete("the operand is neither an arithmetic tile (arithmetic_tile) nor a pointer tile");
-template <tile_like T>
-    requires(!arithmetic_tile<T>)
-void operator-(T) = delete("the operand is not an arithmetic tile (arithmetic_tile)");
-template <tile_like T>
-    requires(!integral_tile<T>)
-void operator~(T) = delete("the operand is not an integral tile (integral_tile)");
-template <integral_tile T>
-    requires(!detail::element_is_not_bool<T>)
-void operator~(T) = delete("the element type must not be bool");
-#define TW_NO_ASSIGNMENT(op, constraint)                                                           \
-    template <typename E, typename S, typename R>                                                  \
-        requires requires(tile<E, S> x, R y) { x op y; }                                           \
-    void operator op##=(tile<E, S>&, R const&) = delete("tiles have none: write x = x " #op " y"); \
-    template <typename E, typename S, typename R>                                                  \
-        requires(!requires(tile<E, S> x, R y) { x op y; })                                         \
-    void operator op##=(tile<E, S>&, R const&) = delete("tiles have none, and the operands are not " #constraint);
+// What is said of operators that tiles do not have, where the compiler's own message would name no constraint. Operands
+// are converted, so that every other operator, a program's own included, fits better.
+namespace detail {
+struct tile_operand {
+    template <tile_like T>
+        requires(!scalar<T>)
+    tile_operand(T const&);
+};
+struct any_operand {
+    template <typename T>
+    any_operand(T const&);
+};
+}  // namespace detail
+void operator+(detail::tile_operand) = delete("it takes an arithmetic tile (arithmetic_tile) or a pointer tile");
+void operator-(detail::tile_operand) = delete("it takes an arithmetic tile (arithmetic_tile)");
+void operator~(detail::tile_operand) = delete("it takes an integral tile (integral_tile), and not one of bool");
+void operator++(detail::tile_operand) = delete("tiles have none: write x = x + 1");
+void operator++(detail::tile_operand, int) = delete("tiles have none: write x = x + 1");
+void operator--(detail::tile_operand) = delete("tiles have none: write x = x - 1");
+void operator--(detail::tile_operand, int) = delete("tiles have none: write x = x - 1");
+#define TW_NO_ASSIGNMENT(op, constraint)                             \
+    void operator op##=(detail::tile_operand, detail::any_operand) = \
+        delete("tiles have none: write x = x " #op " y, for which " #constraint " must hold");
 TW_NO_ASSIGNMENT(+, arithmetic_tile_convertible)
 TW_NO_ASSIGNMENT(-, arithmetic_tile_convertible)
 TW_NO_ASSIGNMENT(*, arithmetic_tile_convertible)
@@ -218,14 +221,6 @@ TW_NO_ASSIGNMENT(^, arithmetic_tile_convertible)
 TW_NO_ASSIGNMENT(<<, broadcast_compatible)
 TW_NO_ASSIGNMENT(>>, broadcast_compatible)
 #undef TW_NO_ASSIGNMENT
-template <typename E, typename S>
-void operator++(tile<E, S>&) = delete("tiles have none: write x = x + 1");
-template <typename E, typename S>
-void operator++(tile<E, S>&, int) = delete("tiles have none: write x = x + 1");
-template <typename E, typename S>
-void operator--(tile<E, S>&) = delete("tiles have none: write x = x - 1");
-template <typename E, typename S>
-void operator--(tile<E, S>&, int) = delete("tiles have none: write x = x - 1");
 
 namespace detail {
 template <typename T, typename Acc>
