@@ -27,8 +27,6 @@ def to_register(dtype: ElementType, stored: Val) -> Val:
     at, short = stored.at, dtype.short
     if short == "f16" and at.features.half:
         return Val(at, at.builder.fpext(stored.bitcast(ir.HalfType()).value, at.type(F32)))
-    if short == "bf16" and at.wide:
-        return _with_zeros_below(stored)
     bits = stored.zext(I32)
     if short == "bf16":
         return (bits << 16).as_float()
@@ -36,16 +34,6 @@ def to_register(dtype: ElementType, stored: Val) -> Val:
         special = where(bits.eq(0), bits.like(1 << 22), 0x7FC00000)
         return where((bits.eq(0)) | bits.eq(255), special, bits << 23).as_float()
     return _decode(bits, stored.width, format_of(dtype))
-
-
-def _with_zeros_below(stored: Val) -> Val:
-    """bfloat16 to float32 by moving bytes: one instruction."""
-    lanes, builder = stored.value.type.count, stored.at.builder
-    chosen = [i // 2 if i % 2 else lanes for i in range(2 * lanes)]
-    indices = ir.Constant(ir.VectorType(I32, 2 * lanes), [ir.Constant(I32, i) for i in chosen])
-    zeros = ir.Constant(stored.value.type, None)
-    pairs = builder.shuffle_vector(stored.value, zeros, indices)
-    return Val(stored.at, builder.bitcast(pairs, stored.at.type(F32)))
 
 
 def to_bfloat(x: Val) -> Val | None:
