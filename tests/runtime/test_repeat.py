@@ -141,6 +141,22 @@ def test_tensors() -> None:
         assert values(args) is None
 
 
+def test_launches_of_two_kinds_in_turns_are_recognized_each() -> None:
+    @ct.kernel
+    def double(x):
+        ct.store(x, (0,), ct.load(x, (0,), (4,)) * 2)
+
+    arrays = [np.ones(4), np.ones(8), np.ones(4), np.ones(8)]
+    for x in (*arrays, *arrays, *arrays):
+        ct.launch(None, (1,), double, (x,), backend="cpu")
+    assert [x[0] for x in arrays] == [8, 8, 8, 8]
+    four, eight = (p.again for p in double.prepared.values())
+    assert four is not None and eight is not None
+    for x in arrays:
+        assert (four.values((x,)) is None) == (x.size == 8)
+        assert (eight.values((x,)) is None) == (x.size == 4)
+
+
 def test_threads_have_launches_of_their_own() -> None:
     """The same kernel, alike arguments, from many threads at once."""
 

@@ -33,13 +33,14 @@ from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
-from tilewright.runtime.repeat import Again, never, values_if_repeated
+from tilewright.runtime.repeat import Again, values_if_repeated
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
 from tilewright.version import __version__
 
 _SOURCE_STAGE = "Tile IR"
+_MAX_LESSONS = 4  # ways in which launches of one key may differ otherwise, such as in tensors that require a gradient
 _MAX_PREPARED = 4096  # launches that a kernel remembers; programs with more shapes than that start over
 # One compilation at a time: front ends raise Python's recursion limit, which belongs to the process.
 _LOCK = threading.RLock()
@@ -121,7 +122,7 @@ class Launchable:
         self.prepared: dict[Any, Prepared] = {}
         self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and what it prepared
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
-        self.again: Again | None = None  # how to recognize that launch sooner, once it has been repeated
+        self.again: Again | None = None  # how to recognize that launch sooner, if it was repeated before
         self._specializations: dict[tuple[str, bool, Signature], Specialization] = {}
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
@@ -172,15 +173,14 @@ class Launchable:
         engine, parts = requested(backend), self._parts(args, flat)
         key = engine, variable("TILEWRIGHT_CHECK"), *parts
         last, prepared = self._last
-        if key == last:  # cheaper than hashing it
-            if self.again is None:
-                self.again = prepared.again(settings(backend), [rule for _, rule in self.parameters], args)
-            return prepared
-        prepared = self.prepared.get(key)
+        if key != last:  # cheaper than hashing it
+            prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(engine, parts)
             self.remember(key, prepared)
-        self._last, self.again = (key, prepared), None
+        else:
+            prepared.learn(settings(backend), [rule for _, rule in self.parameters], args)
+        self._last, self.again = (key, prepared), prepared.again
         return prepared
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
@@ -331,7 +331,8 @@ class Prepared:
     """A launch but for its addresses, numbers and grid."""
 
     __slots__ = (
-        "_constants", "_device", "_kernel", "_native", "_pick", "_regions", "_tables", "_values", "specialization",
+        "_constants", "_device", "_kernel", "_lessons", "_native", "_pick", "_regions", "_tables", "_values", "again",
+        "specialization",
     )  # fmt: skip
 
     def __init__(self, kernel: str, specialization: Specialization, explained: Explained) -> None:
@@ -345,6 +346,8 @@ class Prepared:
         self._constants = [value for value in explained.values if value is not HOLE]
         self._pick = _picker(explained.values)
         executable = specialization.executable
+        self.again: Again | None = None
+        self._lessons = 0
         self._native = executable.run if isinstance(executable, Native) and not self._tables else None
 
     def run(self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False) -> None:
@@ -364,12 +367,15 @@ class Prepared:
         """``run``, to be called later and more than once. The objects in ``flat`` have to live as long."""
         return self.specialization.executable.bind(grid, self._arguments(flat, stream, check))
 
-    def again(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> Again:
-        """How to run launches with the settings ``given`` that differ from that with ``args`` by addresses and numbers
-        only."""
-        if self._native is None or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
-            return Again(given, never, never, None)
-        return Again(given, values_if_repeated(rules, args, self._values), self._native, self._device)
+    def learn(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> None:
+        """Let ``again`` recognize launches with the settings ``given`` that differ from that with ``args`` by addresses
+        and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
+        if self._native is None or self._lessons == _MAX_LESSONS or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
+            return
+        if self.again is not None and self.again.settings == given and self.again.values(args) is not None:
+            return
+        self._lessons += 1
+        self.again = Again(given, values_if_repeated(rules, args, self._values), self._native, self._device)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""
