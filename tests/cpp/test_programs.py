@@ -275,6 +275,40 @@ def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[
     assert len(err.splitlines()) == 1  # the note on the SIMT kernel
 
 
+def test_launches_in_headers_of_the_program_and_in_threads(tmp_path: Path, environment: dict[str, str]) -> None:
+    header = """#pragma once
+    #include "cuda_tile.h"
+    #include <stdexcept>
+    #define START(kernel, grid) kernel<<<grid, 1>>>
+    template <typename T> __tile_global__ void add(T* p, T by) {
+        auto at = p + cuda::tiles::iota<cuda::tiles::tile<int, cuda::tiles::shape<4>>>();
+        cuda::tiles::store(at, by + cuda::tiles::load(at));
+    }
+    template <typename T> struct Buffer {
+        T* p;
+        explicit Buffer(size_t n) { if (cudaMallocManaged(&p, n * sizeof(T))) throw std::bad_alloc(); }
+        ~Buffer() { cudaFree(p); }
+        void add(T by) { ::add<T><<<1, 1>>>(p, by); }
+    };
+    """
+    (tmp_path / "buffer.cuh").write_text(header)
+    kernels = '#include "buffer.cuh"\n#include <thread>\n#include <cassert>\n'
+    body = """
+    Buffer<int> buffer(4);
+    for (int i = 0; i < 4; ++i) buffer.p[i] = i;
+    buffer.add(10);
+    std::thread([&] { buffer.add(100); IS(cudaGetLastError(), cudaSuccess); }).join();
+    START(add<int>, 1)(buffer.p, 1000);
+    for (int i = 0; i < 4; ++i) printf("%d ", buffer.p[i]);
+    try { Buffer<int> large(size_t(1) << 60); } catch (std::bad_alloc const&) { printf("caught"); }
+    bool evaluated = false;
+    assert((evaluated = true));
+    CHECK(evaluated);
+    """
+    out, err, status = run_main(tmp_path, environment, body, kernels)
+    assert (out, err, status) == ("1110 1111 1112 1113 caught", "", 0)
+
+
 def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
     for body, words in (
         ("undeclared();", f"{tmp_path}/program.cu:26:1: use of undeclared identifier 'undeclared'"),

@@ -25,6 +25,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
 
+
 def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
     """Before these, for the checked mode; see ``Checks`` for ``pointers``."""
     return (

@@ -6,13 +6,14 @@ import importlib
 import re
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.cpp.host.cuda_runtime import NAMES
 from tilewright.cpp.host.stubs import with_stubs
 from tilewright.cpp.translation import Request, through_cache
 from tilewright.frontend.cpp.launches import launches_as_calls
-from tilewright.frontend.cpp.source import without_simt_bodies
-from tilewright.frontend.cpp.toolchain import compile_to_llvm, library_is_built, link
+from tilewright.frontend.cpp.source import needs_expansion, without_simt_bodies
+from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, library_is_built, link
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,23 @@ def build(request: Request) -> HostProgram:
 
 
 def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
-    text = launches_as_calls(without_simt_bodies(request.text), request.name)
-    output = compile_to_llvm(
-        text,
-        request.name,
-        std=request.std,
-        defines=dict(request.defines),
-        include_dirs=request.include_dirs,
-        host=True,
-    )
+    options: dict[str, Any] = {
+        "std": request.std,
+        "defines": dict(request.defines),
+        "include_dirs": request.include_dirs,
+        "host": True,
+    }
+    text, included = request.text, None
+    if needs_expansion(text, request.include_dirs):
+        text, included = expand(text, request.name, **options)
+    text = launches_as_calls(without_simt_bodies(text), request.name)
+    output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
     kernels, simt = (_annotated(output.llvm, note) for note in ("tw.kernel", "tw.simt"))
     module = with_stubs(output.llvm, (*kernels, *simt), NAMES)
     if module.needs_library and not library_is_built():
         print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
     binary = link(module.llvm, library=module.needs_library)
-    return f"{' '.join(kernels)};{' '.join(simt)}\n".encode() + binary, output.files
+    return f"{' '.join(kernels)};{' '.join(simt)}\n".encode() + binary, output.files if included is None else included
 
 
 def _annotated(llvm: str, note: str) -> list[str]:

@@ -65,7 +65,8 @@ class Runtime:
         self._streams = set(_DEFAULT_STREAMS)
         self._events: dict[int, float | None] = {}  # handle -> when it was recorded
         self._handles = itertools.count(1024)
-        self._configuration = threading.local()
+        # Per thread of the program. A thread of C is a new one to Python in every call, so that it has no locals.
+        self._configurations: dict[int, tuple[int, int, int]] = {}
         self._texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
     def report(self, error: Error) -> Error:
@@ -301,18 +302,18 @@ class Runtime:
     def __tw_host_configure(
         self, gx: Int, gy: Int, gz: Int, bx: Int, by: Int, bz: Int, shared: Size, stream: Address
     ) -> Error:
-        self._configuration.grid = None
+        self._configurations.pop(threading.get_ident(), None)
         grid = gx, gy, gz
         if self._on(stream):
             return Error.ErrorInvalidResourceHandle
         # The launch itself runs into a configuration that is refused here: nothing is there then.
         if not all(1 <= n <= _MAX_GRID for n in grid) or (bx, by, bz) != (1, 1, 1):
             return Error.ErrorInvalidConfiguration
-        self._configuration.grid = grid
+        self._configurations[threading.get_ident()] = grid
         return Error.Success
 
     def __tw_host_launch(self, function: Address, arguments: Address) -> Error:
-        grid, self._configuration.grid = getattr(self._configuration, "grid", None), None
+        grid = self._configurations.pop(threading.get_ident(), None)
         if self._broken is not None:
             return self._broken
         return self._launch(self, function, grid, arguments)

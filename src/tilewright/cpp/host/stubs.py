@@ -13,7 +13,7 @@ from dataclasses import dataclass
 POINTER = "__tw_at_"
 KERNELS = "__tw_host_kernels"  # a table of addresses and symbols, which ends with a null address
 
-_DEFINITION = r'^define [^\n]*@{symbol}\((?P<parameters>[^\n]*)\)[^()\n]*\{{\n(?P<body>.*?)^\}}\n'
+_DEFINITION = r"^define [^\n]*@{symbol}\((?P<parameters>[^\n]*)\)[^()\n]*\{{\n(?P<body>.*?)^\}}\n"
 _DECLARATION = re.compile(r"^declare (?P<result>[^@\n]*)@(?P<name>\w+)\((?P<parameters>[^)\n]*)\)[^\n]*$", re.M)
 _LAUNCH = "__tw_host_launch"
 

@@ -109,7 +109,12 @@ class Module:
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
-        options: dict[str, Any] = {"std": self.std, "defines": self.defines, "include_dirs": self.include_dirs}
+        options: dict[str, Any] = {
+            "std": self.std,
+            "defines": self.defines,
+            "include_dirs": self.include_dirs,
+            "exceptions": defines_main(self.text),
+        }
         text, included = self.text, None
         if needs_expansion(text, self.include_dirs):
             text, included = expand(text, self.name, **options)
@@ -117,7 +122,6 @@ class Module:
             prepare(text, self.name) + requests + "\n",
             self.name,
             **options,
-            exceptions=defines_main(self.text),
             expanded=included is not None,
         )
         self.files = output.files if included is None else included

@@ -23,7 +23,6 @@ MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::sh
 # No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
 # needs runs when it is linked. -O1 only keeps Clang from forbidding them.
 _COMMON = (
-    *("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG"),
     *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type"),
     *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
@@ -36,8 +35,9 @@ _FLAGS = (
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
 # Keywords stay for what looks for them in the text, which gets them before it is compiled.
-_EXPAND = ("-x", "c++", "-E", "-target", "x86_64-linux-gnu", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
+_EXPAND = ("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
 _EXPANDED = ("-include", "tilewright/keywords.h")
+_MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG")
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _HOST_FLAGS = ("-fPIC", "-g0")
 _LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic")
@@ -122,20 +122,29 @@ def expand(
     std: str = "c++20",
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Sequence[str | os.PathLike[str]] = (),
+    exceptions: bool = False,
+    host: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
-    """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``."""
+    """``text`` with its macros and includes expanded, and the files that it includes, as in ``Output``.
+
+    The arguments are those of ``compile_to_llvm``, which gets the result.
+    """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, defines or {}, include_dirs)
-        flags = (*_EXPAND, f"-std={std}", *_preprocessor_flags(left, include_dirs))
+        flags = (*_EXPAND, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs))
         files = _run(text, name, flags, Path(directory), output, before)[0]
         return output.read_text(), files
+
+
+def _flags_for(host: bool, exceptions: bool) -> tuple[str, ...]:
+    return _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
 
 
 def _preprocessor_flags(
     defines: Mapping[str, str | int] | None, include_dirs: Sequence[str | os.PathLike[str]]
 ) -> list[str]:
-    flags = ["-I", str(INCLUDE_DIR)]
+    flags = [*_MACROS, "-I", str(INCLUDE_DIR)]
     for path in include_dirs:
         flags += ["-I", str(path)]
     return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
@@ -182,9 +191,8 @@ def compile_to_llvm(
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "module.ll"
-        target = _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
         before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
-        flags = [*_COMMON, *target, f"-std={std}", *_preprocessor_flags(left, include_dirs)]
+        flags = [*_COMMON, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs)]
         files, reported = _run(text, name, [*flags, *(_EXPANDED if expanded else ())], Path(directory), output, before)
         refuse_narrowing(reported)
         return Output(output.read_text(), files)

@@ -152,9 +152,7 @@ def generalized(arrays: Sequence[Array], blocks: Sequence[Block], builder: Build
     return found
 
 
-def generalized_views(
-    views: Sequence[TiledView], blocks: Sequence[Block], builder: Builder
-) -> list[TiledView] | None:
+def generalized_views(views: Sequence[TiledView], blocks: Sequence[Block], builder: Builder) -> list[TiledView] | None:
     """``views`` of arrays that are ``generalized``; None when they are of different types."""
     arrays = generalized([v.array for v in views], blocks, builder)
     if arrays is None or len({(v.tile_shape, v.traversal_steps, v.padding_mode) for v in views}) > 1:
