@@ -33,6 +33,20 @@ __tile_global__ void structs(int* out, int a, int b, int c, int n) {
     pair<short, int> p{{1, 2, 3, 4}, n};
     for (int i = 0; i < n; ++i) out[8 + i % 4] += p.a[(i + n) % 4] * p.b;
 }
+struct f2 { float x, y; }; struct f4 { float x, y, z, w; }; struct h2 { __half x, y; }; struct h3 { __half x, y, z; };
+struct mixed { __half h; char c; float f; int i; };
+template <typename T> T pick(T a, T b, bool f) { return f ? a : b; }
+f2 add(f2 a, f2 b) { return {a.x + b.x, a.y + b.y}; } f4 add(f4 a, f4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+h2 add(h2 a, h2 b) { return {a.x + b.x, a.y + b.y}; } h3 add(h3 a, h3 b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
+// Structs that the target passes in vector registers.
+__tile_global__ void floats(float* out, float a, float b, int n) {
+    auto turn = [&](auto x, auto y) { for (int i = 0; i < n; ++i) x = pick(add(x, y), y, i != 1); return x; };
+    auto v = turn(f2{a, 2}, f2{3, b}); auto w = turn(f4{a, 2, b, 4}, f4{3, b, 1, 1});
+    auto h = turn(h2{__half(a), __half(2)}, h2{__half(3), __half(b)}); auto t = turn(h3{__half(a), h.x, h.y}, h3{__half(1), __half(b), h.x});
+    auto m = pick(mixed{__half(a), 'a', b, n}, mixed{__half(b), 'b', a, 7}, a < b);
+    float all[] = {v.x, v.y, w.x, w.y, w.z, w.w, h.x, h.y, t.x, t.y, t.z, m.h, (float)m.c, m.f, (float)m.i};
+    for (int i = 0; i < 15; ++i) out[i] = all[i];
+}
 // Extents and strides that are indexed at run time.
 __tile_global__ void dimensions(int* out, int a, int b, int n) {
     ct::layout_right_padded_mapping m{ct::extents<short, ct::dynamic_extent, 5, ct::dynamic_extent>(a, b), 4_ic};
@@ -49,7 +63,7 @@ __tile_global__ void dimensions(int* out, int a, int b, int n) {
 
 @pytest.fixture(scope="module")
 def kernels() -> list[CppKernel]:
-    return Module(SOURCE, "widths.cu").load("structs", "dimensions")
+    return Module(SOURCE, "widths.cu").load("structs", "dimensions", "floats")
 
 
 @pytest.mark.parametrize(("a", "b", "c", "n"), [(1, 2, 3, 4), (9, 2, 255, 1), (100, 99, -128, 3)])
@@ -80,6 +94,20 @@ def test_extents_and_strides_take_indices_of_run_time(kernels: list[CppKernel]) 
     out = np.zeros((3, 4), np.int32)
     run(kernels[1], (1,), out, 6, 7, 3)
     assert out.tolist() == [[6, 40, 1, -1], [5, 8, 6, -1], [7, 1, 42, 1]]
+
+
+@pytest.mark.parametrize(("a", "b", "n"), [(1.5, 4.0, 4), (5.0, 0.25, 1), (2.0, 3.0, 0)])
+def test_small_structs_of_floats_are_values(kernels: list[CppKernel], a: float, b: float, n: int) -> None:
+    def turn(x: list[float], y: list[float]) -> list[float]:
+        for i in range(n):
+            x = [p + q for p, q in zip(x, y)] if i != 1 else y
+        return x
+
+    out = np.zeros(15, np.float32)
+    run(kernels[2], (1,), out, a, b, n)
+    h = turn([a, 2], [3, b])
+    want = [*turn([a, 2], [3, b]), *turn([a, 2, b, 4], [3, b, 1, 1]), *h, *turn([a, *h], [1, b, h[0]])]
+    assert out.tolist() == [*want, *((a, ord("a"), b, n) if a < b else (b, ord("b"), a, 7))]
 
 
 def test_numbers_that_are_too_wide_are_refused() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tilewright.frontend.cpp.layout import Layouts
 from tilewright.frontend.cpp.llvm_text import (
+    UNDEFINED,
     BasicBlock,
     Const,
     Instruction,
@@ -47,7 +48,7 @@ class _Splitter:
         return replace(self.function, blocks=blocks)
 
     def _replaced(self, i: Instruction) -> list[Instruction]:
-        if i.op == "insertvalue" or (i.op == "extractvalue" and self._is_split(i)):
+        if i.op in ("insertvalue", "shufflevector") or (i.op == "extractvalue" and self._is_split(i)):
             return []
         if i.op in ("phi", "select", "freeze") and i.type.startswith(_OPENING):
             return self._per_part(i)
@@ -63,22 +64,25 @@ class _Splitter:
         seen: set[str] = set()
         while isinstance(whole, Local):
             source = self.definitions.get(whole.name)
-            if source is None or source.op not in ("insertvalue", "extractvalue", *_WHOLE):
+            if source is None or source.op not in ("insertvalue", "extractvalue", "shufflevector", *_WHOLE):
                 return False
-            if source.op in _WHOLE or whole.name in seen:
+            if source.op in _WHOLE or source.op == "shufflevector" or whole.name in seen:
                 return True
             seen.add(whole.name)
             whole = source.operands[0]
         return True
 
     def _per_part(self, i: Instruction) -> list[Instruction]:
-        first = 1 if i.op == "select" else 0
-        columns = [self._parts(o, i.type) for o in i.operands[first:]]
+        # The condition of a selection is one for all parts, or a vector of them.
+        first = 1 if i.op == "select" and not i.types[0].startswith(_OPENING) else 0
+        types = i.types[first:] or [i.type] * len(i.operands)
+        columns = [self._parts(o, t) for o, t in zip(i.operands[first:], types)]
+        leaves = [[scalar for _, scalar in self.layouts.of(t).leaves()] for t in types]
         made = []
         for k, (_, type) in enumerate(self.layouts.of(i.type).leaves()):
             operands = [*map(self._scalar, i.operands[:first]), *(self._scalar(c[k]) for c in columns)]
-            types = [*i.types[:first], *[type] * len(columns)] if i.types else []
-            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=operands, types=types))
+            scalars = [*i.types[:first], *(scalar[k] for scalar in leaves)] if i.types else []
+            made.append(replace(i, name=f"{i.name}.{k}", type=type, operands=operands, types=scalars))
         return made
 
     def _loads(self, i: Instruction) -> list[Instruction]:
@@ -140,6 +144,10 @@ class _Splitter:
             found[start : start + count] = inner
         elif source is not None and source.op == "extractvalue":
             found = self._taken(source)
+        elif source is not None and source.op == "shufflevector":
+            both = [part for o, t in zip(source.operands, source.types) for part in self._parts(o, t)]
+            scalar = next(layout.leaves())[1]
+            found = [Const(scalar, UNDEFINED) if lane is None else both[lane] for lane in source.detail]
         else:
             found = [Local(f"{operand.name}.{k}") for k, _ in enumerate(layout.leaves())]
         self.parts[operand.name] = found

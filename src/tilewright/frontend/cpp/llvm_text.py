@@ -268,6 +268,12 @@ class _Line:
             return self.constant_address()
         if token in "{[<" and token:
             return Const(type, self.constant_parts())
+        if token == "splat":
+            self.take()
+            self.expect("(")
+            element = self.typed_value()[1]
+            self.expect(")")
+            return Const(type, (element,) * _lanes(type))
         if kind == "string" and token.startswith("c"):
             self.take()
             return Const(type, tuple(Const("i8", byte) for byte in string_bytes(token)))
@@ -520,6 +526,22 @@ def _insert_element(line: _Line, i: Instruction) -> None:
     i.detail = [_lane(line)]
 
 
+def _shuffle(line: _Line, i: Instruction) -> None:
+    """``detail`` holds the places of the elements in both operands, or None for those without a value."""
+    _typed_operands(line, i)
+    mask = i.operands.pop()
+    count = _lanes(i.types.pop())
+    assert isinstance(mask, Const)
+    lanes = mask.value if isinstance(mask.value, tuple) else (mask,) * count
+    i.detail = [None if lane.value is UNDEFINED else int(lane.value) for lane in lanes]
+    i.type = " ".join(("<", str(count), *i.types[0].split()[2:]))
+
+
+def _lanes(type: str) -> int:
+    """How many elements a vector type has."""
+    return int(type.split()[1])
+
+
 def _lane(line: _Line) -> int:
     line.expect(",")
     index = line.typed_value()[1]
@@ -589,6 +611,7 @@ _READERS: dict[str, Callable[[_Line, Instruction], None]] = {
     "insertvalue": _insert_value,
     "extractelement": _extract_element,
     "insertelement": _insert_element,
+    "shufflevector": _shuffle,
     "unreachable": _nothing,
 }
 
