@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -120,6 +121,29 @@ def speedup(kind: str) -> float:
     )
 
 
+def beside_blas() -> float:
+    """Products of ours and of NumPy at the same time, each as a share of what it does in that time alone; the sum."""
+    a = np.ones((1024, 1024), np.float32)
+    ours, theirs = np.empty_like(a), np.empty_like(a)
+    product = kernels.matmul.bind((4, 8), (a, a, ours, 256, 128, 256, F32))
+    sides = product, lambda: np.matmul(a, a, out=theirs)
+    alone = [timed(run) for run in sides]
+    counts = [0, 0]
+    end = time.perf_counter() + 2
+
+    def repeat(side: int) -> None:
+        while time.perf_counter() < end:
+            sides[side]()
+            counts[side] += 1
+
+    workers = [threading.Thread(target=repeat, args=(side,)) for side in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(count * seconds for count, seconds in zip(counts, alone)) / 2
+
+
 def allocated() -> float:
     """Bytes that a thousand launches leave behind."""
     x = np.ones((1024, 1024), np.float32)
@@ -178,6 +202,7 @@ def costs() -> Iterator[Cost]:
     if (os.cpu_count() or 1) > 1:
         for kind in ("matmul", "sin", "blocks that differ 100 times"):
             yield Cost(f"two threads for one, {kind}", "x", 1.8, lambda k=kind: speedup(k), at_least=True)
+    yield Cost("products beside NumPy's, in shares of alone", "x", 0.9, beside_blas, at_least=True)
     yield Cost("kept by 1000 launches", "bytes", 1024, allocated)
 
 
