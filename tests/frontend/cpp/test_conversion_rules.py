@@ -189,3 +189,37 @@ NO_TILES = (
 
 def test_what_is_not_tile_like() -> None:
     compile_rows(HEAD + NOT_TILE_LIKE, [f"static_assert(refused<{name}>);" for name in NO_TILES])
+
+
+# Concept, a type that meets it, and what the notes of section 2.1.2 and the declarations of 2.1.5 say it subsumes.
+SUBSUMED = (
+    ("arithmetic_scalar<T>", "int", ("numeric_tile<T>", "numeric_scalar<T>", "arithmetic_tile<T>", "scalar<T>")),
+    ("floating_point_scalar<T>", "__nv_tf32", ("numeric_tile<T>", "numeric_scalar<T>", "floating_point_tile<T>")),
+    (
+        "basic_floating_point_scalar<T>",
+        "__half",
+        ("floating_point_tile<T>", "arithmetic_tile<T>", "floating_point_scalar<T>", "arithmetic_scalar<T>"),
+    ),
+    ("restricted_floating_point_scalar<T>", "__nv_tf32", ("floating_point_tile<T>", "floating_point_scalar<T>")),
+    ("integral_scalar<T>", "bool", ("arithmetic_tile<T>", "arithmetic_scalar<T>", "integral<T>", "integral_tile<T>")),
+    ("pointer_scalar<T>", "int*", ("pointer_tile<T>", "scalar<T>", "tile_like<T>")),
+    ("tile_shape<T>", "ct::shape<4>", ("shape_like<T>", "extents_like<T>")),
+    ("same_shape<T, T>", "ct::shape<3>", ("shape_like<T>",)),
+    ("non_narrowing_tile_convertible_to<T, int>", "int", ("tile_convertible_to<T, int>", "tile_like<T>")),
+    ("non_narrowing_scalar_convertible_to<T, int>", "int", ("scalar_convertible_to<T, int>", "scalar<T>")),
+    ("bool_tile_convertible<T>", "t<int*>", ("tile_like<T>",)),
+    ("arithmetic_tile_convertible<T, int>", "t<int>", ("arithmetic_tile<T>", "broadcast_compatible<T, int>")),
+    ("arithmetic_tile_comparable<T, int>", "t<int>", ("arithmetic_tile<T>", "broadcast_compatible<T, int>")),
+)
+
+
+def test_subsumption() -> None:
+    """Of two functions, the one whose constraint subsumes the other's is called."""
+    rows = []
+    for number, (concept, example, subsumed) in enumerate(SUBSUMED):
+        for weaker, other in enumerate(subsumed):
+            f = f"chosen_{number}_{weaker}"
+            rows.append(f"template <typename T> requires ct::{other} consteval bool {f}() {{ return false; }}")
+            rows.append(f"template <typename T> requires ct::{concept} consteval bool {f}() {{ return true; }}")
+            rows.append(f"static_assert({f}<{example}>());")
+    compile_rows(HEAD, rows)
