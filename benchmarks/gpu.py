@@ -315,6 +315,14 @@ _PRODUCTS = (
 )
 
 
+# How many blocks work on a number of tiles: one each, one per processor, or the fewest that need no more rounds.
+_SPREADS: dict[str, Callable[[int, int], int]] = {
+    "tiles": lambda count, processors: count,
+    "processors": min,
+    "even": lambda count, processors: cdiv(count, cdiv(count, processors)),
+}
+
+
 def product_rows(tiles: list[Tile]) -> Iterator[Row]:
     torch.backends.cuda.matmul.allow_tf32 = True
     processors = torch.cuda.get_device_properties(0).multi_processor_count
@@ -328,29 +336,25 @@ def product_rows(tiles: list[Tile]) -> Iterator[Row]:
             if tf32
             else ((128, 256, 64), (256, 128, 64), (128, 128, 64))
         )
-        ours_options = [{"num_warps": w, "num_stages": s} for w in (4, 8) for s in (3, 4)]
 
         def run(
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
-            kernel, (TM, TN, TK), options = cfg
+            spread, (TM, TN, TK), options = cfg
             blocks = cdiv(m, TM) * cdiv(n, TN)
-            grid = (min(blocks, processors),) if kernel == "matmul_persistent" else (blocks,)
-            t.launch(kernel, options, grid, (a, b, c, TM, TN, TK, 8, tf32))
+            kernel = "matmul" if spread == "tiles" else "matmul_persistent"
+            grid = _SPREADS[spread](blocks, processors)
+            t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, 8, tf32))
 
-        sides = [
-            Side(
-                t.name,
-                [
-                    (kernel, shape, o)
-                    for kernel in ("matmul", "matmul_persistent")
-                    for shape in shapes
-                    for o in t.options(ours_options, [{}, {"num_ctas": 2}])
-                ],
-                lambda cfg, t=t, run=run: run(cfg, t),
-            )
-            for t in tiles
+        ours_configs = [
+            (spread, shape, {"num_warps": w, "num_stages": s})
+            for spread in ("tiles", "even")
+            for shape in shapes
+            for w in ((4, 8) if shape[0] == shape[1] else (8,))
+            for s in (3, 4)
         ]
+        theirs = [(spread, shape, o) for spread in _SPREADS for shape in shapes for o in ({}, {"num_ctas": 2})]
+        sides = [Side(t.name, t.options(ours_configs, theirs), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles]
         if (k * a.element_size()) % 16 == 0:
             configs = [(*s, w, st) for s in shapes for w, st in ((8, 3), (8, 4), (4, 4))]
             sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))

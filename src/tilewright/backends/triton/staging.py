@@ -10,6 +10,7 @@ from tilewright.backends.triton import driver
 from tilewright.backends.triton.ttir.state import Descriptor
 
 _UNIT = 16  # bytes
+_LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read faster
 _WORTH_PER_BLOCK = 1 << 16  # bytes of an array per block of the grid up to which a copy pays
 _DEVICE_MEMORY = 2
 
@@ -50,8 +51,8 @@ def pays(d: Descriptor, item: int, shape: Sequence[int], strides: Sequence[int],
 def room(d: Descriptor, item: int, shape: Sequence[int]) -> tuple[int, int]:
     """The pitch of an aligned copy in bytes, and its size."""
     outer, inner = d.axes
-    pitch = -(-shape[inner] * item // _UNIT) * _UNIT
-    return pitch, max(pitch * shape[outer], _UNIT)
+    pitch = -(-shape[inner] * item // _LINE) * _LINE
+    return pitch, max(pitch * shape[outer], _LINE)
 
 
 def strides(d: Descriptor, item: int, pitch: int) -> tuple[int, ...]:
