@@ -98,6 +98,13 @@ def test_bits_of_pointers() -> None:
     np.testing.assert_array_equal(out, data[1:] + 10 * data[:4] + 400 * np.arange(4))
 
 
+@pytest.mark.parametrize("element", ["__nv_fp8_e4m3", "__nv_fp8_e5m2"])
+def test_every_code_of_a_byte_format_survives_bit_casts(element: str) -> None:
+    codes = "ct::iota<ct::tile<unsigned char, ct::shape<256>>>()"
+    bits = f"ct::element_bitcast<unsigned char>(ct::reshape(ct::element_bitcast<{element}>({codes}), ct::shape<2, 128>{{}}))"
+    check_expressions([(bits, np.arange(256, dtype=np.uint8).reshape(2, 128))])
+
+
 FOLDS = {
     "sum": lambda x, d: x.sum(d, keepdims=True),
     "prod": lambda x, d: x.prod(d, keepdims=True),

@@ -96,7 +96,9 @@ def _encode(x: Val, width: int, target: FloatFormat) -> Val:
     code = (size * math.ldexp(1.0, -126 - target.min_exponent)).bits() >> (23 - target.mantissa)
     if target.overflow is Overflow.INFINITY:
         infinity = _infinity_code(field, target)
-        special = where(x.is_nan(), infinity | (1 << (target.mantissa - 1)), code.like(infinity))
+        payload = (x.bits() >> (23 - target.mantissa)) & ((1 << target.mantissa) - 1)
+        payload = where(payload.eq(0), 1 << (target.mantissa - 1), payload)
+        special = where(x.is_nan(), payload | infinity, code.like(infinity))
         code = where(size <= target.largest, code, special)
     elif target.overflow is Overflow.NAN:
         code = where(x.is_nan(), (1 << field) - 1, code)
