@@ -1,0 +1,228 @@
+"""The machine code of a matrix product: blocks of accumulators that stay in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.codegen import index, lanes
+from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
+from tilewright.backends.cpu.codegen.groups import close
+from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
+from tilewright.ir.dtypes import DType
+
+UNROLL = 4  # steps of k per iteration of the inner loop
+
+
+# Rows and vectors of accumulators, for a number of vector registers and the bytes of each. The rest of the registers
+# is for a row of the right operand and an element or two of the left one. Enough accumulators hide the latency of
+# multiply-adds, and shapes near a square load the least for each.
+_SHAPES = {
+    (32, 64): (8, 2),  # AVX-512
+    (32, 32): (8, 2),
+    (32, 16): (4, 4),  # NEON
+    (16, 64): (6, 2),
+    (16, 32): (6, 2),  # AVX2
+    (16, 16): (6, 2),  # SSE2
+}
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The accumulators that stay in registers: ``rows`` rows of ``vectors`` vectors of ``lanes`` elements."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+def blocking(state: State, m: int, n: int, accumulator: ir.Type) -> Blocking:
+    """The shape for the processor, or one with no more accumulators for a product that is narrower or lower.
+
+    The vectors divide ``n``; of ``m`` some rows may be left over.
+    """
+    processor = state.processor
+    lanes = min(processor.lanes(8 if accumulator == F64 else 4), n)
+    rows, vectors = _SHAPES[processor.vector_registers, processor.vector_bytes]
+    budget = rows * vectors
+    vectors = min(vectors, n // lanes)
+    rows = min(m, budget // vectors)
+    while 2 * rows * vectors <= budget and 2 * vectors * lanes <= n:
+        vectors *= 2
+    return Blocking(-(-m // -(-m // rows)), vectors, lanes)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The buffer that products are added to: to zero, or to what it holds, times a factor where there are ``factors``.
+
+    Each of these is for a row, or ``by_column`` for a column.
+    """
+
+    buffer: Buffer
+    zero: bool = False
+    factors: Buffer | None = None
+    by_column: bool = False
+
+
+class Kernel:
+    """Emits the body of a product of fixed sizes."""
+
+    def __init__(
+        self,
+        state: State,
+        function: ir.Function,
+        types: tuple[DType, DType, DType],
+        sizes: tuple[int, int, int],
+        sums: Sums,
+        *,
+        packed: bool,
+    ) -> None:
+        self.function = function
+        self.dtypes = types
+        self.m, self.n, self.k = sizes
+        self.zero = sums.zero
+        self.factors = None if sums.factors is None else function.args[3]
+        self.by_column = sums.by_column
+        self.depth, self.row, self.column = [*function.args[-2:], 1] if packed else function.args[-3:]
+        self.type = element_type(types[2])
+        self.block = blocking(state, self.m, self.n, self.type)
+        if self.type not in (F32, F64):
+            self.multiply_add = self._integer
+        else:
+            self.multiply_add = self._fused if state.processor.features.fma else self._separate
+
+    def emit(self) -> None:
+        builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        nest = Nest(builder)
+        column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
+        left_over = self.m % self.block.rows
+        for first, end, rows in ((0, self.m - left_over, self.block.rows), (self.m - left_over, self.m, left_over)):
+            level = nest.level
+            row = nest.begin(end, rows, first) if end - first > rows else first
+            if first < end:
+                self._rows(nest, row, column, rows)
+            close(nest, level)
+        close(nest)
+        builder.ret_void()
+
+    def _rows(self, nest: Nest, row: Index, column: Index, rows: int) -> None:
+        """The products of some rows with the columns that the accumulators hold."""
+        block = self.block
+        out = [
+            [
+                self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes))
+                for j in range(block.vectors)
+            ]
+            for i in range(rows)
+        ]
+        sums = self._sum(nest, row, column, [self._start(nest, row, i, column, line) for i, line in enumerate(out)])
+        for line, pointers in zip(sums, out):
+            for value, pointer in zip(line, pointers):
+                nest.builder.store(self._finished(nest, value), pointer, align=4)
+
+    def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
+        """What the sums of a row of accumulators start from."""
+        width = self.block.lanes
+        if self.zero:
+            return [ir.Constant(ir.VectorType(self.type, width), None) for _ in pointers]
+        found = [self._load(nest, p, self.type) for p in pointers]
+        if self.factors is None:
+            return found
+        builder = nest.builder
+        if self.by_column:
+            places = [index.add(builder, column, j * width) for j in range(len(found))]
+            factors = [self._load(nest, self._factor_at(nest, at), self.type) for at in places]
+        else:
+            at = self._factor_at(nest, index.add(builder, row, i))
+            factors = [lanes.splat(builder, builder.load(at, align=4, typ=self.type), width)] * len(found)
+        return [builder.fmul(v, f) for v, f in zip(found, factors)]
+
+    def _factor_at(self, nest: Nest, at: Index) -> ir.Value:
+        return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
+
+    def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
+        """Add the products along k to ``sums``."""
+        builder, unroll = nest.builder, min(UNROLL, self.k)
+        lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(sums))]
+        k = nest.begin(self.depth, unroll) if self.k > unroll else 0
+        current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
+        for u in range(unroll):
+            current = self._step(nest, lines, column, k, u, current)
+        if not isinstance(k, int):
+            nest.end([v for line in current for v in line])
+        return current
+
+    def _finished(self, nest: Nest, value: ir.Value) -> ir.Value:
+        """``value`` plus what was left out: positive zeros, which change negative ones."""
+        if self.type not in (F32, F64):
+            return value
+        builder = nest.builder
+        cut = nest.builders[0].icmp_unsigned("<", self.depth, ir.Constant(I64, self.k))
+        rest = nest.builders[0].select(cut, ir.Constant(self.type, 0.0), ir.Constant(self.type, -0.0))
+        return builder.fadd(value, lanes.splat(nest.builders[0], rest, self.block.lanes))
+
+    def _step(
+        self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, sums: list[list[ir.Value]]
+    ) -> list[list[ir.Value]]:
+        block, y_type = self.block, element_type(self.dtypes[1])
+        right = []
+        for j in range(block.vectors):
+            pointer = self._pointer(nest, 1, self._flat(nest, k, u, self.n, column, j * block.lanes))
+            right.append(self._widen(nest, self._load(nest, pointer, y_type), self.dtypes[1]))
+        along = index.mul(nest.builder, index.add(nest.builder, k, u), self.column)
+        result = []
+        for i, line in enumerate(sums):
+            at = index.add(nest.builder, lines[i], along)
+            pointer = self._pointer(nest, 0, as_value(at))
+            left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
+            left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
+            result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
+        return result
+
+    def _flat(self, nest: Nest, major: Index, i: int, length: int, minor: Index, j: int) -> ir.Value:
+        """(major + i) * length + minor + j."""
+        builder = nest.builder
+        start = index.mul(builder, index.add(builder, major, i), length)
+        return as_value(index.add(builder, start, index.add(builder, minor, j)))
+
+    def _pointer(self, nest: Nest, argument: int, flat: ir.Value) -> ir.Value:
+        type_ = element_type(self.dtypes[argument])
+        return nest.builder.gep(self.function.args[argument], [flat], source_etype=type_)
+
+    def _load(self, nest: Nest, pointer: ir.Value, scalar: ir.Type) -> ir.Value:
+        return nest.builder.load(pointer, align=1, typ=ir.VectorType(scalar, self.block.lanes))
+
+    def _widen(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
+        return self._extend(nest, value, dtype, ir.VectorType(I32, self.block.lanes))
+
+    def _widen_scalar(self, nest: Nest, value: ir.Value, dtype: DType) -> ir.Value:
+        return self._extend(nest, value, dtype, I32)
+
+    def _extend(self, nest: Nest, value: ir.Value, dtype: DType, type_: ir.Type) -> ir.Value:
+        if not dtype.is_integer:
+            return value
+        return nest.builder.sext(value, type_) if dtype.is_signed else nest.builder.zext(value, type_)
+
+    def _fused(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        name = f"llvm.fma.v{self.block.lanes}{'f64' if self.type == F64 else 'f32'}"
+        function = builder.module.globals.get(name)
+        if function is None:
+            function = ir.Function(builder.module, ir.FunctionType(a.type, [a.type] * 3), name)
+        return builder.call(function, [a, b, c])
+
+    def _separate(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        """Twice rounded, which the language allows here: without an instruction, fma is a library call."""
+        return builder.fadd(builder.fmul(a, b), c)
+
+    def _integer(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        return builder.add(builder.mul(a, b), c)
