@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from backends.triton.conftest import TARGETS
 
 import tilewright as ct
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.backend import compile_for, compiler
+from tilewright.backends.triton.backend import TritonBackend, compile_for, compiler
 from tilewright.backends.triton.target import parse_target
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
@@ -321,6 +322,12 @@ def test_accesses_with_a_memory_order() -> None:
     assert "global_atomic_cmpswap" in compiled(handshake, (narrow, narrow, 64), "gfx942").binary.texts["assembly"]
 
 
+def test_gpus_that_cannot_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.backends.triton.driver.device", lambda _: SimpleNamespace(capability=75))
+    with pytest.raises(ct.TileError, match=r"cannot run kernels: sm_75 is not supported: .* sm_80 to sm_129"):
+        TritonBackend().compile(specialization(product, PRODUCT_ARGS, "reference").function, {})
+
+
 def test_artifacts_survive_the_disk_cache() -> None:
     artifact = compiled(product, PRODUCT_ARGS, "sm_90")
     again = Artifact.from_bytes(artifact.to_bytes())
@@ -433,9 +440,10 @@ def test_products_of_clusters(name: str) -> None:
     kernel = globals()[name].replace_hints(num_ctas=2)
     array = SINGLE if name == "tf32_product" else HALF
     for b in (array, array.T):
-        ptx = compiled(kernel, (array, b, array.copy(), 128, 128, 32), "sm_90").binary.texts["PTX"]
-        assert "wgmma.mma_async" in ptx
-        assert "cluster" in ptx
+        binary = compiled(kernel, (array, b, array.copy(), 128, 128, 32), "sm_90").binary
+        assert "wgmma.mma_async" in binary.texts["PTX"]
+        assert binary.num_ctas == (2 if name == "persistent_product" else 1)
+        assert ("without effect: num_ctas" in binary.texts["choices"]) == (name == "tf32_product")
 
 
 @ct.kernel

@@ -24,7 +24,7 @@ from tilewright.backends.triton.resources import OutOfRegisters, check_registers
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
-from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
 from tilewright.passes.pipelines import optimize
 
@@ -46,7 +46,10 @@ class TritonBackend:
     @functools.lru_cache(maxsize=1)  # noqa: B019 - there is one object of this class
     def gpu(self) -> GpuTarget:
         """The architecture of the first GPU. TileError when kernels cannot be compiled for it."""
-        return parse_target(f"sm_{driver.device(0).capability}")
+        try:
+            return parse_target(f"sm_{driver.device(0).capability}")
+        except ValueError as e:
+            raise TileError(f"the GPU of this machine cannot run kernels: {e}; use the cpu engine") from e
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
         artifact = compile_for(function, self.gpu(), options)
