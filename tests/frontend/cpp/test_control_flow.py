@@ -28,6 +28,14 @@ def skipping(a: int, b: int) -> int:
     return sum(i for i in range(a) if i != b)
 
 
+@case(
+    "using op = int (*)(int); op f = [](int x) { return x * 3; }; op g[2] = {f, [](int x) { return x + 7; }};"
+    "auto twice = [](op h, int x) { return h(h(x)); }; return twice(f, a) - twice(g[1], b);"
+)
+def pointers_to_functions(a: int, b: int) -> int:
+    return 9 * a - (b + 14)
+
+
 @case("int s = 0; for (int i = 0; i < a; i += 3) { if (i > b) break; s += i * i; } return s;")
 def breaking(a: int, b: int) -> int:
     s = 0

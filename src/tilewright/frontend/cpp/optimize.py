@@ -15,6 +15,8 @@ from tilewright.ir.errors import TileCompilerExecutionError
 _SIMPLIFY = ("sroa", "instruction_combine", "simplify_cfg")
 # Jump threading is left out: it tangles tests of the same value into each other's branches.
 _PASSES = (*_SIMPLIFY, "sccp", *_SIMPLIFY[1:], *_SIMPLIFY)
+# A call through a pointer names its function only once the pointer is known.
+_INLINE_ROUNDS = 4
 # Arrays of tiles that are indexed in loops of constant length become values once those loops are unrolled. Only
 # kernels that still have memory of their own pay for it, since the rotation costs their other loops the form of for.
 _UNROLL = ("loop_simplify", "lcssa", "loop_rotate", "loop_unroll", *_PASSES)
@@ -45,13 +47,18 @@ def optimize(text: str, kernels: set[str]) -> str:
     builder = _pass_builder()
     inline = llvm.create_new_module_pass_manager()
     inline.add_always_inliner_pass()
-    inline.run(module, builder)
-    for function in module.functions:
-        if function.name in kernels:
+    for _ in range(_INLINE_ROUNDS):
+        inline.run(module, builder)
+        wanted = [function for function in module.functions if function.name in kernels]
+        for function in wanted:
             _run(_PASSES, function, builder)
-            if _has_memory(function):
-                _run(_UNROLL, function, builder)
-            _run(_CANONICALIZE, function, builder)
+        defined = {f.name for f in module.functions if not f.is_declaration}
+        if not any(_calls_any(function, defined) for function in wanted):
+            break
+    for function in wanted:
+        if _has_memory(function):
+            _run(_UNROLL, function, builder)
+        _run(_CANONICALIZE, function, builder)
     return str(module)
 
 
@@ -60,6 +67,11 @@ def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBui
     for name in passes:
         getattr(manager, f"add_{name}_pass")()
     manager.run(function, builder)
+
+
+def _calls_any(function: llvm.ValueRef, names: set[str]) -> bool:
+    calls = (i for block in function.blocks for i in block.instructions if i.opcode == "call")
+    return any(list(call.operands)[-1].name in names for call in calls)
 
 
 def _has_memory(function: llvm.ValueRef) -> bool:

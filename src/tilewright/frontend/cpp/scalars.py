@@ -19,8 +19,10 @@ from tilewright.ir.ops.arith import (
     Add,
     And,
     Cast,
+    Ceil,
     Cmp,
     Div,
+    Floor,
     Fma,
     IsNan,
     Max,
@@ -103,9 +105,11 @@ _FUNCTIONS = {
     "abs": (Abs, signed),
     "fabs": (Abs, _same),
     "sqrt": (Sqrt, _same),
+    "floor": (Floor, _same),
+    "ceil": (Ceil, _same),
     "fma": (Fma, _same),
 }
-_OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "fma": 3}
+_OPERANDS = {"abs": 1, "fabs": 1, "sqrt": 1, "floor": 1, "ceil": 1, "fma": 3}
 
 
 def translate(state: Translation, i: Instruction) -> None:
