@@ -36,7 +36,6 @@ def compiled(kernel: Launchable, args: tuple[Any, ...], target: str, **options: 
 
 # -- examples
 
-LONG = ("matmul_persistent", "matmul_split_k")  # ten seconds each, for the loop that matmul_plain has too
 EXAMPLE_FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
 
 
@@ -65,8 +64,6 @@ def example_functions() -> Iterator[dict[str, Function]]:
 def test_examples(example_functions: dict[str, Function], target: str) -> None:
     assert len(example_functions) >= 10
     for name, function in example_functions.items():
-        if name in LONG and target != "sm_90":
-            continue
         artifact = compile_for(function, parse_target(target), {})
         assert artifact.binary.code, name
         assert artifact.binary.shared_bytes <= parse_target(target).shared_memory, name
