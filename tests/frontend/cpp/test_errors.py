@@ -269,3 +269,10 @@ def test_names_of_no_kernel(expression: str) -> None:
     )
     with pytest.raises(TileError, match="not the name of one kernel: write name<arguments>"):
         module.kernel(expression)
+
+
+def test_another_language_standard_is_told_at_the_include() -> None:
+    with pytest.raises(TileError, match=r"needs C\+\+20") as caught:
+        Module('\n#include "cuda_tile.h"', "user.cu", std="c++17").kernel("k")
+    assert caught.value.loc is not None
+    assert (caught.value.loc.file, caught.value.loc.line) == ("user.cu", 2)

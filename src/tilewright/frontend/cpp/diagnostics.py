@@ -19,6 +19,7 @@ _LINE = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|warning|note): (?P<text>.*)$"
 )
 _TYPE = re.compile(r"'([^']*)'(?: \(aka '([^']*)'\))?")
+_INCLUDED = re.compile(r"^(?:In file included| +) from (?P<file>[^:\n]+):(?P<line>\d+)[:,]$")
 _BECAUSE = re.compile(r"(?:because|and) (.*)")
 _SYNTAX = re.compile(r"^(expected|unexpected|unknown type name|extraneous|missing|invalid preprocessing|unterminated)")
 # What the constraints of our headers ask for, in the words of the reference. The innermost one that failed is shown.
@@ -154,15 +155,20 @@ class Message:
 def parse(stderr: str) -> list[list[Message]]:
     """The errors of a compilation, each with the notes that follow it."""
     groups: list[list[Message]] = []
+    includes: list[Message] = []
     for line in stderr.splitlines():
+        include = _INCLUDED.match(line)
+        if include is not None:
+            includes.append(Message(include["file"], int(include["line"]), 1, "include", ""))
         match = _LINE.match(line)
         if match is None:
             continue
         message = Message(match["file"], int(match["line"]), int(match["column"]), match["kind"], match["text"])
         if message.kind != "note":
-            groups.append([message])
+            groups.append([message, *includes])
         elif groups:
             groups[-1].append(message)
+        includes = []
     return groups
 
 
@@ -213,7 +219,9 @@ def _place(group: list[Message], headers: str) -> Message:
     """The message of ``group`` that is at the line of the user's that is wrong."""
     # An alias of the user's for a tile type is right until somebody gives it a shape.
     through_alias = next((m for m in group if "in instantiation of template type alias" in m.text), None)
-    return through_alias or next((m for m in group if not m.file.startswith(headers)), group[0])
+    users = [m for m in group if not m.file.startswith(headers)]
+    at_line = next((m for m in users if m.kind != "include"), users[0] if users else group[0])
+    return through_alias or at_line
 
 
 def _error(group: list[Message], headers: str) -> TileError:
@@ -255,7 +263,7 @@ def _unmet_constraint(group: list[Message]) -> str:
     """What the candidate that fits best asks for, or what the one template that was named asks for."""
     operands = [_bare(canonical or written) for written, canonical in _TYPE.findall(group[0].text)]
     candidates: list[Candidate] = []
-    for message in group[1:]:
+    for message in (m for m in group[1:] if m.kind == "note"):
         if "candidate" in message.text or not candidates:
             candidates.append(Candidate(message.text, []))
         because = _BECAUSE.match(message.text)
