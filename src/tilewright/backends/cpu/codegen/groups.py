@@ -168,7 +168,8 @@ def _pick(
     overlapping: list[Op],
 ) -> list[ir.Value]:
     """The loops of a group in up to three ways: plain, with bounds checks, and on copies of what they may overwrite."""
-    masked = inside is not None
+    known = inside is None or isinstance(inside, ir.Constant)
+    masked = inside is not None and not (known and inside.constant)
 
     def on_copies() -> list[ir.Value]:
         copies = [(op.result, _copy(state, op.result)) for op in overlapping]
@@ -181,7 +182,7 @@ def _pick(
     def checked() -> list[ir.Value]:
         return emit(masked) if apart is None else _choose(state, apart, lambda: emit(masked), on_copies)
 
-    if inside is None:
+    if known:
         return checked()
     plain = inside if apart is None else state.builder.and_(inside, apart)
     return _choose(state, plain, lambda: emit(False), checked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -17,7 +17,7 @@ from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Kernel, Sums, blo
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.backends.cpu.vector.types import F32, I64
+from tilewright.backends.cpu.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
@@ -128,18 +128,20 @@ def _in_array(state: State, op: Op, x: Value) -> Left | None:
     if not any(isinstance(stride, int) and stride == 1 for stride in strides):
         return None
     direct = Left(state.builder.inttoptr(tile.address, ir.PointerType()), strides[0], strides[1], None)
-    return direct if tile.inside is None else _or_padded(state, tile.inside, direct, x)
+    return direct if tile.inside is None else _or_padded(state, load, tile.inside, direct, x)
 
 
-def _or_padded(state: State, inside: ir.Value, direct: Left, x: Value) -> Left:
-    """``direct`` where ``inside`` holds, else a buffer with what ``x`` is padded with."""
-    builder = state.builder
+def _or_padded(state: State, load: Op, inside: ir.Value, direct: Left, x: Value) -> Left:
+    """``direct`` where ``inside`` holds; else a buffer with ``x``, the result of ``load``, as it is padded."""
+    builder, tile = state.builder, state.accesses[load]
     buffer = state.allocate(x.tile)
     with builder.if_else(inside, likely=True) as (then, orelse):
         with then:
             first = builder.block
         with orelse:
+            state.accesses[load] = replace(tile, inside=ir.Constant(I1, 0))
             write(state, x, buffer)
+            state.accesses[load] = tile
             second = builder.block
     copied = buffered(buffer, x.tile.shape[-1])
 
