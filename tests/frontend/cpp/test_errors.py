@@ -233,8 +233,18 @@ def test_virtual_functions_of_local_objects_are_refused() -> None:
     assert "virtual functions are not available" in refused(body, code=code).message
 
 
-def test_exceptions_are_refused() -> None:
-    assert "exceptions disabled" in refused("throw 1;").message
+# With a main, the file may use exceptions in its host code.
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [("throw 1;", ""), ("throw 1;", "int main() {}"), ("try { p[0] = 1; } catch (...) {}", "")],
+)
+def test_exceptions_are_refused(statement: str, code: str) -> None:
+    assert "exceptions are not available in tile code" in refused(statement, code=code).message
+
+
+def test_types_at_run_time_are_refused() -> None:
+    error = refused("struct a { virtual void f() {} } x; p[0] = typeid(x).hash_code();", code="#include <typeinfo>")
+    assert "typeid and dynamic_cast are not available" in error.message
 
 
 def test_syntax_errors_show_the_line() -> None:

@@ -12,6 +12,7 @@ from tilewright.ir.errors import (
     TileSyntaxError,
     TileTypeError,
     TileUndefinedError,
+    TileUnsupportedFeatureError,
 )
 from tilewright.ir.location import Loc
 
@@ -143,6 +144,13 @@ _MISMATCHES = (
 )  # the more telling, the later
 
 
+# What the compiler was told to do without, by what it says of that.
+_FORBIDDEN = {
+    "with exceptions disabled": "exceptions are not available in tile code",
+    "requires -frtti": "typeid and dynamic_cast are not available in tile code",
+}
+
+
 @dataclass(frozen=True)
 class Message:
     file: str
@@ -229,6 +237,9 @@ def _error(group: list[Message], headers: str) -> TileError:
     if any("shape_size_overflow" in m.text for m in group):
         return _undefined_in(group, headers)
     place = _place(group, headers)
+    forbidden = next((words for sign, words in _FORBIDDEN.items() if sign in first.text), None)
+    if forbidden is not None:
+        return TileUnsupportedFeatureError(forbidden, Loc(place.file, place.line, place.column - 1))
     text = _wording(group, headers)
     reason = "" if "deleted operator" in first.text else _unmet_constraint(group)
     if reason and reason not in text:
