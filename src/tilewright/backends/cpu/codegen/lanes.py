@@ -64,11 +64,27 @@ def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask
 
 def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
     """The elements that a vector of pointers (i64) refers to."""
-    lanes = other.type.count
+    lanes, scalar = other.type.count, other.type.element
+    if mask is not None and isinstance(scalar, ir.IntType) and scalar.width < 32:
+        return _gather_narrow(builder, pointers, mask, other, align)
     mask = integers(I1, [1] * lanes) if mask is None else mask
     typed = builder.inttoptr(pointers, ir.VectorType(POINTER, lanes))
     name = f"llvm.masked.gather.{_mangled(other.type)}.v{lanes}p0"
     return _intrinsic(builder, name, other.type, [typed, ir.Constant(I32, align), mask, other])
+
+
+def _gather_narrow(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value, other: ir.Value, align: int) -> ir.Value:
+    """``gather`` of what no instruction gathers, without the branch for each lane that LLVM would make of it."""
+    lanes, scalar = other.type.count, other.type.element
+    with builder.goto_entry_block():
+        spare = builder.ptrtoint(builder.alloca(I64), I64)  # where the lanes that are not wanted read
+    safe = builder.select(mask, pointers, splat(builder, spare, lanes))
+    found = ir.Constant(other.type, ir.Undefined)
+    for lane in range(lanes):
+        address = builder.extract_element(safe, ir.Constant(I32, lane))
+        element = builder.load(builder.inttoptr(address, POINTER), align=align, typ=scalar)
+        found = builder.insert_element(found, element, ir.Constant(I32, lane))
+    return builder.select(mask, found, other)
 
 
 def scatter(builder: ir.IRBuilder, value: ir.Value, pointers: ir.Value, mask: ir.Value | None, align: int) -> None:
