@@ -11,7 +11,7 @@ from tilewright.backends.triton.ttir.state import Descriptor
 
 _UNIT = 16  # bytes
 _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read faster
-_WORTH_PER_BLOCK = 1 << 16  # bytes of an array per block of the grid up to which a copy pays
+_WORTH_PER_BLOCK = 1 << 21  # bytes of an array per block of the grid up to which a copy pays
 _DEVICE_MEMORY = 2
 
 
