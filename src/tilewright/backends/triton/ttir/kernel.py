@@ -105,6 +105,8 @@ def _divisors(function: Function) -> dict[int, int]:
 
 def _lower(s: State, op: Op) -> None:
     """One op that is not control flow."""
+    if op in s.plan.waits_before:
+        s.w.instruction("cp.async.bulk.wait_group 0;")
     if op in s.plan.barriers_before:
         s.w.located("gpu.barrier")
     name = op.name
@@ -124,6 +126,8 @@ def _lower(s: State, op: Op) -> None:
         raise TileUnsupportedFeatureError(f"the GPU engine does not have the operation {name}", op.loc)
     if acquires(op):
         s.w.located("gpu.barrier")
+        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the copy engine too
+            s.w.instruction("fence.proxy.async.global;")
 
 
 def _program_id(s: State, op: Op) -> Val:

@@ -3,6 +3,9 @@
 The elements of a tile are spread over threads in a way that differs from op to op, so a load after a store of the
 same array may run in another thread. A barrier goes before each memory op that conflicts with one since the last
 barrier. Arrays that are different arguments do not overlap, unless they are raw pointers.
+
+The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
+earlier one writes, and what tells others that it is written, waits for the engine first.
 """
 
 from __future__ import annotations
@@ -47,21 +50,24 @@ def root_of(value: Value) -> Root:
 
 @dataclass
 class Pending:
-    """Accesses since the last barrier."""
+    """Accesses since the last barrier, and stores of the copy engine since threads waited for it."""
 
     reads: set[Root] = field(default_factory=set)
     writes: set[Root] = field(default_factory=set)
     released: bool = True  # nothing since the last barrier that a release would have to wait for
+    engine: set[Root] = field(default_factory=set)
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), self.released)
+        return Pending(set(self.reads), set(self.writes), self.released, set(self.engine))
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.released = self.released and other.released
+        self.engine |= other.engine
 
     def clear(self) -> None:
+        """A barrier."""
         self.reads.clear()
         self.writes.clear()
         self.released = True
@@ -72,16 +78,16 @@ def _meets(root: Root, others: set[Root]) -> bool:
 
 
 class Ordering:
-    """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead.
+    """Finds the ops of ``function`` that need a barrier before them, those that wait for the copy engine (one thread
+    starts the stores ``by_engine``, and only it can wait), and loops whose loads must not run ahead.
 
-    Ops for which ``acquires`` holds need one after them. One thread starts the stores ``by_engine``, all in order.
+    Ops for which ``acquires`` holds need a barrier after them.
     """
 
     def __init__(self, function: Function, by_engine: frozenset[Op] = frozenset()) -> None:
-        stores = [op for op in function.walk() if op.spec.effect & Effect.WRITE]
-        mixed = {root_of(op.operands[0]) for op in stores if op not in by_engine}
-        self._in_order = {root_of(op.operands[0]) for op in by_engine} - mixed  # the stores of these arrays
+        self._by_engine = by_engine
         self.barriers: set[Op] = set()
+        self.waits: set[Op] = set()
         self.unpipelined: set[Op] = set()
         self._walk(function.body, Pending())
 
@@ -100,6 +106,7 @@ class Ordering:
                 self._walk(region, branch)
                 after.append(branch)
             pending.clear()
+            pending.engine.clear()
             for branch in after:
                 pending.merge(branch)
             return
@@ -117,15 +124,20 @@ class Ordering:
         effect = op.spec.effect
         order = op.attributes["memory_order"]
         writes = bool(effect & Effect.WRITE)
-        before = pending.writes - {root} if root in self._in_order else pending.writes
-        conflict = _meets(root, before) or (writes and _meets(root, pending.reads))
-        if conflict or (order in _RELEASES and not pending.released) or op in self.barriers:
+        releases = order in _RELEASES
+        waits = _meets(root, pending.engine) or (releases and bool(pending.engine)) or op in self.waits
+        if waits:
+            self.waits.add(op)
+            pending.engine.clear()
+        conflict = _meets(root, pending.writes) or (writes and _meets(root, pending.reads))
+        conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
+        if conflict or op in self.barriers:
             self.barriers.add(op)
             pending.clear()
         if effect & Effect.READ:
             pending.reads.add(root)
         if writes:
-            pending.writes.add(root)
+            (pending.engine if op in self._by_engine else pending.writes).add(root)
         pending.released = False
         if acquires(op):
             pending.clear()  # a barrier follows it

@@ -46,7 +46,8 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
     ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))
-    plan.barriers_before, plan.unpipelined = ordering.barriers, ordering.unpipelined
+    plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
+    plan.unpipelined = ordering.unpipelined
     return plan
 
 

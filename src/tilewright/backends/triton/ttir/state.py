@@ -52,6 +52,7 @@ class Plan:
     """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
 
     barriers_before: set[Op] = field(default_factory=set)
+    waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
     unpipelined: set[Op] = field(default_factory=set)
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done

@@ -239,10 +239,12 @@ class Writer:
 
     def end_block(self) -> None:
         """Every thread that gets here ends."""
-        code, register = ("mov.u32 $0, $1; exit;", "r") if self.target.is_cuda else ("s_endpgm", "v")
-        fields = f'{{constraints = "={register},{register}", packed_element = 1 : i32, pure = false}}'
-        zero = self.constant(0, "i32")
-        self.emit(f'tt.elementwise_inline_asm "{code}" {fields} {zero.name} : i32 -> i32', "i32")
+        self.instruction("exit;" if self.target.is_cuda else "s_endpgm")
+
+    def instruction(self, code: str) -> None:
+        """One without operands, by every thread."""
+        code, register = (f"mov.u32 $0, $1; {code}", "r") if self.target.is_cuda else (code, "v")
+        self.asm(code, f"={register},{register}", [self.constant(0, "i32")], "i32", pure=False)
 
     def opaque(self, x: Val) -> Val:
         """``x``, a 32-bit number, as a value that the compiler knows nothing of."""
