@@ -269,3 +269,10 @@ def test_no_compiler_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.frontend.cpp.toolchain.find_compiler", lambda: None)
     with pytest.raises(ct.TileUnsupportedFeatureError, match=r"pip install 'tilewright\[cpp\]'"):
         ct.cpp.compile("// nothing\n")
+
+
+def test_a_source_file_is_in_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "latin.cu"
+    file.write_bytes(b"// one\n// caf\xe9\n")
+    with pytest.raises(ct.TileSyntaxError, match=r"latin.cu:2:1: the byte 0xe9 is not UTF-8"):
+        ct.cpp.compile(file)

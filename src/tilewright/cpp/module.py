@@ -15,7 +15,8 @@ from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function
-from tilewright.ir.errors import TileError
+from tilewright.ir.errors import TileError, TileSyntaxError
+from tilewright.ir.location import Loc
 from tilewright.ir.ops.memory import AssumeDivisible
 from tilewright.ir.rewrite import clone_op, open_block, with_body
 from tilewright.runtime.arrays import Flat
@@ -76,10 +77,20 @@ def request_of(
         path = Path(source_or_path)
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}; the text of a program has a line break, ; or {{ in it")
-        text, shown = path.read_text(encoding="utf-8"), name or str(path)
+        text, shown = _text_of(path), name or str(path)
         folders.insert(0, str(path.parent))
     macros = tuple((macro, "" if value is None else _macro(value)) for macro, value in (defines or {}).items())
     return Request(text, shown, std, macros, tuple(folders))
+
+
+def _text_of(path: Path) -> str:
+    """The text of a source file. TileSyntaxError where it is not in UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = e.object.count(b"\n", 0, e.start) + 1
+        message = f"the byte {e.object[e.start]:#04x} is not UTF-8; save the file in that encoding"
+        raise TileSyntaxError(message, Loc(str(path), line)) from None
 
 
 def _macro(value: str | int) -> str:

@@ -305,3 +305,16 @@ def test_statements_side_by_side() -> None:
     source = "__tile_global__ void k(int* p) { int x; [[cutile::hint(0, latency=1)]]x=ct::load(p);ct::store(p, x);}"
     load, store = (op for op in Module(PREAMBLE + source).kernel("k").function.walk() if op.name in ("load", "store"))
     assert (load.attributes["latency"], store.attributes.get("latency")) == (1, None)
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_literals_and_line_ends(line_end: str) -> None:
+    source = """\ufeff#include "cuda_tile.h"
+        [[cutile::hint(0, occupancy=1'2)]] __tile_global__ void k(int* p) {
+        char const* s = R"x([[cutile::hint(0)]] )" )x"; char q = '"'; (void)s; (void)q;
+        int x; /* [[cutile::hint( */ [[cutile::hint(0, latency=1'0)]] x = cuda::tiles::load(p + 1'000 - 1'000); // ' \\
+        [[cutile::hint(0)]]
+        [[cutile::hint(0, latency=2)]] cuda::tiles::store(p + 2'0, x); }"""
+    function = Module(source.replace("\n", line_end)).kernel("k").function
+    assert function.hints == {"occupancy": 12}
+    assert [op.attributes["latency"] for op in function.walk() if op.name in ("load", "store")] == [10, 2]

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
-_SKIP = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
+_SKIP = re.compile(
+    "|".join(
+        (
+            r"//(?:[^\n\\]|\\.)*",
+            r"/\*.*?\*/",
+            r'R"(?P<tag>[^\s()\\]*)\(.*?\)(?P=tag)"',
+            r'"(?:[^"\\\n]|\\.)*"',
+            r"(?P<number>\b\d(?:'?\w)*)",  # its separators begin no character
+            r"'(?:[^'\\\n]|\\.)+'",
+        )
+    ),
+    re.DOTALL,
+)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"\n]*)")?[^\n]*$', re.MULTILINE)
 _OPEN = re.compile(r"\[\s*\[")
@@ -142,7 +154,7 @@ def _blank(text: str) -> str:
 
 def mask(text: str) -> str:
     """``text`` with comments and literals blanked, position by position."""
-    return _SKIP.sub(lambda m: _blank(m.group()), text)
+    return _SKIP.sub(lambda m: m.group().replace("'", "_") if m["number"] else _blank(m.group()), text)
 
 
 def _without_comments(text: str) -> str:

@@ -58,7 +58,7 @@ class Module:
         defines: Mapping[str, str | int] | None = None,
         include_dirs: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
-        self.text = text
+        self.text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         self.name = name
         self.std = std
         self.defines = dict(defines or {})
