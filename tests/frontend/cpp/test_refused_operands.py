@@ -89,6 +89,8 @@ POINTERS = {
     "pp == f;": "not a pointer tile",
     "pp < nullptr;": "does not satisfy",
     "pp += x4;": "tiles have none",
+    "*pp;": "ct::load and ct::store go through tiles of pointers",
+    "x[0];": "ct::extract yields parts of a tile",
 }
 
 CONVERSIONS = {

@@ -114,7 +114,15 @@ for _enumeration in (
 ):
     for _name in (f"valid_{_enumeration}", f"{_enumeration}_constant"):
         REQUIREMENTS[_name] = f"the value is not an enumerator of ct::{_enumeration}"
-_IMPLICITLY_TO_SCALAR = "only a singleton tile converts to a scalar, and not implicitly where that is narrowing"
+# What the compiler refuses to do with a tile without naming a constraint.
+_ABOUT_TILES = {
+    r"^assigning to .* from incompatible type .*\btile<": (
+        "only a singleton tile converts to a scalar, and not implicitly where that is narrowing "
+        "(non_narrowing_scalar_convertible_to)"
+    ),
+    r"^type .*\btile<.* does not provide a subscript operator": "ct::extract yields parts of a tile",
+    r"^indirection requires pointer operand .*\btile<": "ct::load and ct::store go through tiles of pointers",
+}
 # The constraints of template parameters; those of requires clauses are about more than one type, or named otherwise.
 _OF_PARAMETER = re.compile(
     r"'(.*)' does not satisfy '(?:\w+::)*(?:integral|tile_like|(?:\w+_)?(?:tile|scalar)|bool_tile_convertible)'"
@@ -284,8 +292,7 @@ def _unmet_constraint(group: list[Message]) -> str:
     candidates = [c for c in candidates if "invalid explicitly-specified argument" not in c.note] or candidates
     best = max(candidates, key=lambda candidate: candidate.rank(operands), default=None)
     if best is None:
-        to_scalar = re.match(r"assigning to .* from incompatible type .*\btile<", group[0].text)
-        return f"{_IMPLICITLY_TO_SCALAR} (non_narrowing_scalar_convertible_to)" if to_scalar else ""
+        return next((advice for pattern, advice in _ABOUT_TILES.items() if re.search(pattern, group[0].text)), "")
     if not best.reasons:
         return best.mismatch(alone=len(candidates) == 1)
     names = [_constraint(text) for text in best.reasons]
