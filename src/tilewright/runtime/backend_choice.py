@@ -49,7 +49,7 @@ def requested(explicit: str | None = None) -> str | None:
 
 def settings(explicit: str | None) -> tuple[Any, ...]:
     """What decides besides the arguments how a launch runs, to be compared with that of another launch."""
-    return explicit, _current.get(), _forced[-1] if _forced else None, state()
+    return explicit, _current.get(), _forced[-1] if _forced else None, *state()
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:

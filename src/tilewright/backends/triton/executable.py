@@ -56,7 +56,8 @@ class _Frame:
         self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
         self.attribute_count = len(attributes) // _ATTRIBUTE.size
         self.config = ctypes.create_string_buffer(_CONFIG.size)
-        self.configured: tuple[tuple[int, int, int], int] | None = None
+        self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
+        self.stream = 0
         self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
         self.maps: list[TensorMap] = []
         self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
@@ -70,7 +71,7 @@ class _Frame:
             self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
             self.attribute_count,
         )  # fmt: skip
-        self.configured = grid, stream
+        self.grid, self.stream = grid, stream
 
 
 def _attributes(num_ctas: int) -> list[bytes]:
@@ -99,6 +100,7 @@ class TritonExecutable:
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
+        self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
         self._staged = any(d.staged for d in artifact.descriptors)
@@ -121,9 +123,11 @@ class TritonExecutable:
         except AttributeError:
             frame = self._local.frame = _Frame(self)
         kernel = self._loaded.get(device) or self._kernel(device)
-        if frame.configured != (grid, stream):
+        if frame.grid != grid or frame.stream != stream:
             frame.configure(self.artifact.binary, grid, stream)
-        if self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
+        if self._numbers_only:
+            self._pack(frame.numbers, 0, *values)
+        elif self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
             self._fill(frame, LaunchArguments(values, (), stream, device), kernel, [])
             frame.filled = values, device
         if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
