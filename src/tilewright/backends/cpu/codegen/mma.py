@@ -44,7 +44,9 @@ def emit_mma(state: State, op: Op) -> None:
     left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
     right = _operand(state, y)
     sums = _sums(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
-    multiply(state, op, left, right, sums, types, sizes, _depth(state, x, y))
+    held = _held(state, x, -2)
+    rows = sizes[0] if held is None else held
+    multiply(state, op, left, right, sums, types, sizes, (rows, _depth(state, x, y)))
     for buffer in (left.buffer, right, sums.factors):
         if buffer is not None:
             state.release(buffer)
@@ -165,11 +167,11 @@ def multiply(
     sums: Sums,
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
-    depth: Index,
+    held: tuple[Index, Index],
 ) -> None:
     """For ``op``, add the products of the matrices ``left`` and ``right`` to ``sums``.
 
-    ``sizes`` are m, n and k; from ``depth`` on along k, both matrices are zero.
+    ``sizes`` are m, n and k. ``held`` says from which row on the left matrix is zero, and from where on along k both.
     """
     m, n, k = sizes
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
@@ -194,7 +196,7 @@ def multiply(
     if work is not None:
         arguments.append(work.pointer)
     else:
-        arguments += map(as_value, (depth, left.row) if packed else (depth, left.row, left.column))
+        arguments += map(as_value, (*held, left.row) if packed else (*held, left.row, left.column))
     nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
@@ -284,7 +286,7 @@ def _kernel(
 ) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    Its parameters are x, y and out, then the factors of ``sums`` if there are any, how far along k to go, and the
+    Its parameters are x, y and out, then the factors of ``sums`` if there are any, how far along m and k to go, and the
     distances of the rows of x and, unless ``packed``, of its columns. That for bytes has scratch memory as its fourth
     parameter.
     """
@@ -299,7 +301,7 @@ def _kernel(
     by_bytes = mma_bytes.applies(state, x, out, sizes)
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
     if not by_bytes:
-        parameters += [I64] * (2 if packed else 3)
+        parameters += [I64] * (3 if packed else 4)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")

@@ -93,7 +93,8 @@ class Kernel:
         self.zero = sums.zero
         self.factors = None if sums.factors is None else function.args[3]
         self.by_column = sums.by_column
-        self.depth, self.row, self.column = [*function.args[-2:], 1] if packed else function.args[-3:]
+        distances = [*function.args[-3:], 1] if packed else function.args[-4:]
+        self.height, self.depth, self.row, self.column = distances
         self.type = element_type(types[2])
         self.block = blocking(state, self.m, self.n, self.type)
         if self.type not in (F32, F64):
@@ -105,15 +106,49 @@ class Kernel:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
         column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
-        left_over = self.m % self.block.rows
-        for first, end, rows in ((0, self.m - left_over, self.block.rows), (self.m - left_over, self.m, left_over)):
-            level = nest.level
-            row = nest.begin(end, rows, first) if end - first > rows else first
-            if first < end:
-                self._rows(nest, row, column, rows)
-            close(nest, level)
+        rows, left_over = self.block.rows, self.m % self.block.rows
+        whole = self.m - left_over
+        held = index.minimum(builder, self._rounded(builder, self.height, rows), whole)
+        row = nest.begin(held, rows) if whole > rows else 0
+        level = nest.level - (whole > rows)
+        self._rows(nest, row, column, rows)
+        close(nest, level)
+        if whole > rows:
+            self._zero_rows(nest, held, whole, column)
+        if left_over:
+            self._rows(nest, whole, column, left_over)
         close(nest)
         builder.ret_void()
+
+    def _rounded(self, builder: ir.IRBuilder, count: ir.Value, step: int) -> ir.Value:
+        """The next multiple of ``step``, which is not zero."""
+        steps = builder.udiv(builder.add(count, ir.Constant(I64, step - 1)), ir.Constant(I64, step))
+        return as_value(index.maximum(builder, index.mul(builder, steps, step), step))
+
+    def _zero_rows(self, nest: Nest, first: Index, end: int, column: Index) -> None:
+        """Rows of the left operand that are zero, from ``first`` on: what they add is the same for all of them.
+
+        It is not nothing where the right operand is infinite or NaN, or where sums are negative zeros.
+        """
+        level, builder, block = nest.level, nest.builder, self.block
+        type_ = ir.VectorType(self.type, block.lanes)
+        zero = ir.Constant(type_, None)
+        start = lanes.splat(builder, ir.Constant(self.type, -0.0), block.lanes) if self.type in (F32, F64) else zero
+        with builder.if_then(builder.icmp_unsigned("<", as_value(first), ir.Constant(I64, end)), likely=False):
+            k = nest.begin(self.depth)
+            sums = [nest.carry(start) for _ in range(block.vectors)]
+            added = [self.multiply_add(nest.builder, zero, r, s) for r, s in zip(self._right(nest, k, 0, column), sums)]
+            nest.end(added)
+            added = [self._finished(nest, v) for v in added]
+            row = nest.begin(end, 1, first)
+            pointers = [
+                self._pointer(nest, 2, self._flat(nest, row, 0, self.n, column, j * block.lanes))
+                for j in range(block.vectors)
+            ]
+            add = nest.builder.fadd if self.type in (F32, F64) else nest.builder.add
+            for old, new, pointer in zip(self._start(nest, row, 0, column, pointers), added, pointers):
+                nest.builder.store(add(old, new), pointer, align=4)
+            close(nest, level)
 
     def _rows(self, nest: Nest, row: Index, column: Index, rows: int) -> None:
         """The products of some rows with the columns that the accumulators hold."""
@@ -174,11 +209,7 @@ class Kernel:
     def _step(
         self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, sums: list[list[ir.Value]]
     ) -> list[list[ir.Value]]:
-        block, y_type = self.block, element_type(self.dtypes[1])
-        right = []
-        for j in range(block.vectors):
-            pointer = self._pointer(nest, 1, self._flat(nest, k, u, self.n, column, j * block.lanes))
-            right.append(self._widen(nest, self._load(nest, pointer, y_type), self.dtypes[1]))
+        block, right = self.block, self._right(nest, k, u, column)
         along = index.mul(nest.builder, index.add(nest.builder, k, u), self.column)
         result = []
         for i, line in enumerate(sums):
@@ -188,6 +219,14 @@ class Kernel:
             left = lanes.splat(nest.builder, self._widen_scalar(nest, left, self.dtypes[0]), block.lanes)
             result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
         return result
+
+    def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
+        """Row k + u of the right operand, as far as the accumulators need it."""
+        type_, found = element_type(self.dtypes[1]), []
+        for j in range(self.block.vectors):
+            pointer = self._pointer(nest, 1, self._flat(nest, k, u, self.n, column, j * self.block.lanes))
+            found.append(self._widen(nest, self._load(nest, pointer, type_), self.dtypes[1]))
+        return found
 
     def _flat(self, nest: Nest, major: Index, i: int, length: int, minor: Index, j: int) -> ir.Value:
         """(major + i) * length + minor + j."""

@@ -24,7 +24,7 @@ def emit_mma_scaled(state: State, op: Op) -> None:
     left, right = _widened(state, op, x, x_scale, rank - 1), _widened(state, op, y, y_scale, rank - 2)
     sums = _widened(state, op, acc)
     (m, n), k = op.result.tile.shape[-2:], x.tile.shape[-1]
-    mma.multiply(state, op, mma.buffered(left, k), right, Sums(sums), (float64,) * 3, (m, n, k), k)
+    mma.multiply(state, op, mma.buffered(left, k), right, Sums(sums), (float64,) * 3, (m, n, k), (m, k))
     out = state.allocate(op.result.tile)
     _narrow(state, sums, out)
     for buffer in (left, right, sums):

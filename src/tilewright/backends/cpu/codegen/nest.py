@@ -21,7 +21,7 @@ class _Loop:
     induction: ir.PhiInstr
     count: Index
     step: int
-    start: int
+    start: Index
     carried: list[tuple[ir.PhiInstr, ir.Value]] = field(default_factory=list)
 
 
@@ -43,7 +43,7 @@ class Nest:
         """Of the innermost loop."""
         return self.builders[-1]
 
-    def begin(self, count: Index, step: int = 1, start: int = 0) -> Index:
+    def begin(self, count: Index, step: int = 1, start: Index = 0) -> Index:
         """Open a loop of an index that runs over start, start + step, ... below ``count``; returns the index.
 
         It runs over start in any case.
@@ -67,7 +67,7 @@ class Nest:
         outer = self.builder
         after = builder.append_basic_block("after")
         following = builder.add(loop.induction, ir.Constant(I64, loop.step))
-        loop.induction.add_incoming(ir.Constant(I64, loop.start), outer.block)
+        loop.induction.add_incoming(as_value(loop.start), outer.block)
         loop.induction.add_incoming(following, builder.block)
         for (phi, init), value in zip(loop.carried, nexts):
             phi.add_incoming(init, outer.block)
