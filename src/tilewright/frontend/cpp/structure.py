@@ -64,6 +64,8 @@ class Structurer:
         self.builder = state.builder
         self.translate = translate
         self.frames: list[_Frame] = []
+        self.body = state.builder.block
+        self.computed: dict[tuple[object, ...] | None, Value] = {}  # by what was computed, directly in the body
         self.done: set[str] = set()  # instructions that were moved in front of their loop
 
     def run(self) -> None:
@@ -139,7 +141,7 @@ class Structurer:
         for instruction in block.instructions[:-1]:
             if instruction.op != "phi" and instruction.name not in self.done:
                 self.builder.loc = self._loc(instruction)
-                self.translate(instruction)
+                self._translate(instruction)
         jump = block.terminator
         self.builder.loc = self._loc(jump)
         if jump.op == "br" and jump.operands:
@@ -159,6 +161,16 @@ class Structurer:
         if jump.op not in ("ret", "unreachable"):
             self.translate(jump)
         return Outcome()
+
+    def _translate(self, i: Instruction) -> None:
+        """Translate ``i``, or take what an equal instruction gave that is executed before it in any case."""
+        key = (i.op, i.type, *i.operands) if i.op in _HARMLESS else None
+        if key in self.computed:
+            self.state.env[str(i.name)] = self.computed[key]
+            return
+        self.translate(i)
+        if key is not None and self.builder.block is self.body:
+            self.computed[key] = self.state.env[str(i.name)]
 
     def _loc(self, instruction: Instruction) -> Loc:
         return self.state.locations.loc(instruction.debug) if instruction.debug is not None else self.builder.loc
@@ -377,13 +389,13 @@ class Structurer:
         def is_known(operand: object) -> bool:
             return isinstance(operand, Const) or (isinstance(operand, Local) and operand.name not in changing)
 
-        made: dict[tuple[object, ...], Value] = {}
+        made: dict[tuple[object, ...], Value] = {}  # in front of a loop that may lie in another one
         for i in (i for block in blocks for i in block.instructions):
             if i.op not in _HARMLESS or str(i.name) not in changing or not all(map(is_known, i.operands)):
                 continue
             key = i.op, i.type, *i.operands
             if key not in made:
-                self.translate(i)
+                self._translate(i)
                 made[key] = self.state.env[str(i.name)]
             self.state.env[str(i.name)] = made[key]
             self.done.add(str(i.name))
