@@ -70,6 +70,9 @@ class Translation:
                 return self.moved(self.tables[operand.name], operand.offset)
             if operand.name.startswith("_ZTV"):
                 self.fail("virtual functions are not available in tile code")
+            if operand.name.startswith("__const."):  # what a local array is filled from
+                variable = operand.name.rpartition(".")[2]
+                self.fail(f"the array '{variable}' holds addresses, which is not available in tile code; use a switch")
             name = source_name(operand.name)
             self.fail(f"the global variable '{name}' is not available in tile code; pass it to the kernel")
         dtype = want if want is not None else self.default_element(type)
