@@ -321,6 +321,8 @@ _SPREADS: dict[str, Callable[[int, int], int]] = {
     "processors": min,
     "even": lambda count, processors: cdiv(count, cdiv(count, processors)),
 }
+# A spread, and how many rows of tiles are done together.
+_ORDERS = (("tiles", 8), ("processors", 8), ("even", 8), ("even", 4))
 
 
 def product_rows(tiles: list[Tile]) -> Iterator[Row]:
@@ -340,20 +342,20 @@ def product_rows(tiles: list[Tile]) -> Iterator[Row]:
         def run(
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
-            spread, (TM, TN, TK), options = cfg
+            (spread, group), (TM, TN, TK), options = cfg
             blocks = cdiv(m, TM) * cdiv(n, TN)
             kernel = "matmul" if spread == "tiles" else "matmul_persistent"
             grid = _SPREADS[spread](blocks, processors)
-            t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, 8, tf32))
+            t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, group, tf32))
 
         ours_configs = [
             (spread, shape, {"num_warps": w, "num_stages": s})
-            for spread in ("tiles", "even")
+            for spread in _ORDERS
             for shape in shapes
             for w in ((4, 8) if shape[0] == shape[1] else (8,))
             for s in (3, 4)
         ]
-        theirs = [(spread, shape, o) for spread in _SPREADS for shape in shapes for o in ({}, {"num_ctas": 2})]
+        theirs = [(spread, shape, o) for spread in _ORDERS for shape in shapes for o in ({}, {"num_ctas": 2})]
         sides = [Side(t.name, t.options(ours_configs, theirs), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles]
         if (k * a.element_size()) % 16 == 0:
             configs = [(*s, w, st) for s in shapes for w, st in ((8, 3), (8, 4), (4, 4))]

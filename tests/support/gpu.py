@@ -56,6 +56,7 @@ NOT_ON_A_GPU = {
     "test_flush_to_zero[div": "the hardware flushes before it rounds",
     "keep_small_numbers[cpu-float32": "the hardware adds float32 atomically without subnormal numbers",
     "test_options.py": "options of the CPU engine",
+    "test_thread_count_must_be_a_number": "an option of the CPU engine",
 }
 
 

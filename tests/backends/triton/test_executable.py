@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import struct
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +68,16 @@ def test_every_launch_has_its_own_numbers(
         for found in seen[-3:]:
             assert (found[0], found[1], found[2][: len(formats)]) == (grid, stream, wanted)
             assert found[2][len(formats) :] == [bytes(8)] * (4 - len(formats))  # what the compiler added is null
+
+
+def test_numbers_beyond_the_range_of_their_type(seen: list[Launch]) -> None:
+    executable(("f16", "f32", "f64")).run((1, 1, 1), (-1e5, 1e300, 1e300), 0, 0)
+    half, single, double, _ = seen[0][2]
+    assert struct.unpack("e6x", half) + struct.unpack("f4x", single) + struct.unpack("d", double) == (
+        -math.inf,
+        math.inf,
+        1e300,
+    )
 
 
 def _bits(f: str, value: Any) -> Any:

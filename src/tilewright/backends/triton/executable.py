@@ -39,6 +39,16 @@ _FORMATS = {
 }  # fmt: skip
 
 
+_NARROW = {"f16": np.float16, "f32": np.float32, "tf32": np.float32}
+
+
+def _in_range(value: Any, short: str) -> Any:
+    if short not in _NARROW:
+        return value
+    with np.errstate(over="ignore"):
+        return float(_NARROW[short](value))
+
+
 class _Frame:
     """The memory of one launch as the driver reads it: the numbers, pointers to them, and the configuration."""
 
@@ -126,7 +136,7 @@ class TritonExecutable:
         if frame.grid != grid or frame.stream != stream:
             frame.configure(self.artifact.binary, grid, stream)
         if self._numbers_only:
-            self._pack(frame.numbers, 0, *values)
+            self._write(frame, values)
         elif self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
             self._fill(frame, LaunchArguments(values, (), stream, device), kernel, [])
             frame.filled = values, device
@@ -217,12 +227,19 @@ class TritonExecutable:
             values = list(values)
             for i in self._converted:
                 values[i] = int(np.float32(values[i]).astype(ml_dtypes.bfloat16).view(np.uint16))
-        self._pack(frame.numbers, 0, *values)
+        self._write(frame, values)
         if binary.descriptors:
             frame.maps = [self._map(i, d, arguments, kernel, borrowed) for i, d in enumerate(self.artifact.descriptors)]
             first = len(self.artifact.formats)
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
+
+    def _write(self, frame: _Frame, values: Sequence[Any]) -> None:
+        """The numbers of a launch. Floats beyond the range of their type are infinite."""
+        try:
+            self._pack(frame.numbers, 0, *values)
+        except OverflowError:
+            self._pack(frame.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
     def _map(
         self,
