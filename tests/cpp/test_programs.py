@@ -392,3 +392,13 @@ def test_the_standard_library(tmp_path: Path, environment: dict[str, str]) -> No
     out, err, status = run_main(tmp_path, environment, body, kernels)
     assert (out, status) == ("5\n", -6)
     assert "the end" in err
+
+
+def test_the_runtime_and_the_keywords_need_no_include(tmp_path: Path, environment: dict[str, str]) -> None:
+    program = tmp_path / "bare.cu"
+    program.write_text(
+        "#define N 8\n__tile_global__ void k(int* p) { p[0] = N; }\n"
+        "int main() { int *p, h = 0; cudaMalloc(&p, 4); k<<<1, 1>>>(p);"
+        " cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost); return h; }"
+    )
+    assert run(program, environment).returncode == 8

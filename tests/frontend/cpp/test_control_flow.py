@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -205,23 +206,27 @@ def test_long_and_deep_kernels() -> None:
         Module(f"{PREAMBLE}__tile_global__ void deep(int* p, int a) {{ {deep} }}", "deep.cu").kernel("deep")
 
 
-def test_arrays_of_tiles_in_loops_of_constant_length() -> None:
-    body = """
+@pytest.mark.parametrize("shape", [(4,), (32,), (3, 8)])
+def test_arrays_of_tiles_in_loops_of_constant_length(shape: tuple[int, ...]) -> None:
+    size, rank = math.prod(shape), len(shape)
+    loops = " ".join(f"for (int i{d} = 0; i{d} < {length}; ++i{d})" for d, length in enumerate(shape))
+    element = "acc" + "".join(f"[i{d}]" for d in range(rank))
+    position = "i0" if rank == 1 else f"({shape[1]} * i0 + i1)"
+    body = f"""
     using T = ct::tile<float, ct::shape<8>>;
-    T acc[4];
-    for (int i = 0; i < 4; ++i) acc[i] = ct::zeros<T>();
+    T acc{"".join(f"[{length}]" for length in shape)};
+    {loops} {element} = ct::zeros<T>();
     for (int j = 0; j < n; ++j)
-        for (int i = 0; i < 4; ++i)
-            acc[i] = acc[i] + ct::load(p + 32 * j + 8 * i + ct::iota<ct::tile<int, ct::shape<8>>>());
-    T s = acc[0];
-    for (int i = 1; i < 4; ++i) s = s + acc[i];
+        {loops} {element} = {element} + ct::load(p + 8 * ({size} * j + {position}) + ct::iota<ct::tile<int, ct::shape<8>>>());
+    T s = ct::zeros<T>();
+    {loops} s = s + {element} * T(ct::full<T>({position}));
     ct::store(out + ct::iota<ct::tile<int, ct::shape<8>>>(), s);"""
-    source = f"{PREAMBLE}__tile_global__ void k(float* p, float* out, int n) {{ {body} }}"
-    kernel = Module(source, "arrays.cu").kernel("k")
+    kernel = Module(f"{PREAMBLE}__tile_global__ void k(float* p, float* out, int n) {{ {body} }}", "arrays.cu").kernel("k")
     for n in range(3):
-        p, out = np.arange(64, dtype=np.float32), np.zeros(8, np.float32)
+        p, out = np.arange(16 * size, dtype=np.float32) % 7, np.zeros(8, np.float32)
         run(kernel, (1,), p, out, n)
-        np.testing.assert_array_equal(out, p[: 32 * n].reshape(-1, 8).sum(0))
+        sums = p[: 8 * size * n].reshape(n, size, 8).sum(0)
+        np.testing.assert_array_equal(out, (sums * np.arange(size)[:, None]).sum(0))
 
 
 COUNTING = {

@@ -170,6 +170,11 @@ UNSUPPORTED = {
         "int one(int x) { return x; } int two(int x) { return 2 * x; }",
         "pointers to functions",
     ),
+    "array of functions": (
+        "int (*const fs[])(int) = {f, g, f}; for (int i = 0; i < n; ++i) p[i] = fs[i % 3](i);",
+        "__tile__ int f(int a) { return a + 1; } __tile__ int g(int a) { return 2 * a; }",
+        "the array 'fs' holds addresses",
+    ),
     "jump into a loop": (
         "int i = 0; if (n) goto inside; for (; i < 9; ++i) { p[i] = 1; inside: p[i + 9] = 2; }",
         "",

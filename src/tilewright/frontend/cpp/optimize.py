@@ -7,6 +7,8 @@ only where arrays of tiles need it.
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
 
 import llvmlite.binding as llvm
 
@@ -20,6 +22,9 @@ _INLINE_ROUNDS = 4
 # Arrays of tiles that are indexed in loops of constant length become values once those loops are unrolled. Only
 # kernels that still have memory of their own pay for it, since the rotation costs their other loops the form of for.
 _UNROLL = ("loop_simplify", "lcssa", "loop_rotate", "loop_unroll", *_PASSES)
+# The metadata of every loop of C++, and what has all of a loop unrolled whose length is constant, be it large.
+_LOOP, _WHOLE_LOOP = '!{!"llvm.loop.mustprogress"}', '!{!"llvm.loop.unroll.full"}'
+_CONSTRUCTION = re.compile(r"^ *br i1 %arrayctor\.done.*$", re.MULTILINE)  # the end of a loop that makes an array
 # Loops with one latch, and values that leave a loop only through phis, are what the restructurer relies on.
 _CANONICALIZE = ("unify_function_exit_nodes", "loop_simplify", "lcssa", "dead_code_elimination")
 
@@ -45,21 +50,49 @@ def optimize(text: str, kernels: set[str]) -> str:
         if not function.is_declaration and function.name not in kernels:
             function.add_function_attribute("alwaysinline")
     builder = _pass_builder()
+    _inline(module, kernels, builder)
+    for function in _named(module, kernels):
+        if _has_memory(function):
+            _run(_UNROLL, function, builder)
+    indexed = {function.name for function in _named(module, kernels) if _needs_constant_indices(function)}
+    if indexed:
+        module = llvm.parse_assembly(_with_whole_loops(str(module)))
+        for function in _named(module, indexed):
+            _run(_UNROLL, function, builder)
+        _inline(module, indexed, builder)
+    for function in _named(module, kernels):
+        _run(_CANONICALIZE, function, builder)
+    return str(module)
+
+
+def _inline(module: llvm.ModuleRef, kernels: set[str], builder: llvm.PassBuilder) -> None:
     inline = llvm.create_new_module_pass_manager()
     inline.add_always_inliner_pass()
     for _ in range(_INLINE_ROUNDS):
         inline.run(module, builder)
-        wanted = [function for function in module.functions if function.name in kernels]
-        for function in wanted:
+        for function in _named(module, kernels):
             _run(_PASSES, function, builder)
         defined = {f.name for f in module.functions if not f.is_declaration}
-        if not any(_calls_any(function, defined) for function in wanted):
+        if not any(_calls_any(function, defined) for function in _named(module, kernels)):
             break
-    for function in wanted:
-        if _has_memory(function):
-            _run(_UNROLL, function, builder)
-        _run(_CANONICALIZE, function, builder)
-    return str(module)
+
+
+def _with_whole_loops(text: str) -> str:
+    """The module ``text`` in which loops of constant length are to be unrolled, those that make arrays too."""
+    text = text.replace(_LOOP, _WHOLE_LOOP)
+    first = 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.MULTILINE)), default=-1)
+    names: list[str] = []
+
+    def marked(end: re.Match[str]) -> str:
+        names.append(f"!{first + len(names)}")
+        return f"{end[0]}, !llvm.loop {names[-1]}"
+
+    text = _CONSTRUCTION.sub(marked, text)
+    return "\n".join([text, *(f"{name} = distinct !{{{name}, {_WHOLE_LOOP}}}" for name in names)])
+
+
+def _named(module: llvm.ModuleRef, names: set[str]) -> list[llvm.ValueRef]:
+    return [function for function in module.functions if function.name in names]
 
 
 def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBuilder) -> None:
@@ -70,9 +103,23 @@ def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBui
 
 
 def _calls_any(function: llvm.ValueRef, names: set[str]) -> bool:
-    calls = (i for block in function.blocks for i in block.instructions if i.opcode == "call")
-    return any(list(call.operands)[-1].name in names for call in calls)
+    return any(callee.name in names for callee in _callees(function))
+
+
+def _callees(function: llvm.ValueRef) -> Iterator[llvm.ValueRef]:
+    return (list(i.operands)[-1] for block in function.blocks for i in block.instructions if i.opcode == "call")
 
 
 def _has_memory(function: llvm.ValueRef) -> bool:
     return any(i.opcode == "alloca" for block in function.blocks for i in block.instructions)
+
+
+def _needs_constant_indices(function: llvm.ValueRef) -> bool:
+    """Whether tiles are still in memory, where they cannot be indexed at run time."""
+    return any(_keeps_handle(i) for block in function.blocks for i in block.instructions)
+
+
+def _keeps_handle(instruction: llvm.ValueRef) -> bool:
+    """Whether ``instruction`` loads or stores a tile."""
+    moved = [instruction.type, *(operand.type for operand in instruction.operands)]
+    return instruction.opcode in ("load", "store") and any("addrspace" in str(type) for type in moved)

@@ -34,9 +34,10 @@ _FLAGS = (
     *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
+_PRELUDE = ("-include", "cuda_runtime.h")  # known to all CUDA programs, like the keywords, which it brings
 # Keywords stay for what looks for them in the text, which gets them before it is compiled.
 _EXPAND = ("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
-_EXPANDED = ("-include", "tilewright/keywords.h")
+_KEYWORDS = ("-include", "tilewright/keywords.h")
 _MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG")
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _HOST_FLAGS = ("-fPIC", "-g0")
@@ -133,7 +134,7 @@ def expand(
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, defines or {}, include_dirs)
         flags = (*_EXPAND, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs))
-        files = _run(text, name, flags, Path(directory), output, before)[0]
+        files = _run(text, name, (*flags, *_PRELUDE), Path(directory), output, before)[0]
         return output.read_text(), files
 
 
@@ -193,7 +194,8 @@ def compile_to_llvm(
         output = Path(directory) / "module.ll"
         before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
         flags = [*_COMMON, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs)]
-        files, reported = _run(text, name, [*flags, *(_EXPANDED if expanded else ())], Path(directory), output, before)
+        flags += _KEYWORDS if expanded else _PRELUDE
+        files, reported = _run(text, name, flags, Path(directory), output, before)
         refuse_narrowing(reported)
         return Output(output.read_text(), files)
 
