@@ -23,7 +23,6 @@ from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError, T
 from tilewright.ir.types import ElementType, TileType
 
 _ENTRY = "__tw_kernel_"
-_HEADER_WAS_READ = "namespace __tw"  # stands in text that cuda_tile.h was expanded in
 _EXPRESSION = re.compile(r"\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
 
 
@@ -119,9 +118,8 @@ class Module:
         text, included = self.text, None
         if needs_expansion(text, self.include_dirs):
             text, included = expand(text, self.name, **options)
-        header = "" if _HEADER_WAS_READ in text else '\n#include "cuda_tile.h"'
         output = compile_to_llvm(
-            f"{prepare(text, self.name)}{header}{requests}\n",
+            prepare(text, self.name) + requests + "\n",
             self.name,
             **options,
             expanded=included is not None,

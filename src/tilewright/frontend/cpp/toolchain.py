@@ -34,7 +34,6 @@ _FLAGS = (
     *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
-_PRELUDE = ("-include", "cuda_runtime.h")  # known to all CUDA programs, like the keywords, which it brings
 # Keywords stay for what looks for them in the text, which gets them before it is compiled.
 _EXPAND = ("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
 _KEYWORDS = ("-include", "tilewright/keywords.h")
@@ -134,8 +133,13 @@ def expand(
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, defines or {}, include_dirs)
         flags = (*_EXPAND, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs))
-        files = _run(text, name, (*flags, *_PRELUDE), Path(directory), output, before)[0]
+        files = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)[0]
         return output.read_text(), files
+
+
+def _prelude(text: str) -> tuple[str, str]:
+    """What all programs know without an include: the keywords, the CUDA runtime, and what describes kernels to us."""
+    return "-include", "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
 
 
 def _flags_for(host: bool, exceptions: bool) -> tuple[str, ...]:
@@ -194,7 +198,7 @@ def compile_to_llvm(
         output = Path(directory) / "module.ll"
         before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
         flags = [*_COMMON, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs)]
-        flags += _KEYWORDS if expanded else _PRELUDE
+        flags += _KEYWORDS if expanded else _prelude(text)
         files, reported = _run(text, name, flags, Path(directory), output, before)
         refuse_narrowing(reported)
         return Output(output.read_text(), files)
