@@ -120,7 +120,7 @@ def _kernels() -> str:
     names = ("kernel", "launch", "function", "use_backend", "compiler_timeout", "ByTarget")
     found = [(n, getattr(ct, n)) for n in names]
     base = next(c for c in ct.kernel.__mro__ if c.__name__ == "Launchable")
-    methods = [(f"kernel.{n}", getattr(base, n)) for n in ("bind", "inspect", "replace_options")]
+    methods = [(f"kernel.{n}", getattr(base, n)) for n in ("bind", "inspect", "compile_for", "replace_options")]
     intro = (
         "What a program uses outside of kernels. Throughout the reference, *Source* names where the behaviour is laid "
         "down: *guide* is the chapter on tile kernels of the CUDA programming guide, *data model* and *Tile C++* are "

@@ -147,6 +147,17 @@ class Exporter(Protocol):
 
 
 @runtime_checkable
+class CrossCompiler(Protocol):
+    """A back end that compiles for more than the device of this machine."""
+
+    def for_target(self, target: str | None) -> Backend:
+        """This engine, compiling for the architecture ``target``, or for the device of this machine (None).
+
+        ValueError for an architecture that it does not have.
+        """
+
+
+@runtime_checkable
 class SourceBackend(Backend, Protocol):
     """An engine that runs kernels as their front end has them, without IR."""
 

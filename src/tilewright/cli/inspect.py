@@ -1,4 +1,4 @@
-"""``tilewright inspect``: a kernel on its way to machine code."""
+"""``tilewright inspect``: a kernel on its way to machine code, for this machine or for a GPU elsewhere."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.base import CrossCompiler, get_backend
 from tilewright.cli import roofline
 from tilewright.cli.cpp import add_options, find_kernel
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
 from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
 
@@ -31,6 +33,7 @@ _EPILOG = f"""\
 example:
   tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
   tilewright inspect 'examples/scale.cu::scale<float, 128>' --arg f32[4096] --arg 2.0 --arg 4096
+  ... --target sm_90 --stage PTX    for a GPU, which need not be here
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
@@ -51,6 +54,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python or C++")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
     parser.add_argument("--backend", metavar="NAME", help="the engine (default: the one a launch would take)")
+    parser.add_argument(
+        "--target", metavar="NAME", help="compile for this GPU, such as sm_90 or gfx942; none is needed"
+    )
     parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
     parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
@@ -64,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
     try:
-        found = specialization(kernel, args, options.backend)
+        found = compiled(kernel, args, options)
         if options.plot is not None:
             plot(kernel, args, options)
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
@@ -72,6 +78,24 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is None or wanted:
         show(found, wanted)
     return 0
+
+
+def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> Specialization:
+    """``kernel`` compiled for the target or the engine that was asked for. UsageError when they contradict."""
+    engine = requested(options.backend)
+    on_gpu = engine is not None and isinstance(get_backend(engine), CrossCompiler)
+    if options.target is None and not on_gpu:
+        return specialization(kernel, args, engine)
+    if options.target is not None and options.backend is not None and not on_gpu:
+        raise UsageError(f"--target is for the engine of GPUs, not for {options.backend!r}; leave out one of the two")
+    if options.plot is not None:
+        raise UsageError("--plot runs the kernel on arrays in host memory, which no GPU can; use the engine 'cpu'")
+    try:
+        return kernel.compile_for(options.target, args)
+    except RuntimeError as e:
+        if options.target is None:
+            raise UsageError(f"{e}. To compile for a GPU that is not here, say which: --target sm_90") from e
+        raise
 
 
 def show(found: Specialization, wanted: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilewright.backends.base import Backend, backend_names, get_backend
+from tilewright.backends.base import Backend, CrossCompiler, backend_names, get_backend
 from tilewright.backends.environment import state, variable
 from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import Place
@@ -93,7 +93,22 @@ def usable(name: str) -> Backend:
         backend = get_backend(name)
     except ImportError as e:
         raise RuntimeError(f"the engine {name!r} cannot be loaded: {e}; try pip install {e.name}") from e
+    _require(backend)
+    return backend
+
+
+def compiling_for(target: str | None) -> Backend:
+    """The engine that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
+    the GPU that is. ValueError for an unknown one; RuntimeError when something is not installed.
+    """
+    engine: Any = get_backend(_ENGINES["cuda"])
+    assert isinstance(engine, CrossCompiler)
+    backend = engine.for_target(target)
+    _require(backend)
+    return backend
+
+
+def _require(backend: Backend) -> None:
     reason = backend.unavailable()
     if reason is not None:
-        raise RuntimeError(f"the engine {name!r} cannot be used here: {reason}")
-    return backend
+        raise RuntimeError(f"the engine {backend.name!r} cannot be used here: {reason}")

@@ -27,7 +27,7 @@ from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describer, explain, one_for_type
 from tilewright.runtime.arrays import Describe, Flat, Part
-from tilewright.runtime.backend_choice import requested, select, settings
+from tilewright.runtime.backend_choice import compiling_for, requested, select, settings
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
@@ -217,10 +217,26 @@ class Launchable:
         """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
         return Inspection(self.name, self.hints, self.options, tuple(self._specializations.values()))
 
-    def _explained(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
+    def compile_for(self, target: str | None, kernel_args: tuple[Any, ...], /) -> Specialization:
+        """The kernel compiled for the GPU architecture ``target`` (``"sm_90"``, ``"gfx942"``), to be looked at.
+
+        It is what a launch with such arguments would run there; the arrays may be in any memory. No GPU is needed,
+        but for None, which stands for the GPU of this machine. ValueError for an unknown architecture; RuntimeError
+        where the compiler is not installed; TileError when the kernel is wrong.
+        """
+        signature, _ = self._signature(self._parts(kernel_args, Flat()))
+        backend = compiling_for(target)
+        with _LOCK:
+            return self._compile(signature, backend)
+
+    def _signature(self, parts: Sequence[Part]) -> tuple[Signature, Explained]:
         explained = Explained([], [], [])
         specs = [explain(rule, place, part, explained) for (place, rule), part in zip(self.parameters, parts)]
-        return Signature(tuple(specs)), select(requested, self.name, explained.regions), explained
+        return Signature(tuple(specs)), explained
+
+    def _explained(self, requested: str | None, parts: Sequence[Part]) -> tuple[Signature, Backend, Explained]:
+        signature, explained = self._signature(parts)
+        return signature, select(requested, self.name, explained.regions), explained
 
     def prepare(self, requested: str | None, parts: Sequence[Part]) -> Prepared:
         """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""

@@ -342,7 +342,7 @@ def test_accesses_with_a_memory_order() -> None:
 
 def test_gpus_that_cannot_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.backends.triton.driver.device", lambda _: SimpleNamespace(capability=75))
-    with pytest.raises(ct.TileError, match=r"cannot run kernels: sm_75 is not supported: .* sm_80 to sm_129"):
+    with pytest.raises(ct.TileError, match=r"cannot run kernels: sm_75 is not supported: .* sm_80, sm_86, "):
         TritonBackend().compile(specialization(product, PRODUCT_ARGS, "reference").function, {})
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
-import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +17,9 @@ from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import flatten
+from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.options import Options, choose
+from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import OutOfRegisters, check_registers, too_many_registers
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
@@ -30,26 +30,27 @@ from tilewright.passes.pipelines import optimize
 
 
 class TritonBackend:
-    """Compiles kernels for the GPU of this machine with the Triton compiler."""
+    """Compiles kernels with the Triton compiler, for the GPU of this machine or for another ``target``."""
 
     name = "triton"
     device = "cuda"
 
+    def __init__(self, target: GpuTarget | None = None) -> None:
+        self._target = target
+
     def unavailable(self) -> str | None:
-        if importlib.util.find_spec("triton") is None:
-            return "it needs the package triton; pip install 'tilewright[gpu]'"
-        return driver.why_not()
+        return compiler_missing() or (driver.why_not() if self._target is None else None)
 
     def target(self) -> str:
-        return f"triton {importlib.metadata.version('triton')} {self.gpu().name}"
+        return f"triton {version_text()} {self.gpu().name}"
 
-    @functools.lru_cache(maxsize=1)  # noqa: B019 - there is one object of this class
     def gpu(self) -> GpuTarget:
-        """The architecture of the first GPU. TileError when kernels cannot be compiled for it."""
-        try:
-            return parse_target(f"sm_{driver.device(0).capability}")
-        except ValueError as e:
-            raise TileError(f"the GPU of this machine cannot run kernels: {e}; use the cpu engine") from e
+        """The architecture that kernels are compiled for. TileError when that is not possible."""
+        return self._target or _gpu_of_this_machine()
+
+    def for_target(self, target: str | None) -> TritonBackend:
+        """This engine for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+        return TritonBackend(None if target is None else parse_target(target))
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
         artifact = compile_for(function, self.gpu(), options)
@@ -74,6 +75,8 @@ class TritonBackend:
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
         """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
+        if (reason := compiler_missing()) is not None:
+            raise TileUnsupportedFeatureError(f"no {output_format} can be written here: {reason}")
         gpu = parse_target(target or "")
         if not gpu.is_cuda:
             raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
@@ -86,10 +89,11 @@ class TritonBackend:
 
 
 @functools.cache
-def triton_version() -> tuple[int, int]:
-    """Major and minor version of the installed Triton."""
-    major, minor, *_ = importlib.metadata.version("triton").split(".")
-    return int(major), int(minor)
+def _gpu_of_this_machine() -> GpuTarget:
+    try:
+        return parse_target(f"sm_{driver.device(0).capability}")
+    except ValueError as e:
+        raise TileError(f"the GPU of this machine cannot run kernels: {e}; use the cpu engine") from e
 
 
 def compiler() -> Any:
@@ -111,7 +115,7 @@ def compile_for(
         optimized = flatten(optimized, target, staging=staging)
     chosen = choose(optimized, target, options)
     descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
-    kernel = lower(optimized, target, triton_version(), descriptors=descriptors, staging=staging)
+    kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging)
     check_registers(optimized, target, chosen.num_warps)
     try:
         binary, chosen = _fitted(kernel, target, chosen, may_shorten="num_stages" not in options)
@@ -122,6 +126,7 @@ def compile_for(
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
         "choices": _choices(chosen, kernel, function, target),
+        "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
     binary = replace(binary, texts=texts)
     added = kernel.reports + (kernel.local_bytes > 0)

@@ -45,11 +45,7 @@ class GpuTarget:
     @property
     def shared_memory(self) -> int:
         """Bytes of shared memory that one block can use."""
-        if not self.is_cuda:
-            return 65536
-        return {80: 166912, 86: 101376, 87: 166912, 89: 101376}.get(
-            self.capability, 232448 if self.capability < 120 else 101376
-        )
+        return _NVIDIA[self.name] if self.is_cuda else _AMD[self.name]
 
 
 def resolved(hint: Any, target: GpuTarget) -> Any:
@@ -57,13 +53,25 @@ def resolved(hint: Any, target: GpuTarget) -> Any:
     return hint.resolve(target.name) if isinstance(hint, ByTarget) else hint
 
 
+# Architecture -> bytes of shared memory that one block can use.
+_NVIDIA = {
+    **dict.fromkeys(("sm_80", "sm_87"), 166912),
+    **dict.fromkeys(("sm_86", "sm_89", "sm_120", "sm_121"), 101376),
+    **dict.fromkeys(("sm_90", "sm_100", "sm_103"), 232448),
+}
+_AMD = {
+    **dict.fromkeys(("gfx908", "gfx90a", "gfx942"), 65536),
+    **dict.fromkeys(("gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151", "gfx1200", "gfx1201"), 65536),
+    "gfx950": 163840,
+    "gfx1250": 327680,
+}
+
+
 def parse_target(name: str) -> GpuTarget:
     """The target called ``name``. ValueError when kernels cannot be compiled for it."""
-    if not re.fullmatch(r"sm_\d{2,3}|gfx[0-9a-f]{3,5}", name):
+    if name in _NVIDIA or name in _AMD:
+        return GpuTarget(name)
+    if not re.fullmatch(r"sm_\d{2,3}|gfx[0-9a-f]{3,4}", name):
         raise ValueError(f"{name!r} is no GPU architecture; write for example sm_90 or gfx942")
-    target = GpuTarget(name)
-    if target.is_cuda and not 80 <= target.capability <= 129:
-        raise ValueError(
-            f"{name} is not supported: kernels compile for sm_80 to sm_129, and for AMD's gfx architectures"
-        )
-    return target
+    known = sorted(_NVIDIA, key=lambda n: int(n[3:])) if name.startswith("sm_") else _AMD
+    raise ValueError(f"{name} is not supported: kernels compile for {', '.join(known)}")

@@ -1,0 +1,110 @@
+"""``tilewright inspect --target``: kernels for GPUs that are not in this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.triton import BACKEND as TRITON
+from tilewright.backends.triton import driver, requirements
+from tilewright.cli import main
+
+KERNELS = """\
+import tilewright as ct
+
+@ct.kernel(occupancy=2, opt_level=ct.ByTarget(sm_90=2, default=3))
+def shift(x, out, N: ct.Constant[int]):
+    ct.store(out, (0, 0), ct.load(x, (0, 0), (N, N), latency=2) + 1)
+"""
+ARGS = [word for array in range(2) for word in ("--arg", "f32[64,64]")] + ["--arg", "64"]
+# target -> a word of its machine code, by stage
+INSTRUCTIONS = {
+    "sm_80": ("PTX", "ld.global"),
+    "sm_90": ("PTX", "cp.async.bulk.tensor"),
+    "gfx942": ("assembly", "_load_dwordx4"),
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    Path("kernels.py").write_text(KERNELS)
+
+
+def inspect(*options: str) -> int:
+    return main(["inspect", "kernels.py::shift", *ARGS, *options])
+
+
+@pytest.mark.parametrize("target", INSTRUCTIONS)
+def test_every_stage_for_a_gpu_elsewhere(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    stage, instruction = INSTRUCTIONS[target]
+    assert inspect("--target", target) == 0
+    first, *parts = re.split(r"^==== (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
+    stages = dict(zip(parts[::2], parts[1::2]))
+    assert not first
+    assert list(stages) == ["Tile IR", "optimized Tile IR", "TTIR", "TTGIR", "LLVM IR", stage, "choices", "resources"]
+    assert instruction in stages[stage]
+    assert f"target: {target}\n" in stages["choices"]
+    assert "hints without effect: opt_level, latency\n" in stages["choices"]
+    assert re.search(r"^registers per thread: [1-9]", stages["resources"], re.MULTILINE)
+    assert "bytes of stack and spilled registers per thread: 0\n" in stages["resources"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--target", "sm_75"], "sm_75 is not supported: kernels compile for sm_80, sm_86, "),
+        (["--target", "gfx900"], "gfx900 is not supported: kernels compile for gfx908, "),
+        (["--target", "hopper"], "'hopper' is no GPU architecture; write for example sm_90 or gfx942"),
+        (["--target", "sm_90", "--backend", "cpu"], "--target is for the engine of GPUs, not for 'cpu'"),
+        (["--target", "sm_90", "--plot", "x.svg"], "--plot runs the kernel on arrays in host memory"),
+        (
+            ["--backend", "triton"],
+            "there is no driver. To compile for a GPU that is not here, say which: --target sm_90",
+        ),
+    ],
+)
+def test_mistakes(
+    options: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(driver, "why_not", lambda: "there is no driver")
+    monkeypatch.setattr(requirements, "version_text", lambda: "3.6.0")
+    monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
+    assert inspect(*options) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_the_compiler_is_missing_or_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: None)
+    assert inspect("--target", "sm_90") == 1
+    assert "which is not installed; pip install 'tilewright[gpu]'" in capsys.readouterr().err
+    with pytest.raises(
+        ct.TileUnsupportedFeatureError, match="no cubin can be written here: it needs the package triton"
+    ):
+        TRITON.export([], tmp_path, "cubin", "sm_90")
+    monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
+    monkeypatch.setattr(requirements, "version_text", lambda: "3.2.0+git1")
+    assert inspect("--target", "sm_90") == 1
+    assert "it needs triton 3.6 or later, and 3.2.0+git1 is installed" in capsys.readouterr().err
+
+
+def test_from_python() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+
+    @ct.kernel
+    def double(x, out):  # type: ignore[no-untyped-def]
+        ct.store(out, 0, ct.load(x, 0, 64) * 2)
+
+    x = np.ones(64, np.float32)
+    found = double.compile_for("sm_100", (x, x.copy()))
+    assert ".target sm_100a" in found.stage("PTX")
+    assert found.written == {"out"}
+    assert not double.inspect().specializations  # nothing that a launch would take
