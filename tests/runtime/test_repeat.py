@@ -10,11 +10,22 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.runtime import repeat
+from tilewright.runtime.alike_python import values_if_alike
 from tilewright.runtime.arguments import HOLE
-from tilewright.runtime.repeat import values_if_repeated
 from tilewright.runtime.rules import Rule
 
 PLAIN, CONSTANT = Rule(), Rule(constant=True)
+
+
+@pytest.fixture(autouse=True, params=["Python", "machine code"])
+def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What asks whether launches are alike: machine code from the third one on, or never."""
+    monkeypatch.setattr(repeat, "_WORTH_MACHINE_CODE", 1 if request.param == "machine code" else -1)
+    fill.again = None
+    fill.prepared.clear()
+    fill._last = (None, None)
+    return str(request.param)
 
 
 @ct.kernel
@@ -117,7 +128,7 @@ def test_settings_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x = torch.arange(64, dtype=torch.float32)
-    values = values_if_repeated([PLAIN, PLAIN, CONSTANT], (x, 5, 7), [HOLE, 64, HOLE])
+    values = values_if_alike([PLAIN, PLAIN, CONSTANT], (x, 5, 7), [HOLE, 64, HOLE])
     address = x.data_ptr()
     assert values((x, 6, 7)) == (address, 64, 6)
     moved = torch.zeros(80)[16:]
@@ -126,7 +137,7 @@ def test_tensors() -> None:
     others.append(torch._neg_view(x))
     for other in others:
         assert values((other, 6, 7)) is None, other
-    both = values_if_repeated([PLAIN, PLAIN], (x, x), [HOLE, HOLE])
+    both = values_if_alike([PLAIN, PLAIN], (x, x), [HOLE, HOLE])
     assert both((x, x)) == (address, address)
     assert both((moved, moved)) == (moved.data_ptr(), moved.data_ptr())
     assert both((x, moved)) is None

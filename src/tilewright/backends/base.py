@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from tilewright.backends.native import Entry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import TileType
@@ -79,6 +80,9 @@ class Native(Protocol):
 
     def run(self, grid: tuple[int, int, int], values: Sequence[int | float | bool], stream: int, device: int) -> None:
         """``launch`` with these ``LaunchArguments``. No parameter may be the table of a list argument."""
+
+    def entry(self, device: int) -> Entry | None:
+        """How machine code does that; None where it cannot."""
 
 
 @runtime_checkable

@@ -27,7 +27,8 @@ def state() -> tuple[Any, Any, Any]:
     return _get(_BACKEND), _get(_CHECK), _get(_CHECK_OVERLAP)
 
 
-_get = _place("TILEWRIGHT_BACKEND")[1].get
-_BACKEND, _CHECK, _CHECK_OVERLAP = (
+STATE_KEYS = _BACKEND, _CHECK, _CHECK_OVERLAP = tuple(
     _place(name)[0] for name in ("TILEWRIGHT_BACKEND", "TILEWRIGHT_CHECK", "TILEWRIGHT_CHECK_OVERLAP")
 )
+STATE_VALUES = _place("TILEWRIGHT_BACKEND")[1]  # where ``state`` looks these up
+_get = STATE_VALUES.get

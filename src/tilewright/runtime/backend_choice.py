@@ -14,8 +14,8 @@ from tilewright.runtime.layout import Place
 
 # The engine for arrays of each type of device.
 _ENGINES = {"cpu": "cpu", "cuda": "triton"}
-_current: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
-_forced: list[str] = []  # engines that run every launch of the process, whatever it asks for; the last one counts
+CURRENT: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
+FORCED: list[str] = []  # engines that run every launch of the process, whatever it asks for; the last one counts
 
 
 @contextmanager
@@ -23,33 +23,33 @@ def use_backend(name: str) -> Iterator[None]:
     """Within this context, in this thread, kernels run on the engine ``name``. ValueError for an unknown one."""
     if name not in backend_names():
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(backend_names())}")
-    token = _current.set(name)
+    token = CURRENT.set(name)
     try:
         yield
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)
 
 
 @contextmanager
 def force_backend(name: str) -> Iterator[None]:
     """Within this context every launch of the process runs on the engine ``name``, whatever it asks for."""
-    _forced.append(name)
+    FORCED.append(name)
     try:
         yield
     finally:
-        _forced.remove(name)
+        FORCED.remove(name)
 
 
 def requested(explicit: str | None = None) -> str | None:
     """The name of the engine that was asked for; None leaves the choice to the arrays."""
-    if _forced:
-        return _forced[-1]
-    return explicit or _current.get() or variable("TILEWRIGHT_BACKEND") or None
+    if FORCED:
+        return FORCED[-1]
+    return explicit or CURRENT.get() or variable("TILEWRIGHT_BACKEND") or None
 
 
 def settings(explicit: str | None) -> tuple[Any, ...]:
     """What decides besides the arguments how a launch runs, to be compared with that of another launch."""
-    return explicit, _current.get(), _forced[-1] if _forced else None, *state()
+    return explicit, CURRENT.get(), FORCED[-1] if FORCED else None, *state()
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:

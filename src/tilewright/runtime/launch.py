@@ -8,10 +8,8 @@ import numpy as np
 
 from tilewright.backends.environment import variable
 from tilewright.runtime.arrays import Flat
-from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.specialize import Launchable, Specialization
-from tilewright.runtime.streams import stream_handle
 
 
 def launch(
@@ -49,11 +47,8 @@ def launch(
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
     again = kernel.again
-    if again is not None and check_overlap is None and again.settings == settings(backend):
-        values = again.values(kernel_args)
-        if values is not None and (stream is None or again.device is not None):
-            again.run(checked_grid(grid), values, stream_handle(stream), again.device)
-            return
+    if again is not None and check_overlap is None and again.launch(stream, grid, kernel_args, backend):
+        return
     if stream is not None and isinstance(stream, _NO_STREAMS):
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"

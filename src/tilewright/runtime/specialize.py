@@ -33,7 +33,7 @@ from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
 from tilewright.runtime.overlap import check_overlap
-from tilewright.runtime.repeat import Again, values_if_repeated
+from tilewright.runtime.repeat import Again
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
@@ -364,7 +364,7 @@ class Prepared:
         executable = specialization.executable
         self.again: Again | None = None
         self._lessons = 0
-        self._native = executable.run if isinstance(executable, Native) and not self._tables else None
+        self._native = executable if isinstance(executable, Native) and not self._tables else None
 
     def run(self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
@@ -373,9 +373,9 @@ class Prepared:
             return
         values, device = self._pick(flat.numbers + self._constants), self._device
         if device is None:
-            self._native(grid, values, 0, 0)
+            self._native.run(grid, values, 0, 0)
         else:
-            self._native(grid, values, stream_handle(stream), device)
+            self._native.run(grid, values, stream_handle(stream), device)
 
     def bind(
         self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False
@@ -388,10 +388,10 @@ class Prepared:
         and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
         if self._native is None or self._lessons == _MAX_LESSONS or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
             return
-        if self.again is not None and self.again.settings == given and self.again.values(args) is not None:
+        if self.again is not None and self.again.knows(given, args):
             return
         self._lessons += 1
-        self.again = Again(given, values_if_repeated(rules, args, self._values), self._native, self._device)
+        self.again = Again(given, rules, args, self._values, self._native, self._device)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""

@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 import struct
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from support.driver import Driver, Launch, executable
 
+from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.backends.triton.driver import CudaError
 
 FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x"}
-Launch = tuple[tuple[int, int, int], int, list[bytes]]
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
-    """The grid, the stream and the parameters of each launch."""
-    found: list[Launch] = []
-
-    def launch(config: Any, handle: Any, pointers: Any, _: None) -> int:
-        x, y, z, *_, stream = struct.unpack("=7I4xQ", ctypes.string_at(config, 40))
-        addresses = (ctypes.c_uint64 * 4).from_address(pointers.value)
-        found.append(((x, y, z), stream, [ctypes.string_at(a, 8) for a in addresses if a]))
-        return 0
-
-    monkeypatch.setattr(driver, "load", lambda: SimpleNamespace(cuLaunchKernelEx=launch))
+def looking(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    found = Driver()
+    monkeypatch.setattr(driver, "load", lambda: found)
     return found
 
 
-def executable(formats: tuple[str, ...]) -> TritonExecutable:
-    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, 1, ())
-    function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
-    made = TritonExecutable(function, Artifact(binary, formats, (), 4 - len(formats), False, 0), dict, lambda: made)
-    for device in (0, 1):
-        made._loaded[device] = SimpleNamespace(handle=device)  # type: ignore[assignment]
-    return made
+@pytest.fixture
+def seen(looking: Driver) -> list[Launch]:
+    return looking.launches
 
 
 @pytest.mark.parametrize(
@@ -82,3 +67,19 @@ def test_numbers_beyond_the_range_of_their_type(seen: list[Launch]) -> None:
 
 def _bits(f: str, value: Any) -> Any:
     return int(np.float32(value).view(np.uint32)) >> 16 if f == "bf16" else value
+
+
+@pytest.mark.parametrize("how", ["machine code", "Python"])
+def test_a_bound_launch_fails_as_launches_do(looking: Driver, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    if how == "Python":
+        monkeypatch.setattr(native, "available", lambda: False)
+    run = executable(("u64",), looking).bind((1, 1, 1), LaunchArguments((16,), (), 0, 0))
+    looking.codes = [driver.INVALID_CONTEXT, driver.INVALID_CONTEXT]
+    run()  # the third attempt, after the context was made current
+    assert (len(looking.launches), looking.current) == (1, 1)
+    looking.codes = [2, 2]
+    with pytest.raises(CudaError, match="the launch of kernel") as error:
+        run()
+    assert error.value.code == 2 and len(looking.launches) == 1
+    run()
+    assert len(looking.launches) == 2

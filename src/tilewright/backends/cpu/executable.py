@@ -12,9 +12,11 @@ from tilewright.backends.base import LaunchArguments, Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.entry import entry
 from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.printing import printer
+from tilewright.backends.native import Entry
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -68,6 +70,16 @@ class CpuExecutable:
             self._alone(packed, _pack_context(0, total, 1, x, y, z, 0, 0, 0), threads.scratch(self._scratch_bytes))
         else:
             self._run(grid, total, count, packed)
+
+    def entry(self, device: int) -> Entry | None:
+        """How machine code runs the launches that are too short for several threads; None where a block may print or
+        fail."""
+        if not self._silent:
+            return None
+        work = self.compiled.block_work
+        blocks = 1 if work is None else (_WORTH_A_THREAD - 1) // max(int(work), 1)
+        address = self._native.address(SERIAL_SYMBOL)
+        return entry(address, max(blocks, 1), self._scratch_bytes, self._native)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared that stays the same."""

@@ -64,6 +64,13 @@ def call(name: str, *arguments: Any) -> None:
         raise failure(code, name)
 
 
+def address(name: str) -> int:
+    """Where a function of the driver is."""
+    found = ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
 def failure(code: int, doing: str) -> CudaError:
     """The error ``code`` of the driver in words."""
     text = ctypes.c_char_p()

@@ -13,11 +13,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.driver import borrow
+from tilewright.backends.triton.entry import entry
+from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap
@@ -27,9 +29,6 @@ from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
 
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
-_CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
-_ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
-_CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 
 # Short name of a dtype -> how struct packs a number of it into 8 bytes.
 _FORMATS = {
@@ -47,50 +46,6 @@ def _in_range(value: Any, short: str) -> Any:
         return value
     with np.errstate(over="ignore"):
         return float(_NARROW[short](value))
-
-
-class _Frame:
-    """The memory of one launch as the driver reads it: the numbers, pointers to them, and the configuration."""
-
-    def __init__(self, executable: TritonExecutable) -> None:
-        binary = executable.artifact.binary
-        count = len(executable.artifact.formats)
-        slots = count + executable.artifact.hidden
-        self.numbers = ctypes.create_string_buffer(8 * max(slots, 1))
-        start = ctypes.addressof(self.numbers)
-        maps = len(binary.descriptors)
-        # The order of the parameters: the numbers, the tensor maps, then pointers that the compiler added, all null.
-        pointers = [start + 8 * i for i in range(count)] + [0] * maps + [start + 8 * i for i in range(count, slots)]
-        self.pointers = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
-        attributes = b"".join(_attributes(binary.num_ctas))
-        self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
-        self.attribute_count = len(attributes) // _ATTRIBUTE.size
-        self.config = ctypes.create_string_buffer(_CONFIG.size)
-        self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
-        self.stream = 0
-        self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
-        self.maps: list[TensorMap] = []
-        self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
-        self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
-        self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
-
-    def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
-        x, y, z = grid
-        threads, attributes = 32 * binary.num_warps, ctypes.addressof(self.attributes)
-        _CONFIG.pack_into(
-            self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
-            self.attribute_count,
-        )  # fmt: skip
-        self.grid, self.stream = grid, stream
-
-
-def _attributes(num_ctas: int) -> list[bytes]:
-    if num_ctas == 1:
-        return []
-    return [
-        _ATTRIBUTE.pack(_CLUSTER_DIMENSION, struct.pack("=3I", num_ctas, 1, 1)),
-        _ATTRIBUTE.pack(_CLUSTER_SPREAD, struct.pack("=I", 1)),
-    ]
 
 
 class TritonExecutable:
@@ -131,7 +86,7 @@ class TritonExecutable:
         try:
             frame = self._local.frame
         except AttributeError:
-            frame = self._local.frame = _Frame(self)
+            frame = self._local.frame = Frame(self.artifact)
         kernel = self._loaded.get(device) or self._kernel(device)
         if frame.grid != grid or frame.stream != stream:
             frame.configure(self.artifact.binary, grid, stream)
@@ -153,7 +108,7 @@ class TritonExecutable:
             return
         frame = getattr(self._local, "frame", None)
         if frame is None:
-            frame = self._local.frame = _Frame(self)
+            frame = self._local.frame = Frame(self.artifact)
         if self._staged and not self._can_stage(grid, arguments):
             self._without_staging().launch(grid, arguments)
             return
@@ -180,7 +135,7 @@ class TritonExecutable:
         """``launch`` with everything prepared."""
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self.launch, grid, arguments)
-        frame, kernel = _Frame(self), self._kernel(arguments.device)
+        frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
         frame.configure(self.artifact.binary, grid, arguments.stream)
         self._fill(frame, arguments, kernel, [])
         launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
@@ -189,9 +144,19 @@ class TritonExecutable:
             if launch(config, handle, pointers, None):
                 self._run(frame, kernel)
 
-        return run
+        if not native.available():
+            return run
+        given = (config.value, handle.value, pointers.value, 0)
+        called = native.maker().caller(
+            driver.address("cuLaunchKernelEx"), given, functools.partial(self._run, frame, kernel)
+        )
+        return functools.partial(called)
 
-    def _run(self, frame: _Frame, kernel: driver.LoadedKernel) -> None:
+    def entry(self, device: int) -> native.Entry | None:
+        """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
+        return entry(self.artifact, self._kernel(device)) if self._plain_launch else None
+
+    def _run(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
         code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
         if code in (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED):
             kernel.device.make_current()  # another context was current in this thread, or none
@@ -213,7 +178,7 @@ class TritonExecutable:
 
     def _fill(
         self,
-        frame: _Frame,
+        frame: Frame,
         arguments: LaunchArguments,
         kernel: driver.LoadedKernel,
         borrowed: list[Callable[[], None]],
@@ -234,7 +199,7 @@ class TritonExecutable:
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
 
-    def _write(self, frame: _Frame, values: Sequence[Any]) -> None:
+    def _write(self, frame: Frame, values: Sequence[Any]) -> None:
         """The numbers of a launch. Floats beyond the range of their type are infinite."""
         try:
             self._pack(frame.numbers, 0, *values)

@@ -13,8 +13,13 @@ from tilewright.backends.triton.ttir.state import Descriptor
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 _TFLOAT32 = 11  # float32 in memory
-_BYTES = 128
-_ALIGNMENT = 64
+BYTES = 128
+ALIGNMENT = 64
+NO_INTERLEAVING, PROMOTION_TO_128_BYTES, ZEROS_OUTSIDE = 0, 2, 0
+
+
+def element_type(d: Descriptor) -> int:
+    return _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0)
 
 
 @functools.cache
@@ -41,9 +46,9 @@ class TensorMap:
         strides: Sequence[int],
         device: int,
     ) -> None:
-        self._memory = (ctypes.c_uint8 * (_BYTES + _ALIGNMENT))()
+        self._memory = (ctypes.c_uint8 * (BYTES + ALIGNMENT))()
         start = ctypes.addressof(self._memory)
-        self.address = start + -start % _ALIGNMENT
+        self.address = start + -start % ALIGNMENT
         rank = len(d.axes)
         extents = [shape[a] for a in reversed(d.axes)]
         steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
@@ -52,17 +57,17 @@ class TensorMap:
         driver.call(
             "cuTensorMapEncodeTiled",
             ctypes.c_void_p(self.address),
-            _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0),
+            element_type(d),
             rank,
             ctypes.c_uint64(base),
             (ctypes.c_uint64 * rank)(*extents),
             (ctypes.c_uint64 * max(rank - 1, 1))(*_outer_steps(steps, extents)),
             (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
             (ctypes.c_uint32 * rank)(*[1] * rank),
-            0,  # no interleaving
+            NO_INTERLEAVING,
             meta["swizzle"],
-            2,  # promotion of L2 fetches to 128 bytes
-            0,  # zeros outside
+            PROMOTION_TO_128_BYTES,  # of what is fetched into the L2 cache
+            ZEROS_OUTSIDE,
         )
 
 

@@ -1,0 +1,46 @@
+"""Functions of Python made of machine code: for what happens at every launch, where each Python operation counts.
+
+They use Python's C interface as compiled extensions do.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+import sysconfig
+from typing import Any, NamedTuple
+
+from tilewright.backends.native.body import Body
+
+
+class Entry(NamedTuple):
+    """How machine code starts a launch: LLVM IR of the function ``i32 @enter(ptr values, i64 x, i64 y, i64 z, i64
+    stream)``, and what this function needs to live.
+
+    ``values`` are those of the kernel's parameters, 8 bytes each: an integer, or a number of 64 bits for what is
+    floating; the function may change them. It returns 0 when the launch is done, and otherwise has had no effect: then
+    ``Native.run`` does it, or says what is wrong.
+    """
+
+    text: str
+    kept: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, body: Body, code: str, *kept: Any) -> Entry:
+        """That with the instructions ``body``, which ends with the result ``code``."""
+        head = "define i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
+        return cls(f"{head} {{\n{body}\nret i32 {code}\nno:\nret i32 1\n}}\n", (*body.kept, *kept))
+
+
+@functools.cache
+def available() -> bool:
+    """Whether such functions can be made: by CPython with its global lock, and LLVM."""
+    locked = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    return locked and sys.maxsize > 1 << 32 and importlib.util.find_spec("llvmlite") is not None
+
+
+def maker() -> Any:
+    """The module that makes them; loading it loads LLVM."""
+    return importlib.import_module("tilewright.backends.native.code")

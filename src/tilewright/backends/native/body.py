@@ -1,0 +1,157 @@
+"""The instructions of functions that Python calls, in LLVM IR."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+# Functions of Python's C interface -> the LLVM types of their result and of their arguments.
+_API: dict[str, tuple[str, ...]] = {
+    "PyCapsule_GetPointer": ("ptr", "ptr", "ptr"),
+    "PyContextVar_Get": ("i32", "ptr", "ptr", "ptr"),
+    "PyDict_GetItemWithError": ("ptr", "ptr", "ptr"),
+    "PyErr_Clear": ("void",),
+    "PyEval_RestoreThread": ("void", "ptr"),
+    "PyEval_SaveThread": ("ptr",),
+    "PyFloat_AsDouble": ("double", "ptr"),
+    "PyList_Size": ("i64", "ptr"),
+    "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
+    "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
+    "PyLong_AsVoidPtr": ("ptr", "ptr"),
+    "PyObject_CallNoArgs": ("ptr", "ptr"),
+    "PyObject_GetAttr": ("ptr", "ptr", "ptr"),
+    "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_Type": ("ptr", "ptr"),
+    "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),
+    "PyTuple_GetItem": ("ptr", "ptr", "i64"),
+    "PyTuple_Size": ("i64", "ptr"),
+    "Py_DecRef": ("void", "ptr"),
+    "Py_IncRef": ("void", "ptr"),
+}
+_EQUAL = 2  # Py_EQ
+
+
+class Body:
+    """The instructions of a function, in the making. Where a requirement is not met, it goes to the label ``no``."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []  # the objects that the instructions refer to
+        self._stack: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+
+    def __str__(self) -> str:
+        return "\n".join((*self._stack, *self._lines))
+
+    def do(self, instruction: str) -> None:
+        self._lines.append(instruction)
+
+    def let(self, instruction: str) -> str:
+        """The name of the result of ``instruction``."""
+        name = self._name()
+        self._lines.append(f"{name} = {instruction}")
+        return name
+
+    def stack(self, kind: str, alignment: int = 8) -> str:
+        """The address of memory for one ``kind``."""
+        name = self._name()
+        self._stack.append(f"{name} = alloca {kind}, align {alignment}")
+        return name
+
+    def at(self, address: str, offset: int) -> str:
+        return self.let(f"getelementptr i8, ptr {address}, i64 {offset}") if offset else address
+
+    def store(self, kind: str, value: object, address: str, offset: int = 0) -> None:
+        self.do(f"store {kind} {value}, ptr {self.at(address, offset)}")
+
+    def load(self, kind: str, address: str, offset: int = 0) -> str:
+        return self.let(f"load {kind}, ptr {self.at(address, offset)}")
+
+    def call(self, name: str, *arguments: object) -> str:
+        """A call of Python's C interface. The result is the callee's to judge, and to release."""
+        result, *kinds = _API[name]
+        given = ", ".join(f"{kind} {argument}" for kind, argument in zip(kinds, arguments))
+        text = f"call {result} {pointer(c_function(name))}({given})"
+        if result != "void":
+            return self.let(text)
+        self.do(text)
+        return ""
+
+    def reference(self, value: Any) -> str:
+        """A reference to ``value``, which lives as long as the function."""
+        self.kept.append(value)
+        return pointer(id(value))
+
+    def memory(self, value: Any) -> str:
+        """The address of a ``ctypes`` object, which lives as long as the function."""
+        self.kept.append(value)
+        return pointer(ctypes.addressof(value))
+
+    def label(self, name: str) -> None:
+        self.do(f"{name}:")
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def require(self, condition: str) -> None:
+        self._count += 1
+        self.branch(condition, f"l{self._count}", "no")
+        self.label(f"l{self._count}")
+
+    def require_equal(self, kind: str, value: str, wanted: object) -> None:
+        self.require(self.let(f"icmp eq {kind} {value}, {wanted}"))
+
+    def has_type(self, value: str, kind: type) -> str:
+        """Whether ``value`` is of this type, and of none derived from it."""
+        found = self.call("PyObject_Type", value)
+        self.call("Py_DecRef", found)  # the object still refers to it
+        return self.let(f"icmp eq ptr {found}, {self.reference(kind)}")
+
+    def require_type(self, value: str, kind: type) -> None:
+        self.require(self.has_type(value, kind))
+
+    def equals(self, value: str, wanted: Any) -> str:
+        """Whether the object ``value`` equals ``wanted``; nothing but itself equals None."""
+        if wanted is None:
+            return self.let(f"icmp eq ptr {value}, {self.reference(None)}")
+        compared = self.call("PyObject_RichCompareBool", value, self.reference(wanted), _EQUAL)
+        return self.let(f"icmp eq i32 {compared}, 1")
+
+    def require_object(self, value: str) -> None:
+        """That a call gave an object, and did not raise."""
+        self.require(self.let(f"icmp ne ptr {value}, null"))
+
+    def attribute(self, value: str, name: str) -> str:
+        """An attribute of ``value``, to be released."""
+        found = self.call("PyObject_GetAttr", value, self.reference(name))
+        self.require_object(found)
+        return found
+
+    def integer(self, value: str) -> str:
+        """The number that ``value``, which must be an ``int``, holds, in 64 bits with a sign."""
+        overflow = self.stack("i32")
+        self.require_type(value, int)
+        number = self.call("PyLong_AsLongLongAndOverflow", value, overflow)
+        self.require_equal("i32", self.load("i32", overflow), 0)
+        return number
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+
+def pointer(address: int) -> str:
+    """An address as LLVM IR has it."""
+    return f"inttoptr (i64 {address} to ptr)" if address else "null"
+
+
+@functools.cache
+def c_function(name: str) -> int:
+    """Where a function of Python's C interface is."""
+    address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert address is not None
+    return address

@@ -1,0 +1,98 @@
+"""From LLVM IR to functions of Python. Importing this module loads LLVM."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tilewright.backends.native.body import Body, c_function, pointer
+
+_FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
+_LOCK = threading.Lock()  # LLVM's global context is not thread-safe
+
+
+class _Method(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.argtypes = (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
+_new_function.restype = ctypes.py_object
+
+
+class _Kept(tuple[Any, ...]):
+    """What a function needs to live; errors and logs that show the function do not show all that."""
+
+    def __repr__(self) -> str:
+        return "machine code"
+
+
+class _Code:
+    """The machine code of one function, ``@call`` in the LLVM module ``text``."""
+
+    def __init__(self, name: str, text: str, flags: int) -> None:
+        with _LOCK:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
+            self._engine.finalize_object()
+            self.method = _Method(name.encode(), self._engine.get_function_address("call"), flags, None)
+
+    def function(self, *kept: Any) -> Callable[..., Any]:
+        """A function of Python that runs this code with a tuple as ``self``: ``kept``, and what the code lives on."""
+        made: Callable[..., Any] = _new_function(ctypes.byref(self.method), _Kept((*kept, self)), None)
+        return made
+
+
+def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
+    """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, else True.
+    It raises nothing. ``text`` holds other functions that ``body`` calls."""
+    for value in (True, False):
+        body.reference(value)
+    module = f"""{text}
+define ptr @call(ptr %self, ptr %args, i64 %count) {{
+{body}
+  call void {pointer(c_function("Py_IncRef"))}(ptr {pointer(id(True))})
+  ret ptr {pointer(id(True))}
+no:
+  call void {pointer(c_function("PyErr_Clear"))}()
+  call void {pointer(c_function("Py_IncRef"))}(ptr {pointer(id(False))})
+  ret ptr {pointer(id(False))}
+}}
+"""
+    return _Code(name, module, _FASTCALL).function(*body.kept)
+
+
+def caller(address: int, arguments: Sequence[int], otherwise: Callable[[], None], *kept: Any) -> Callable[[], None]:
+    """A function that calls the C function at ``address`` with four pointers, without the interpreter's lock, and
+    then ``otherwise`` where that does not return 0. It keeps the objects ``kept`` alive."""
+    record = (ctypes.c_uint64 * 5)(address, *arguments)
+    return _caller().function(ctypes.addressof(record), otherwise, record, *kept)
+
+
+@functools.lru_cache(maxsize=1)
+def _caller() -> _Code:
+    body = Body()
+    record = body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
+    function, *arguments = (body.load("ptr", record, 8 * i) for i in range(5))
+    state = body.call("PyEval_SaveThread")
+    code = body.let(f"call i32 {function}({', '.join(f'ptr {a}' for a in arguments)})")
+    body.call("PyEval_RestoreThread", state)
+    body.require_equal("i32", code, 0)
+    body.call("Py_IncRef", body.reference(None))
+    body.do(f"ret ptr {pointer(id(None))}\nno:")
+    otherwise = body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1))
+    return _Code("launch", f"define ptr @call(ptr %self, ptr %nothing) {{\n{body}\nret ptr {otherwise}\n}}\n", _NOARGS)

@@ -1,0 +1,63 @@
+"""The memory of one launch as the driver reads it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.tensormap import TensorMap
+
+_CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
+_ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
+_CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
+
+
+class Frame:
+    """The numbers, pointers to them, and the configuration."""
+
+    STREAM = 32  # its place in the configuration
+
+    def __init__(self, artifact: Artifact) -> None:
+        binary = artifact.binary
+        count = len(artifact.formats)
+        slots = count + artifact.hidden
+        self.numbers = ctypes.create_string_buffer(8 * max(slots, 1))
+        start = ctypes.addressof(self.numbers)
+        maps = len(binary.descriptors)
+        # The order of the parameters: the numbers, the tensor maps, then pointers that the compiler added, all null.
+        pointers = [start + 8 * i for i in range(count)] + [0] * maps + [start + 8 * i for i in range(count, slots)]
+        self.pointers = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
+        attributes = b"".join(_attributes(binary.num_ctas))
+        self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
+        self.attribute_count = len(attributes) // _ATTRIBUTE.size
+        self.config = ctypes.create_string_buffer(_CONFIG.size)
+        self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
+        self.stream = 0
+        self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
+        self.maps: list[TensorMap] = []
+        self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
+        self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
+        self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
+
+    def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
+        x, y, z = grid
+        threads, attributes = 32 * binary.num_warps, ctypes.addressof(self.attributes)
+        _CONFIG.pack_into(
+            self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
+            self.attribute_count,
+        )  # fmt: skip
+        self.grid, self.stream = grid, stream
+
+
+def _attributes(num_ctas: int) -> list[bytes]:
+    if num_ctas == 1:
+        return []
+    return [
+        _ATTRIBUTE.pack(_CLUSTER_DIMENSION, struct.pack("=3I", num_ctas, 1, 1)),
+        _ATTRIBUTE.pack(_CLUSTER_SPREAD, struct.pack("=I", 1)),
+    ]

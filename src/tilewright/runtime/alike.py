@@ -1,0 +1,98 @@
+"""Whether the arguments of a launch differ from those of an earlier one by addresses and numbers only.
+
+``ask`` says what has to be asked of them; functions that ask it are written in Python, soon made, and in machine code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilewright.runtime.rules import Rule
+
+# Equal ones of one type are the same constant; of floats, 0.0 and -0.0 are not.
+_CONSTANTS = (int, bool)
+_NUMBERS = (int, bool, float)
+
+
+class Questions(Protocol):
+    """Writes what is asked of the arguments, by index. The values are those of the earlier launch.
+
+    Of all but constants the address or number is noted, in the order of the calls.
+    """
+
+    def constant(self, i: int, value: int) -> None:
+        """It has the type and value of ``value``."""
+
+    def number(self, i: int, value: float) -> None:
+        """It has the type of ``value``, and fits in 32 bits if that is ``int``."""
+
+    def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None: ...
+
+    def cupy(self, i: int, array: Any) -> None: ...
+
+    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
+        """Those with the indices of ``tensors`` pass ``check`` together. Asked before everything else."""
+
+    def tensor(self, i: int, tensor: Any) -> None: ...
+
+    def same(self, i: int, other: int) -> None:
+        """It is the same object as argument ``other``."""
+
+
+def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
+    """Have everything asked that makes arguments like ``args``. False when one of these is no array of NumPy or CuPy,
+    no tensor of PyTorch, and no number or constant number."""
+    cupy = sys.modules.get("cupy")
+    first = _tensors(args)
+    if first:
+        unique = {i: args[i] for i in dict.fromkeys(first.values())}  # PyTorch refuses to compare a tensor twice
+        check = _agreement(list(unique.values()))
+        if check is None:
+            return False
+        to.tensors(check, unique)
+    for i, (rule, argument) in enumerate(zip(rules, args)):
+        kind = type(argument)
+        if rule.constant and kind in _CONSTANTS:
+            to.constant(i, argument)
+        elif rule.constant:
+            return False
+        elif kind is np.ndarray:
+            to.numpy(i, argument)
+        elif cupy is not None and kind is cupy.ndarray:
+            to.cupy(i, argument)
+        elif i in first:
+            if first[i] != i:
+                to.same(i, first[i])
+            to.tensor(i, argument)
+        elif rule.declared is None and kind in _NUMBERS:
+            to.number(i, argument)
+        else:
+            return False
+    return True
+
+
+def _tensors(args: Sequence[Any]) -> dict[int, int]:
+    """The places of the tensors of PyTorch -> that of the first argument that is the same one."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    found: dict[int, int] = {}
+    for i, argument in enumerate(args):
+        if isinstance(argument, torch.Tensor):
+            found[i] = next((j for j in found if args[j] is argument), i)
+    return found
+
+
+def _agreement(tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """Whether tensors have the class, dtype, device, shape and strides of ``tensors``, as PyTorch asks before it runs
+    compiled code again. That is no public part of PyTorch: None where it is missing."""
+    try:
+        guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
+        check: Callable[..., bool] = guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    except (AttributeError, TypeError):
+        return None
+    return check

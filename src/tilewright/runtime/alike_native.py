@@ -1,0 +1,250 @@
+"""Repeated launches in machine code: what ``Again`` asks and does, without a step in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends import environment, native
+from tilewright.backends.base import Native
+from tilewright.backends.native.body import Body
+from tilewright.ir.dtypes import int32, int64
+from tilewright.runtime import backend_choice, numpy_memory
+from tilewright.runtime.alike import ask
+from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.grid import MAX_GRID
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.streams import stream_handle
+
+# In the order of the arguments of ``Again.launch``.
+_STREAM, _GRID, _ARGUMENTS, _BACKEND = range(4)
+
+
+class _Questions:
+    """Writes what is asked of the arguments of a launch, and collects their addresses and numbers."""
+
+    def __init__(self, body: Body, count: int) -> None:
+        self.body = body
+        tuple_of_them = _argument(body, _ARGUMENTS)
+        _require_size(body, tuple_of_them, count)
+        self._arguments = [body.call("PyTuple_GetItem", tuple_of_them, i) for i in range(count)]
+        self.known = True  # whether machine code can ask all that
+        self.numbers: list[tuple[str, str]] = []  # what fills the holes, in order: LLVM type and value
+
+    def constant(self, i: int, value: int) -> None:
+        argument, body = self._arguments[i], self.body
+        if isinstance(value, bool):
+            body.require_equal("ptr", argument, body.reference(value))
+        else:
+            self.known &= int64.min <= value <= int64.max
+            body.require_equal("i64", body.integer(argument), value)
+
+    def number(self, i: int, value: float) -> None:
+        argument, body = self._arguments[i], self.body
+        if isinstance(value, bool):
+            true = body.let(f"icmp eq ptr {argument}, {body.reference(True)}")
+            false = body.let(f"icmp eq ptr {argument}, {body.reference(False)}")
+            body.require(body.let(f"or i1 {true}, {false}"))
+            self.numbers.append(("i64", body.let(f"zext i1 {true} to i64")))
+        elif isinstance(value, int):
+            number = body.integer(argument)
+            _require_range(body, number, int32.min, int32.max)
+            self.numbers.append(("i64", number))
+        else:
+            body.require_type(argument, float)
+            self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
+
+    def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None:
+        argument, body, at = self._arguments[i], self.body, numpy_memory.offset
+        self.known &= numpy_memory.FIELDS_ARE_KNOWN
+        body.require_type(argument, np.ndarray)
+        body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
+        body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
+        for field in ("shape", "strides") if array.ndim else ():
+            numbers = body.load("ptr", argument, at(field))
+            for axis, wanted in enumerate(getattr(array, field)):
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted)
+        writeable = body.let(f"and i32 {body.load('i32', argument, at('flags'))}, {numpy_memory.WRITEABLE}")
+        body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
+        self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
+
+    def cupy(self, i: int, array: Any) -> None:
+        argument, body = self._arguments[i], self.body
+        body.require_type(argument, type(array))
+        for name in ("dtype", "shape", "strides"):
+            self._require_attribute(argument, name, getattr(array, name))
+        memory = body.attribute(argument, "data")
+        body.call("Py_DecRef", memory)  # the array still refers to it
+        self._require_attribute(memory, "device_id", array.data.device_id)
+        address = body.attribute(memory, "ptr")
+        self._released_address(address, array.data.ptr)
+
+    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
+        body = self.body
+        given = body.stack(f"[{len(tensors)} x ptr]")
+        for place, i in enumerate(tensors):
+            body.store("ptr", self._arguments[i], given, 8 * place)
+        said = body.call("PyObject_Vectorcall", body.reference(check), given, len(tensors), "null")
+        body.require_object(said)
+        body.call("Py_DecRef", said)
+        body.require_equal("ptr", said, body.reference(True))
+
+    def tensor(self, i: int, tensor: Any) -> None:
+        body = self.body
+        given = body.stack("ptr")
+        body.store("ptr", self._arguments[i], given)
+        address = body.call("PyObject_Vectorcall", body.reference(type(tensor).data_ptr), given, 1, "null")
+        body.require_object(address)
+        self._released_address(address, tensor.data_ptr())
+
+    def same(self, i: int, other: int) -> None:
+        self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
+
+    def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
+        found = self.body.attribute(value, name)
+        alike = self.body.equals(found, wanted)
+        self.body.call("Py_DecRef", found)
+        self.body.require(alike)
+
+    def _released_address(self, number: str, known: int) -> None:
+        address = self.body.call("PyLong_AsUnsignedLongLong", number)
+        self.body.call("Py_DecRef", number)
+        self.body.require(self.body.let(f"icmp ne i64 {address}, -1"))
+        self._address(address, known)
+
+    def _address(self, address: str, known: int) -> None:
+        self.body.require_equal("i64", self.body.let(f"and i64 {address}, 15"), known & 15)
+        self.numbers.append(("i64", address))
+
+
+def native_launch(
+    settings: tuple[Any, ...],
+    rules: Sequence[Rule],
+    args: Sequence[Any],
+    recipe: Sequence[Any],
+    executable: Native,
+    device: int | None,
+) -> Callable[..., bool] | None:
+    """``Again.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the engine
+    cannot be entered by it."""
+    entry = executable.entry(device or 0)
+    if entry is None:
+        return None
+    body = Body()
+    body.require_equal("i64", "%count", 4)
+    if not _ask_settings(body, settings):
+        return None
+    questions = _Questions(body, len(args))
+    if not ask(rules, args, questions) or not questions.known:
+        return None
+    memory = body.stack(f"[{max(len(recipe), 1)} x i64]")
+    numbers = iter(questions.numbers)
+    for i, value in enumerate(recipe):
+        kind, text = next(numbers) if value is HOLE else ("i64", value)
+        body.store(kind, text, memory, 8 * i)
+    x, y, z = _grid(body)
+    stream = _no_stream(body) if device is None else _stream(body)
+    code = body.let(f"call i32 @enter(ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream})")
+    body.require_equal("i32", code, 0)
+    body.kept += entry.kept
+    return native.maker().function("launch", body, entry.text)
+
+
+def _argument(body: Body, which: int) -> str:
+    return body.load("ptr", "%args", 8 * which)
+
+
+def _require_size(body: Body, value: str, size: int) -> None:
+    body.require_type(value, tuple)
+    body.require_equal("i64", body.call("PyTuple_Size", value), size)
+
+
+def _require_range(body: Body, number: str, low: int, high: int) -> None:
+    body.require(body.let(f"icmp sge i64 {number}, {low}"))
+    body.require(body.let(f"icmp sle i64 {number}, {high}"))
+
+
+def _ask_settings(body: Body, settings: tuple[Any, ...]) -> bool:
+    """Require what ``backend_choice.settings`` says to be ``settings``. False where that cannot be asked so."""
+    explicit, current, forced, *state = settings
+    variables = environment.STATE_VALUES
+    if forced is not None or type(variables) is not dict:
+        return False
+    body.require(body.equals(_argument(body, _BACKEND), explicit))
+    body.require_equal("i64", body.call("PyList_Size", body.reference(backend_choice.FORCED)), 0)
+    found = body.stack("ptr")
+    body.require_equal("i32", body.call("PyContextVar_Get", body.reference(backend_choice.CURRENT), "null", found), 0)
+    value = body.load("ptr", found)
+    alike = body.equals(value, current)
+    body.call("Py_DecRef", value)
+    body.require(alike)
+    for key, wanted in zip(environment.STATE_KEYS, state):
+        value = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
+        if wanted is None:
+            body.require_equal("ptr", value, "null")
+        else:
+            body.require_object(value)
+            body.require(body.equals(value, wanted))
+    return True
+
+
+def _grid(body: Body) -> list[str]:
+    """The extents of a grid, as ``checked_grid`` gives them for integers of Python."""
+    grid = _argument(body, _GRID)
+    body.require_type(grid, tuple)
+    size = body.call("PyTuple_Size", grid)
+    _require_range(body, size, 1, 3)
+    extents = []
+    for axis in range(3):
+        # Beyond the end stands an extent that is there, to be ignored: there is one path for all grids.
+        there = body.let(f"icmp sgt i64 {size}, {axis}")
+        index = body.let(f"select i1 {there}, i64 {axis}, i64 0")
+        number = body.integer(body.call("PyTuple_GetItem", grid, index))
+        _require_range(body, number, 1, MAX_GRID)
+        extents.append(body.let(f"select i1 {there}, i64 {number}, i64 1"))
+    return extents
+
+
+def _no_stream(body: Body) -> str:
+    body.require_equal("ptr", _argument(body, _STREAM), body.reference(None))
+    return "0"
+
+
+def _stream(body: Body) -> str:
+    """The handle of a stream, as ``stream_handle`` gives it, which is not called for the most common ones."""
+    stream, handle, number = _argument(body, _STREAM), body.stack("i64"), body.stack("ptr")
+    body.store("i64", 0, handle)
+    body.branch(body.let(f"icmp eq ptr {stream}, {body.reference(None)}"), "known", "some")
+    body.label("some")
+    body.call("Py_IncRef", stream)
+    body.store("ptr", stream, number)
+    body.branch(body.has_type(stream, int), "number", "torch")
+    body.label("torch")
+    body.call("Py_DecRef", stream)
+    found = body.call("PyObject_GetAttr", stream, body.reference("cuda_stream"))
+    body.store("ptr", found, number)
+    body.branch(body.let(f"icmp eq ptr {found}, null"), "other", "maybe")
+    body.label("maybe")
+    body.branch(body.has_type(found, int), "number", "odd")
+    body.label("odd")
+    body.call("Py_DecRef", found)
+    body.jump("other")
+    body.label("other")
+    body.call("PyErr_Clear")
+    given = body.stack("ptr")
+    body.store("ptr", stream, given)
+    found = body.call("PyObject_Vectorcall", body.reference(stream_handle), given, 1, "null")
+    body.require_object(found)
+    body.store("ptr", found, number)
+    body.jump("number")
+    body.label("number")
+    found = body.load("ptr", number)
+    value = body.call("PyLong_AsUnsignedLongLong", found)
+    body.call("Py_DecRef", found)
+    body.require(body.let(f"icmp ne i64 {value}, -1"))
+    body.store("i64", value, handle)
+    body.jump("known")
+    body.label("known")
+    return body.load("i64", handle)

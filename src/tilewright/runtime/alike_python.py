@@ -1,0 +1,108 @@
+"""A function in Python that asks whether the arguments of a launch are like those of an earlier one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.dtypes import int32
+from tilewright.runtime.alike import ask
+from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.numpy_memory import address_of
+from tilewright.runtime.rules import Rule
+
+Values = Callable[[Any], "tuple[Any, ...] | None"]
+
+
+def never(*_: Any) -> None:
+    """For what has to be looked at closely each time."""
+
+
+class _Questions:
+    """Collects what a function over the arguments ``a0``, ``a1``, ... asks and computes."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {"address_of": address_of, "MIN": int32.min, "MAX": int32.max}
+        self.doubts: list[str] = []  # conditions under which the arguments need a closer look
+        self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, what it leaves divided by 16
+        self.numbers: list[str] = []  # what fills the holes, in order
+
+    def constant(self, i: int, value: int) -> None:
+        self._doubt_type(i, value)
+        self.doubts.append(f"a{i} != {value!r}")
+
+    def number(self, i: int, value: float) -> None:
+        self._doubt_type(i, value)
+        if type(value) is int:
+            self.doubts.append(f"not MIN <= a{i} <= MAX")
+        self.numbers.append(f"a{i}")
+
+    def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None:
+        self._doubt_array(i, array, "flags.writeable")
+        self._address(i, address_of(array), f"address_of(a{i})")
+
+    def cupy(self, i: int, array: Any) -> None:
+        self._doubt_array(i, array, "data.device_id")
+        self._address(i, array.data.ptr, f"a{i}.data.ptr")
+
+    def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
+        self.doubts.append(f"not {self._put('alike', check)}({', '.join(f'a{i}' for i in tensors)})")
+
+    def tensor(self, i: int, tensor: Any) -> None:
+        self._address(i, tensor.data_ptr(), f"a{i}.data_ptr()")
+
+    def same(self, i: int, other: int) -> None:
+        self.doubts.append(f"a{i} is not a{other}")
+
+    def _doubt_type(self, i: int, value: Any) -> None:
+        self.doubts.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(value))}")
+
+    def _doubt_array(self, i: int, array: Any, fact: str) -> None:
+        self._doubt_type(i, array)
+        self.doubts.append(f"a{i}.dtype is not {self._put(f'a{i}_dtype', array.dtype)}")
+        for name in ("shape", "strides", fact):
+            self.doubts.append(f"a{i}.{name} != {operator.attrgetter(name)(array)!r}")
+
+    def _put(self, name: str, value: Any) -> str:
+        """A name for ``value`` in the function."""
+        self.known[name] = value
+        return name
+
+    def _address(self, i: int, address: int, formula: str) -> None:
+        self.addresses.append((f"a{i}_address", formula, address & 15))
+        self.numbers.append(f"a{i}_address")
+
+    def function(self, count: int, values: Sequence[Any]) -> Values:
+        """What gives ``values``, of which the holes are to be filled, or None."""
+        aligned = [name for name, _, left in self.addresses if not left]
+        moved = [f"({' | '.join(aligned)}) & 15"] if aligned else []
+        moved += [f"{name} & 15 != {left}" for name, _, left in self.addresses if left]
+        holes = iter(self.numbers)
+        found = [next(holes) if value is HOLE else repr(value) for value in values]
+        lines = [
+            "def values(args):",
+            f"    if type(args) is not tuple or len(args) != {count}: return None",
+            f"    {', '.join(f'a{i}' for i in range(count))}, = args",
+            f"    if {' or '.join(self.doubts)}: return None",
+            *(f"    {name} = {formula}" for name, formula, _ in self.addresses),
+            f"    if {' or '.join(moved) or False}: return None",
+            f"    return {', '.join(found)},",
+        ]
+        exec("\n".join(lines), self.known)
+        made: Values = self.known["values"]
+        return made
+
+
+def values_if_alike(rules: Sequence[Rule], args: Sequence[Any], values: Sequence[Any]) -> Values:
+    """What gives the values of the function parameters for arguments that differ from ``args`` by addresses and numbers
+    only, and None for others.
+
+    ``values`` are those for ``args``, with a HOLE for each address and number, in the order of the arguments.
+    ``never`` where ``ask`` cannot tell.
+    """
+    questions = _Questions()
+    known = ask(rules, args, questions) and questions.numbers
+    return questions.function(len(args), values) if known else never
