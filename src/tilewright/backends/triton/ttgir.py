@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -33,20 +33,22 @@ class _Line:
 
 
 class _Text:
-    """The lines of a module, and where values are defined."""
+    """The lines of a module, and where values are defined. Regions that are not nested use the same names again."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
         self.encodings = dict(re.findall(r"^(#\w+) = (#ttg\.\S+<\{.*\}>)$", text, re.MULTILINE))
-        self._defined: dict[str, _Line] = {}
+        self._defined: dict[str, list[_Line]] = {}
         for at, line in enumerate(self.lines):
             found = _DEFINITION.match(line)
             if found is not None:
                 for name in found[1].split(", "):
-                    self._defined[name] = _Line(at, found[2], found[3])
+                    self._defined.setdefault(name, []).append(_Line(at, found[2], found[3]))
 
-    def definition(self, name: str) -> _Line | None:
-        return self._defined.get(name.split("#")[0])
+    def definition(self, name: str, before: int) -> _Line | None:
+        """What defines ``name`` where line ``before`` uses it."""
+        lines = self._defined.get(name.split("#")[0], [])
+        return next((line for line in reversed(lines) if line.at < before), None)
 
 
 def interleave_loads(text: str) -> str:
@@ -62,7 +64,7 @@ def interleave_loads(text: str) -> str:
         if found is not None:
             added[at], chain = found
             gone |= chain
-        elif _is_part(module, step) and f", {_waited(module, at)}#0" not in "".join(s[5] for s in steps.values()):
+        elif _is_part(module, step, at) and not any(_continues(module, steps[k], k, at) for k in steps):
             added[at + 1] = [re.sub(r"pendings = \d+", "pendings = 0", module.lines[at + 1])]
     lines = (added.get(at, [line]) for at, line in enumerate(module.lines) if at not in gone)
     return "\n".join(line for group in lines for line in group)
@@ -72,9 +74,9 @@ def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], s
     """The lines of ``step`` with a load of its own, and those of the chain that led to its operand. None when the
     operand is not a part of a tile in shared memory."""
     indent, result, left, right, rest = step.groups()
-    slice_ = module.definition(right)
+    slice_ = module.definition(right, at)
     part = _SLICE.match(slice_.rest) if slice_ is not None and slice_.op == "ttg.memdesc_subslice" else None
-    chain = _chain(module, left)
+    chain = _chain(module, left, at)
     if part is None or not chain or _count(chain, "tt.split") == 0 or _count(chain, "tt.trans") != 2:
         return None
     load = _LOAD.match(chain[-1].rest)
@@ -99,29 +101,31 @@ def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], s
     return [indent + line for line in lines], {op.at for op in chain}
 
 
-def _is_part(module: _Text, step: re.Match[str]) -> bool:
+def _is_part(module: _Text, step: re.Match[str], at: int) -> bool:
     """Whether ``step`` is one of several of a product, with a left operand in registers."""
-    right = module.definition(step[4])
+    right = module.definition(step[4], at)
     return right is not None and right.op == "ttg.memdesc_subslice" and " : tensor<" in step[5]
 
 
-def _waited(module: _Text, at: int) -> str:
-    """The result of the wait after the step in line ``at``, "" when another op follows."""
-    wait = re.match(r"\s*(%\w+):\d+ = ttng\.warp_group_dot_wait ", module.lines[at + 1])
-    return wait[1] if wait is not None else ""
+def _continues(module: _Text, step: re.Match[str], at: int, first: int) -> bool:
+    """Whether ``step``, in line ``at``, adds to what the one in line ``first`` and the wait after it left."""
+    total = re.match(rf", ({_VALUE})", step[5])
+    wait = module.definition(total[1], at) if total is not None else None
+    return wait is not None and wait.at == first + 1 and wait.op == "ttng.warp_group_dot_wait"
 
 
-def _chain(module: _Text, name: str) -> list[_Line]:
-    """The ops from the definition of ``name`` back to a load from shared memory; none when there is another."""
+def _chain(module: _Text, name: str, at: int) -> list[_Line]:
+    """The ops from the definition of ``name``, as line ``at`` uses it, back to a load from shared memory; none when
+    there is another."""
     found: list[_Line] = []
-    while (op := module.definition(name)) is not None:
+    while (op := module.definition(name, at)) is not None:
         found.append(op)
         if op.op == "ttg.local_load":
             return found
         operand = re.search(rf"({_VALUE})(?: \{{[^}}]*\}})? : ", op.rest)
         if op.op not in _BETWEEN or operand is None or (op.op.endswith("_asm") and '"mov.b32 $0, $1;"' not in op.rest):
             break
-        name = operand[1]
+        name, at = operand[1], op.at
     return []
 
 
