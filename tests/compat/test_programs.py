@@ -5,6 +5,7 @@ Most allocate torch CUDA tensors, as published programs do, and are skipped wher
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -120,6 +121,8 @@ def test_install_inside_a_process() -> None:
     assert install() is Implementation.TILEWRIGHT
     module = __import__("cuda.tile", fromlist=["tile"])
     assert module is tilewright
+    exceptions = importlib.import_module("cuda.tile._exception")
+    assert exceptions.TileTypeError is tilewright.TileTypeError and exceptions.__name__ == "cuda.tile._exception"
     with pytest.raises(ModuleNotFoundError):
         __import__("cuda.tile.nowhere")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import io
 import json
 import os
 import shlex
@@ -60,6 +61,11 @@ def ticket(counter, order):
     while ct.atomic_cas(counter, (0,), mine, mine + 1) != mine:
         pass
     ct.store(order, (mine,), ct.full((1,), mine, ct.int32))
+
+
+@ct.kernel
+def widen(x, out):
+    ct.store(out, (0,), ct.load(x, (0,), (256,)).astype(ct.float32))
 
 
 def array(ndim: int, dtype: ct.DType = ct.float32, **facts: Any) -> ArrayConstraint:
@@ -451,6 +457,10 @@ def test_cubin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     export_kernel(gemm, signatures, file, gpu_code="sm_90", output_format="cubin")
     content = file.read_bytes()
     assert content[:4] == b"\x7fELF"
+    memory = io.BytesIO()  # a conversion from f8 is inline assembly with a block of its own
+    narrow = KernelSignature([array(1, dtype=ct.float8_e4m3fn), array(1)], V2, "widen")
+    export_kernel(widen, [narrow], memory, gpu_code="sm_90", output_format="cubin")
+    assert b".text.widen" in memory.getvalue()
     launches = json.loads(file.with_suffix(".json").read_text())
     assert list(launches) == ["gemm16", "gemm32"]
     for symbol, launch in launches.items():

@@ -144,6 +144,39 @@ def test_static_eval_returns_any_host_value(engine: str) -> None:
     gives(use, I32(1 + 9 + 2), 1)
 
 
+def test_static_eval_gives_methods_and_texts(engine: str) -> None:
+    texts = []
+
+    def use(a, x):
+        window = ct.static_eval(a.slice)
+        method = x.reshape
+        ct.static_eval(texts.extend([repr(a), repr(x)]))
+        return ct.static_eval(method)((2, 2)) + ct.sum(ct.load(window(0, 1, 3), 0, 2))
+
+    @ct.kernel
+    def probe(a, out):
+        ct.store(out, (0, 0), use(a, ct.load(a, 0, 4)))
+
+    out = np.zeros((2, 2), np.int32)
+    ct.launch(None, (1,), probe, (np.arange(4, dtype=np.int32), out))
+    assert out.tolist() == [[3, 4], [5, 6]]
+    assert texts == ["<array[int32, (?,)]>", "<tile[int32, (4,)]>"]
+
+
+def test_static_assert_takes_what_only_hosts_have(engine: str) -> None:
+    allowed = [ct.float32, ct.int32]
+
+    def checked(x, **options):
+        ct.static_assert(options == {"rank": 1, "dtype": x.dtype} and options["rank"] == x.ndim)
+        ct.static_assert(x.dtype in allowed and x.dtype in [ct.int32], f"one of {allowed}")
+        ct.static_assert(all(n > 0 for n in x.shape) and isinstance(x.shape, tuple))
+        return x
+
+    gives(lambda x: checked(x, rank=1, dtype=ct.int32), V, V)
+    refuses(lambda x: ct.static_assert(x.dtype in [ct.float16], f"not {[x.dtype]}"), ct.TileStaticAssertionError, V)
+    refuses(lambda x: ct.static_assert([ct.bid(0) > 3][0]), TTE, V)
+
+
 def test_static_eval_failures() -> None:
     error = refuses(lambda n: ct.static_eval(1 / 0), ct.StaticException, 1)
     assert "ZeroDivisionError" in error.message
@@ -151,7 +184,7 @@ def test_static_eval_failures() -> None:
     refuses(lambda n, x: ct.static_eval(ct.sum(x)), TSEE, 1, V)
     refuses(lambda n, x: ct.static_eval(ct.load(x, 0, 4)), TSEE, 1, V, load=False)
     refuses(lambda n: ct.static_eval(1 if n else 2), TSEE, 1)
-    refuses(lambda n: ct.static_eval(), TTE, 1)
+    refuses(lambda n: ct.static_eval(), TSE, 1)
     refuses(lambda n: ct.static_eval([1]) + n, TTE, 1)
 
     def through_a_variable(n):
@@ -175,7 +208,7 @@ def test_static_assert(engine: str) -> None:
     refuses(lambda x: ct.static_assert(1), TTE, V)
     refuses(lambda x: ct.static_assert("x"), TTE, V)
     refuses(lambda x: ct.static_assert(ct.bid(0) == 0), TTE, V)
-    refuses(lambda x: ct.static_assert(condition=True), TTE, V)
+    refuses(lambda x: ct.static_assert(condition=True), TSE, V)
 
 
 def test_the_message_of_a_static_assertion_is_lazy(engine: str) -> None:

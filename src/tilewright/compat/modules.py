@@ -8,13 +8,16 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from tilewright.compat.environment import adopt_environment
 
 OURS = "tilewright"
 THEIRS = "cuda.tile"
+
+# Where the original defines its public names: published programs import some of them from there.
+_DEFINING = ("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub")
 
 
 class Implementation(Enum):
@@ -52,12 +55,18 @@ def _original_exists() -> bool:
         return False
 
 
+def _defining_modules() -> Iterable[str]:
+    return [f"{THEIRS}.{name}" for name in _DEFINING]
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds ``cuda.tile...`` as ``tilewright...``, and ``cuda`` itself where nothing else provides it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if fullname in _defining_modules():
+            return importlib.machinery.ModuleSpec(fullname, self)
         if fullname == THEIRS or fullname.startswith(THEIRS + "."):
             ours = OURS + fullname[len(THEIRS) :]
             if importlib.util.find_spec(ours) is None:
@@ -71,6 +80,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name == "cuda":
             module = types.ModuleType("cuda", "A namespace for cuda.tile.")
             module.__path__ = []
+            return module
+        if spec.name in _defining_modules():
+            module = types.ModuleType(spec.name, "The public names of tilewright.")
+            ours = importlib.import_module(OURS)
+            module.__dict__.update({name: getattr(ours, name) for name in ours.__all__})
             return module
         return importlib.import_module(OURS + spec.name[len(THEIRS) :])
 

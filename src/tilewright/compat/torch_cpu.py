@@ -85,11 +85,15 @@ def _device_mode(torch: Any, base: Any) -> Any:
     return CpuMode()
 
 
+# As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.
+_PROCESSORS = 132
+
+
 def _fake_cuda(torch: Any) -> dict[str, Any]:
     """What ``torch.cuda`` answers: one device that has always finished."""
     properties = SimpleNamespace(
         name="cpu",
-        multi_processor_count=torch.get_num_threads(),
+        multi_processor_count=_PROCESSORS,
         major=9,
         minor=0,
         warp_size=32,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tilewright.backends.base import Exporter, get_backend
 from tilewright.compilation.lowering import lower
@@ -22,7 +23,7 @@ _BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4")
 def export_kernel(
     kernel: Any,
     signatures: Sequence[KernelSignature],
-    output_file: str | os.PathLike[str],
+    output_file: IO[bytes] | str | bytes | os.PathLike[str],
     *,
     gpu_code: str | None = None,
     output_format: str,
@@ -38,7 +39,8 @@ def export_kernel(
 
     A cubin is for the architecture that ``gpu_code`` names (``"sm_90"``) and needs no GPU to be made. Its kernels take
     the same parameters; a JSON file beside it says with how many threads and how much dynamic shared memory to launch
-    each. ``bytecode_version`` is for bytecode.
+    each. ``bytecode_version`` is for bytecode. A file object, such as an ``io.BytesIO``, gets the binary alone, without
+    the header or JSON file.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
     TileUnsupportedFeatureError for bytecode, which no engine writes, and for a library without a C compiler;
@@ -47,6 +49,8 @@ def export_kernel(
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
     _check_signatures(signatures)
+    if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
+        raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
     if output_format not in (*_ENGINES, *_ELSEWHERE):
         raise ValueError(
             f"unknown output_format {output_format!r}; the formats are {', '.join((*_ENGINES, *_ELSEWHERE))}"
@@ -67,7 +71,13 @@ def export_kernel(
     for symbol in symbols:
         if symbols.count(symbol) > 1:
             raise ValueError(f"two of the signatures have the symbol {symbol!r}; give them different ones")
-    exporter.export(exports, Path(output_file), output_format, gpu_code)
+    if isinstance(output_file, (str, bytes, os.PathLike)):
+        exporter.export(exports, Path(os.fsdecode(output_file)), output_format, gpu_code)
+        return
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder, "kernels")
+        exporter.export(exports, path, output_format, gpu_code)
+        output_file.write(path.read_bytes())
 
 
 def _check_signatures(signatures: Any) -> None:

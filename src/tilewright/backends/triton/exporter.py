@@ -21,7 +21,7 @@ from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 
-_ENTRY = re.compile(r"\.visible \.entry (\w+)\(\s*(.*?)\s*\)\s*(.*?)^\}", re.DOTALL | re.MULTILINE)
+_ENTRY = re.compile(r"\.visible \.entry (\w+)\(\s*(.*?)\s*\)\s*(?=\.|\{)", re.DOTALL)
 _WIDTHS = {8: "u8", 16: "u16", 32: "u32", 64: "u64"}
 
 
@@ -65,7 +65,8 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
     found = _ENTRY.search(ptx)
     assert found is not None and found.group(1) == ENTRY
     declared = [line.strip().rstrip(",") for line in found.group(2).splitlines()]
-    body = "\n".join(line for line in found.group(3).splitlines() if not line.lstrip().startswith((".loc", ".file")))
+    lines = _body(ptx[found.end() :]).splitlines()
+    body = "\n".join(line for line in lines if not line.lstrip().startswith((".loc", ".file")))
     names = [line.split()[-1].split("[")[0] for line in declared]
     count = len(export.function.params)
     for name in names[count:]:
@@ -76,7 +77,17 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
         for i, p in enumerate(export.parameters)
     ]
     head = [line for line in ptx[: found.start()].splitlines() if line.startswith(".")]
-    return head, f".visible .entry {export.symbol}(\n  " + ",\n  ".join(parameters) + f"\n)\n{body}\n}}"
+    return head, f".visible .entry {export.symbol}(\n  " + ",\n  ".join(parameters) + f"\n)\n{body}"
+
+
+def _body(text: str) -> str:
+    """``text`` up to the brace that closes its first block; inline assembly has blocks of its own."""
+    depth = 0
+    for brace in re.finditer("[{}]", text):
+        depth += 1 if brace.group() == "{" else -1
+        if not depth:
+            return text[: brace.end()]
+    raise AssertionError("the entry has no end")
 
 
 def _bits(p: Parameter) -> int:

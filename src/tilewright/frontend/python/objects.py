@@ -224,7 +224,7 @@ def subscript(t: Tracer, value: Any, index: Any) -> Any:
     if isinstance(value, dict):
         if index in value:
             return value[index]
-        t.fail(TileValueError, f"there is no keyword argument {index!r}")
+        t.fail(TileTypeError, f"there is no keyword argument {index!r}")
     if isinstance(value, Array):
         t.fail(
             TileTypeError,

@@ -7,13 +7,28 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
-from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
+from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.table import METHODS
+from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Keywords, Tile, TiledView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileStaticEvalError
 from tilewright.language.arithmetic import maximum, minimum
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
+
+
+_KINDS: dict[type, str] = {Tile: "tile", Array: "array", TiledView: "tiled view"}
+
+
+class HostMethod:
+    """A method of a run-time value, which host code may pass around and the kernel may call."""
+
+    def __init__(self, method: BoundMethod) -> None:
+        self.method = method
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return tile_operation_at_compile_time(self.method.stub, arguments, keywords)
 
 
 class Proxy:
@@ -35,6 +50,17 @@ class Proxy:
     @property
     def ndim(self) -> int:
         return len(self._value.shape)
+
+    def __repr__(self) -> str:
+        shape = ", ".join("?" if isinstance(n, Proxy) else str(n) for n in self.shape)
+        shape += "," * (self.ndim == 1)
+        return f"<{_KINDS[type(self._value)]}[{self.dtype}, ({shape})]>"
+
+    def __getattr__(self, name: str) -> HostMethod:
+        method = METHODS.get(type(self._value), {}).get(name)
+        if method is None:
+            raise AttributeError(f"{describe(self._value)} has no attribute {name!r} at compile time")
+        return HostMethod(BoundMethod(self._value, method))
 
     def __bool__(self) -> bool:
         raise TileStaticEvalError("a run-time value has no truth at compile time", self._tracer.builder.loc)
@@ -101,8 +127,12 @@ def as_host_value(t: Tracer, value: Any) -> Any:
         return value.constant
     if isinstance(value, (Tile, Array, TiledView, ArrayList)):
         return Proxy(t, value)
+    if isinstance(value, BoundMethod):
+        return HostMethod(value)
     if type(value) is tuple:
         return tuple(as_host_value(t, v) for v in value)
+    if isinstance(value, Keywords):
+        return {name: as_host_value(t, v) for name, v in value.items()}
     return value
 
 
@@ -110,6 +140,8 @@ def from_host_value(t: Tracer, value: Any) -> Any:
     """What host code returned, as a compile-time value."""
     if isinstance(value, Proxy):
         return value._value
+    if isinstance(value, HostMethod):
+        return value.method
     if type(value) is tuple:
         return tuple(from_host_value(t, v) for v in value)
     return t.imported(value, "the result of static_eval")

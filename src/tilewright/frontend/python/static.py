@@ -6,10 +6,14 @@ import ast
 import contextlib
 import copy
 import inspect
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tilewright.frontend.python.builtins import REJECTED
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import Context
 from tilewright.frontend.python.proxies import (
@@ -20,7 +24,7 @@ from tilewright.frontend.python.proxies import (
 )
 from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured
 from tilewright.frontend.python.source import source_of
-from tilewright.frontend.python.values import Tile
+from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir.errors import (
     StaticException,
     TileError,
@@ -55,12 +59,21 @@ def syntactic_callee(t: Tracer, node: ast.expr) -> Any:
         if callee.id in t.scope.names:
             return None
         found, value = t.scope.find(callee.id)
-    elif isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
-        found, module = t.scope.find(callee.value.id)
-        value = getattr(module, callee.attr, None) if isinstance(module, types.ModuleType) else None
+    elif isinstance(callee, ast.Attribute):
+        module = _module(t, callee.value)
+        found, value = module is not None, getattr(module, callee.attr, None)
     else:
         return None
     return value if found and isinstance(value, types.FunctionType) and value in SYNTACTIC else None
+
+
+def _module(t: Tracer, node: ast.expr) -> types.ModuleType | None:
+    """The module that ``node`` names, such as ``ct`` or ``cuda.tile``; None when it is something else."""
+    if isinstance(node, ast.Attribute):
+        value = getattr(_module(t, node.value), node.attr, None)
+    else:
+        value = t.scope.find(node.id)[1] if isinstance(node, ast.Name) else None
+    return value if isinstance(value, types.ModuleType) else None
 
 
 def evaluate_call(t: Tracer, node: ast.Call, callee: Any) -> Any:
@@ -78,7 +91,7 @@ def _argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> ast.expr | N
     try:
         bound = inspect.signature(callee).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
     except TypeError as e:
-        t.fail(TileTypeError, f"{SYNTACTIC[callee]}(): {e}")
+        t.fail(TileSyntaxError, f"{SYNTACTIC[callee]}(): {e}")
     found: ast.expr | None = bound.arguments.get(name)
     if isinstance(found, ast.Starred):
         t.fail(TileTypeError, f"{SYNTACTIC[callee]}() cannot take its arguments from a tuple", at=found)
@@ -95,7 +108,7 @@ def _host_argument(t: Tracer, node: ast.Call, callee: Any, name: str) -> Any:
 def _assert(t: Tracer, node: ast.Call) -> None:
     tested, text = (_argument(t, node, static_assert, name) for name in ("condition", "message"))
     assert tested is not None
-    condition = t.eval(tested)
+    condition = _either_eval(t, tested)
     t.locate(node)
     known = condition.constant if isinstance(condition, Tile) else condition
     if not isinstance(known, bool):
@@ -107,10 +120,33 @@ def _assert(t: Tracer, node: ast.Call) -> None:
         return
     message = "static assertion failed"
     if text is not None:
-        value = t.eval(text)
+        value = _either_eval(t, text)
         message = message if value is None else str(value)
     t.locate(node)
     t.fail(TileStaticAssertionError, message)
+
+
+def _either_eval(t: Tracer, node: ast.expr) -> Any:
+    """Evaluate ``node`` as tile code, or as ordinary Python where it says what tile code does not have."""
+    host_only = any(
+        isinstance(child, _HOST_SYNTAX) or (isinstance(child, ast.Name) and _is_for_hosts(t.scope.find(child.id)[1]))
+        for child in ast.walk(node)
+    )
+    return from_host_value(t, host_eval(t, node)) if host_only else t.eval(node)
+
+
+_HOST_SYNTAX = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
+
+
+def _is_for_hosts(value: Any) -> bool:
+    if isinstance(value, types.ModuleType):
+        return value in (math, np)
+    if isinstance(value, (list, set, dict)):
+        return not isinstance(value, Keywords)
+    return isinstance(value, _NAMED) and value in REJECTED
+
+
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
 def host_eval(t: Tracer, node: ast.expr) -> Any:

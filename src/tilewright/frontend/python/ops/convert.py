@@ -91,6 +91,8 @@ def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
     if dtype.bitwidth % 8:
         ctx.fail(TileTypeError, f"{dtype} cannot be called; use ct.full or astype")
     (value,) = arguments
+    if isinstance(value, str):
+        value = _number_in(ctx, value, dtype)
     known = constant_of(value)
     if known is not None:
         return strict(ctx, known, dtype)
@@ -98,6 +100,14 @@ def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
     if tile.ndim:
         ctx.fail(TileTypeError, f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
     return Tile(cast(ctx, tile.value, dtype))
+
+
+def _number_in(ctx: Context, text: str, dtype: DType) -> int | float:
+    """The number that ``text`` spells, as Python's own constructors read it: ``"-inf"``, ``"12"``."""
+    try:
+        return float(text) if dtype.is_float else int(text)
+    except ValueError as e:
+        ctx.fail(TileTypeError, f"{dtype}(): {e}")
 
 
 def to_tile(ctx: Context, value: Any, dtype: DType | None = None) -> Tile:
