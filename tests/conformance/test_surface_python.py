@@ -563,6 +563,46 @@ def test_dataclasses(engine: str) -> None:
     )
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Version:
+    major: Any
+    note: Any = dataclasses.field(compare=False)
+    minor: Any = 0
+
+    def __divmod__(self, other):
+        return self.major, other
+
+    def __rdivmod__(self, other):
+        return other, self.minor
+
+
+def test_orders_and_divmod_of_dataclasses(engine: str) -> None:
+    def orders(n):
+        a, b = Version(n, 5, n + 1), Version(3, 4, minor=4)
+        return a < b, a <= b, a > b, a >= b, a < Version(3, 0, 5), *divmod(a, 7), *divmod(8, a)
+
+    for n in (2, 3, 4):
+        a, b = (n, n + 1), (3, 4)
+        flags = (np.bool_(f) for f in (a < b, a <= b, a > b, a >= b, a < (3, 5)))
+        gives(orders, (*flags, I32(n), I32(7), I32(8), I32(n + 1)), n)
+
+
+def test_static_eval_takes_and_makes_dataclasses(engine: str) -> None:
+    def swapped(n):
+        v = Version(n, 2)
+        w = ct.static_eval(Version(v.note, v.major))
+        return w.major, w.note, ct.static_eval(v).major
+
+    gives(swapped, (I32(2), I32(5), I32(5)), 5)
+
+
+def test_a_lambda_is_a_kernel(engine: str) -> None:
+    out = np.zeros(2, np.int32)
+    kernel = ct.kernel(lambda out, n: ct.store(out, 0, n))
+    ct.launch(None, (1,), kernel, (out, 5))
+    np.testing.assert_array_equal(out, [5, 0])
+
+
 def test_item_assignment_of_dataclasses(engine: str) -> None:
     @ct.kernel
     def kernel(out):
@@ -614,9 +654,9 @@ class Plain:
 
 def test_classes_that_tile_code_does_not_have() -> None:
     refuses(lambda n: Mutable(1), TTE, 1)
-    refuses(lambda n: OwnInit(1), UCE, 1)
-    refuses(lambda n: Factory(), UCE, 1)
-    refuses(lambda n: NotInit(), UCE, 1)
+    refuses(lambda n: OwnInit(1), TTE, 1)
+    refuses(lambda n: Factory(), TTE, 1)
+    refuses(lambda n: NotInit(), TTE, 1)
     refuses(lambda n: Plain(), UCE, 1)
     refuses(lambda n: SimpleNamespace(a=1), UCE, 1)
     refuses(lambda n: Vector(), TTE, 1)
@@ -681,6 +721,95 @@ def test_context_managers(engine: str) -> None:
     out = np.zeros(4, np.int32)
     ct.launch(None, (1,), kernel, (out,))
     np.testing.assert_array_equal(out, [30, 11, 21, 31])
+
+
+def append(out: Any, value: Any) -> None:
+    count = ct.gather(out, 0) + 1
+    ct.scatter(out, 0, count)
+    ct.scatter(out, count, value)
+
+
+@contextlib.contextmanager
+def noted(out: Any, start: Any, end: Any) -> Any:
+    append(out, start)
+    yield end
+    append(out, end)
+
+
+@contextlib.contextmanager
+def wrapped(out: Any, n: Any) -> Any:
+    append(out, n)
+    with noted(out, n + 1, n + 4) as end:
+        append(out, n + 2)
+        yield end + 1
+        append(out, n + 3)
+    with noted(out, n + 5, n + 6):
+        n += 100  # seen by nobody else
+
+
+@dataclasses.dataclass(frozen=True)
+class Notes:
+    out: Any
+
+    @contextlib.contextmanager
+    def noted(self, start: Any, end: Any) -> Any:
+        append(self.out, start)
+        yield
+        append(self.out, end)
+
+
+def left_early(out, n):
+    with noted(out, 1, 2):
+        for i in range(n):
+            with wrapped(out, 10 * i), Notes(out).noted(7, 8):
+                if i == 1:
+                    continue
+                append(out, i)
+                if i == 2:
+                    break
+                if i == n:
+                    return 1
+        with noted(out, 3, 4):
+            while True:
+                with noted(out, 5, 6):
+                    return 2
+
+
+def test_leaving_a_with_block_early_runs_what_follows_the_yield(engine: str) -> None:
+    def in_python(n: int) -> list[int]:
+        seen: list[int] = []
+
+        class Recorder:
+            def __enter__(self) -> None:
+                seen.append(self.start)
+
+            def __exit__(self, *_: Any) -> None:
+                seen.extend(self.ends)
+
+            def __init__(self, start: int, *ends: int) -> None:
+                self.start, self.ends = start, ends
+
+        with Recorder(1, 2):
+            for i in range(n):
+                m = 10 * i
+                with Recorder(m, m + 5, m + 6), Recorder(m + 1, m + 4), Recorder(m + 2, m + 3), Recorder(7, 8):
+                    if i == 1:
+                        continue
+                    seen.append(i)
+                    if i == 2:
+                        break
+            with Recorder(3, 4), Recorder(5, 6):
+                pass
+        return [*seen, 2]
+
+    @ct.kernel
+    def kernel(out, n):
+        append(out, left_early(out, n))
+
+    for n in (1, 4):
+        out = np.zeros(64, np.int32)
+        ct.launch(None, (1,), kernel, (out, n))
+        assert out[1 : 1 + out[0]].tolist() == in_python(n)
 
 
 @contextlib.contextmanager

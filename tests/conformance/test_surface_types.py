@@ -74,7 +74,7 @@ FOLDS = {
     "ct.uint8(300)": 44,
     "ct.int16(-1) >> 3": -1,
     "ct.float16(2049.0)": 2048.0,
-    "-ct.float32('-inf')": float("inf"),
+    "ct.float32('-inf') < -1e38": True,
     "ct.int16('12')": 12,
     "ct.float32(0.1) * 1": float(np.float32(0.1)),
     "ct.int32(5) > 3": True,

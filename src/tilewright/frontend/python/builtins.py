@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.frontend.python import objects
 from tilewright.frontend.python.constants import FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, text_of
 from tilewright.frontend.python.merge import describe
@@ -89,7 +90,10 @@ def _abs(t: Tracer, *arguments: Any) -> Any:
 def _divmod(t: Tracer, *arguments: Any) -> Any:
     _arity(t, "divmod", arguments, 2)
     x, y = arguments
-    return t.fold(divmod, "divmod", x, y) if _is_number(x) and _is_number(y) else t.operator("divmod", x, y)
+    if _is_number(x) and _is_number(y):
+        return t.fold(divmod, "divmod", x, y)
+    found, result = objects.binary_method(t, "divmod", x, y)
+    return result if found else t.operator("divmod", x, y)
 
 
 def _number(convert: Callable[[Any], Any], name: str) -> Callable[..., Any]:

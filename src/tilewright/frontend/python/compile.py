@@ -76,8 +76,10 @@ def _trace(
         values[given] = argument(builder, given, spec, iter(args))
     scope = Scope(values, None, captured(function), function.__globals__)
     tracer.frames.append(Frame(source, scope, None, 0))
-    assert isinstance(source.node, ast.FunctionDef)
-    control_flow.run_function(tracer, source.node.body)
+    if isinstance(source.node, ast.Lambda):
+        tracer.eval(source.node.body)
+    else:
+        control_flow.run_function(tracer, source.node.body)
     tracer.locate(source.node)
     builder.emit_op(Return)
     return Function(name or function.__name__, body, params, loc, dict(hints))

@@ -33,8 +33,24 @@ if TYPE_CHECKING:
 
 def leave(t: Tracer, kind: str) -> bool:
     """Record that the current path ends here. Returns False: nothing falls through."""
+    _clean_up(t)
     t.contexts[-1].exits[kind].append(Path(t.builder.block, t.scope.names))
     return False
+
+
+def _clean_up(t: Tracer) -> None:
+    """Trace the ends of the context managers whose blocks in the innermost context the current path leaves."""
+    pending = t.cleanups
+    frames = list(t.frames)
+    while t.cleanups and t.cleanups[-1].level == len(t.contexts):
+        cleanup = t.cleanups[-1]
+        t.cleanups = t.cleanups[:-1]
+        t.frames[:] = cleanup.frames
+        names, t.scope.names = t.scope.names, dict(t.scope.names)
+        t.body(cleanup.statements)
+        t.scope.names = names  # the paths that stay have not come here
+    t.frames[:] = frames
+    t.cleanups = pending
 
 
 def unreachable(t: Tracer) -> bool:

@@ -7,7 +7,7 @@ import enum
 import inspect
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.constants import FoldError, fold
@@ -19,7 +19,7 @@ from tilewright.frontend.python.ops.table import ATTRIBUTES, METHODS
 from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
+from tilewright.ir.errors import TileTypeError, TileValueError
 from tilewright.language.static import static_iter
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _DUNDERS = {
     "truediv": ("__truediv__", "__rtruediv__"),
     "floordiv": ("__floordiv__", "__rfloordiv__"),
     "mod": ("__mod__", "__rmod__"),
+    "divmod": ("__divmod__", "__rdivmod__"),
     "pow": ("__pow__", "__rpow__"),
     "matmul": ("__matmul__", "__rmatmul__"),
     "and_": ("__and__", "__rand__"),
@@ -81,11 +82,33 @@ def binary_method(t: Tracer, key: str, x: Any, y: Any) -> tuple[bool, Any]:
     found, method = find_method(y, reflected)
     if found:
         return True, t.call(method, (y, x), {})
-    if key in ("eq", "ne") and is_instance(x) and type(x) is type(y):
-        fields = tuple(f.name for f in dataclasses.fields(x) if f.compare)
-        result = compare_tuples(t, "eq", tuple(getattr(x, f) for f in fields), tuple(getattr(y, f) for f in fields))
+    if not is_instance(x) or type(x) is not type(y):
+        return False, None
+    if key in ("eq", "ne"):
+        result = compare_tuples(t, "eq", *_compared(x, y))
         return True, result if key == "eq" else apply_operator(t, "not_", lambda v: not v, (result,))
+    if key in _ORDERS and type(x).__dataclass_params__.order:
+        return True, _ordered(t, key, *_compared(x, y))
     return False, None
+
+
+def _compared(*instances: Any) -> Iterator[tuple[Any, ...]]:
+    """The fields of each of ``instances``, of one dataclass, that take part in comparisons."""
+    return (tuple(getattr(x, f.name) for f in dataclasses.fields(x) if f.compare) for x in instances)
+
+
+_ORDERS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+
+
+def _ordered(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
+    """An order of tuples: that of their first items that differ."""
+    if not x:
+        return key in ("le", "ge")
+    earlier = apply_operator(t, key[0] + "t", _ORDERS[key[0] + "t"], (x[0], y[0]))
+    if len(x) == 1 and key[1] == "t":
+        return earlier
+    later = apply_operator(t, "and_", operator.and_, (apply_equal(t, x[0], y[0]), _ordered(t, key, x[1:], y[1:])))
+    return apply_operator(t, "or_", operator.or_, (earlier, later))
 
 
 def apply_operator(t: Tracer, key: str, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
@@ -351,15 +374,15 @@ def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[s
     params = cls.__dataclass_params__  # type: ignore[attr-defined]
     if not params.frozen:
         t.fail(TileTypeError, f"{cls.__name__} is a mutable dataclass; write @dataclass(frozen=True)")
+    if not params.init:
+        t.fail(TileTypeError, f"{cls.__name__} is a dataclass without __init__, which tile code cannot make")
     fields = dataclasses.fields(cls)
     for name in ("__new__", "__init__"):
         own = inspect.getattr_static(cls, name)
         if isinstance(own, types.FunctionType) and not _is_generated(own):
-            t.fail(UnsupportedCallError, f"{cls.__name__} has its own {name}, which tile code cannot call")
+            t.fail(TileTypeError, f"{cls.__name__} has its own {name}, which tile code cannot call")
     if any(f.default_factory is not dataclasses.MISSING or not f.init for f in fields):
-        t.fail(
-            UnsupportedCallError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults"
-        )
+        t.fail(TileTypeError, f"{cls.__name__} has fields with default_factory or init=False; give plain defaults")
     try:
         bound = inspect.signature(cls).bind(*arguments, **keywords)
     except TypeError as e:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.frontend.python.merge import Path
+from tilewright.frontend.python.scope import Frame
 from tilewright.ir.core import Block
 
 RETURN = "return"  # the result of a function among its variables: no identifier, so it cannot clash with one
@@ -18,3 +21,12 @@ class Context:
     exits: dict[str, list[Path]] = field(default_factory=lambda: {"break": [], "continue": [], RETURN: []})
     dead: list[Block] = field(default_factory=list)  # blocks whose end cannot be reached
     static: bool = False  # an unrolled loop, which has no exits
+
+
+@dataclass
+class Cleanup:
+    """What a path has to do that leaves a ``with`` block early: ``statements`` of the innermost of ``frames``."""
+
+    level: int  # how many contexts are around the block
+    frames: list[Frame]
+    statements: Sequence[ast.stmt]

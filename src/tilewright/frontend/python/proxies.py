@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
-from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.merge import describe, is_record, with_fields
 from tilewright.frontend.python.ops.table import METHODS
 from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Keywords, Tile, TiledView
 from tilewright.ir.dtypes import DType
@@ -133,7 +135,7 @@ def as_host_value(t: Tracer, value: Any) -> Any:
         return tuple(as_host_value(t, v) for v in value)
     if isinstance(value, Keywords):
         return {name: as_host_value(t, v) for name, v in value.items()}
-    return value
+    return _converted(t, value, as_host_value) if is_record(value) else value
 
 
 def from_host_value(t: Tracer, value: Any) -> Any:
@@ -144,4 +146,13 @@ def from_host_value(t: Tracer, value: Any) -> Any:
         return value.method
     if type(value) is tuple:
         return tuple(from_host_value(t, v) for v in value)
+    if is_record(value):
+        value = _converted(t, value, from_host_value)
     return t.imported(value, "the result of static_eval")
+
+
+def _converted(t: Tracer, record: Any, convert: Callable[[Tracer, Any], Any]) -> Any:
+    """``record``, an instance of a dataclass, or a copy if ``convert`` changes any of its fields."""
+    fields = {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if hasattr(record, f.name)}
+    changed = {name: convert(t, value) for name, value in fields.items()}
+    return record if all(changed[name] is fields[name] for name in fields) else with_fields(record, changed)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.frontend.python.builtins import REJECTED
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.paths import Context
+from tilewright.frontend.python.paths import Cleanup, Context
 from tilewright.frontend.python.proxies import (
     NAMES,
     as_host_value,
@@ -24,7 +24,7 @@ from tilewright.frontend.python.proxies import (
 )
 from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured
 from tilewright.frontend.python.source import source_of
-from tilewright.frontend.python.values import Keywords, Tile
+from tilewright.frontend.python.values import BoundMethod, Keywords, Tile
 from tilewright.ir.errors import (
     StaticException,
     TileError,
@@ -128,11 +128,15 @@ def _assert(t: Tracer, node: ast.Call) -> None:
 
 def _either_eval(t: Tracer, node: ast.expr) -> Any:
     """Evaluate ``node`` as tile code, or as ordinary Python where it says what tile code does not have."""
-    host_only = any(
-        isinstance(child, _HOST_SYNTAX) or (isinstance(child, ast.Name) and _is_for_hosts(t.scope.find(child.id)[1]))
-        for child in ast.walk(node)
-    )
-    return from_host_value(t, host_eval(t, node)) if host_only else t.eval(node)
+    return from_host_value(t, host_eval(t, node)) if _needs_host(t, node) else t.eval(node)
+
+
+def _needs_host(t: Tracer, node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and syntactic_callee(t, node) is static_eval:
+        return False
+    if isinstance(node, _HOST_SYNTAX) or (isinstance(node, ast.Name) and _is_for_hosts(t.scope.find(node.id)[1])):
+        return True
+    return any(_needs_host(t, child) for child in ast.iter_child_nodes(node))
 
 
 _HOST_SYNTAX = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
@@ -202,6 +206,9 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
     items = []
     try:
         for item in iterable:
+            if isinstance(item, (list, set, dict)):
+                kind = type(item).__name__
+                raise TileStaticEvalError(f"ct.static_iter: an item is a {kind}; tile code needs a tuple", where)
             items.append(from_host_value(t, item))
             if len(items) > MAX_ITEMS:
                 raise TileStaticEvalError(
@@ -210,7 +217,7 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
     except TileError:
         raise
     except TypeError as e:
-        raise TileStaticEvalError(f"ct.static_iter: {e}", where) from e
+        raise TileTypeError(f"ct.static_iter: {e}", where) from e
     except Exception as e:  # of a generator
         raise StaticException(f"{type(e).__name__}: {e}", where) from e
     return items
@@ -272,43 +279,53 @@ def raise_statement(t: Tracer, node: ast.Raise) -> bool:
 
 def with_statement(t: Tracer, node: ast.With) -> bool:
     """``with`` over functions marked ``@contextlib.contextmanager``: their body is traced around the block."""
-    return _with(t, node, 0)
+    return _with(t, node, 0, lambda: t.body(node.body))
 
 
-def _with(t: Tracer, node: ast.With, i: int) -> bool:
+def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
+    """Trace ``body`` within the items of ``node`` from number ``i`` on; gives whether its end is reached."""
     if i == len(node.items):
-        return t.body(node.body)
+        return body()
     item = node.items[i]
-    call = item.context_expr
-    if not isinstance(call, ast.Call):
-        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
-    function = t.eval(call.func)
-    generator = generator_of(function)
-    if generator is None:
-        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
-    arguments = tuple(t.elements(call.args))
-    keywords = {k.arg: t.eval(k.value) for k in call.keywords if k.arg is not None}
-    t.locate(call)
+    generator, arguments, keywords = _generator_call(t, item.context_expr)
     source = source_of(generator.__code__)
     assert isinstance(source.node, ast.FunctionDef)
-    before, value, after = _split(t, source.node)
+    _check_generator(t, source.node)
     scope = Scope({}, None, captured(generator), generator.__globals__)
     scope.names = t.bind_arguments(
         source, generator.__defaults__ or (), generator.__kwdefaults__ or {}, arguments, keywords
     )
-    frame = Frame(source, scope, t.builder.loc, t.frame.depth + 1)
-    t.frames.append(frame)
-    t.body(before)
-    yielded = None if value is None else t.eval(value)
-    t.frames.pop()
-    if item.optional_vars is not None:
-        t.assign(item.optional_vars, yielded)
-    falls = _with(t, node, i + 1)
-    if falls:
-        t.frames.append(frame)
-        t.body(after)
-        t.frames.pop()
+    around = list(t.frames)
+
+    def block(value: Any) -> bool:
+        within, t.frames[:] = list(t.frames), around
+        if item.optional_vars is not None:
+            t.assign(item.optional_vars, value)
+        falls = _with(t, node, i + 1, body)
+        t.frames[:] = within
+        return falls
+
+    t.frames.append(Frame(source, scope, t.builder.loc, t.frame.depth + 1))
+    falls = _around(t, source.node.body, block)
+    t.frames[:] = around
     return falls
+
+
+def _generator_call(
+    t: Tracer, call: ast.expr
+) -> tuple[types.FunctionType, tuple[Any, ...], dict[str, Any]]:
+    """The generator function that an item of ``with`` calls, and its arguments."""
+    function = t.eval(call.func) if isinstance(call, ast.Call) else None
+    receiver: tuple[Any, ...] = ()
+    if isinstance(function, BoundMethod):
+        receiver, function = (function.receiver,), function.stub
+    generator = generator_of(function)
+    if not isinstance(call, ast.Call) or generator is None:
+        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
+    arguments = (*receiver, *t.elements(call.args))
+    keywords = {k.arg: t.eval(k.value) for k in call.keywords if k.arg is not None}
+    t.locate(call)
+    return generator, arguments, keywords
 
 
 def generator_of(function: Any) -> types.FunctionType | None:
@@ -321,23 +338,44 @@ def generator_of(function: Any) -> types.FunctionType | None:
     return None
 
 
-def _split(t: Tracer, node: ast.FunctionDef) -> tuple[list[ast.stmt], ast.expr | None, list[ast.stmt]]:
-    """The statements before the only ``yield``, what it yields, and those after it."""
-    yields = [n for n in ast.walk(node) if isinstance(n, (ast.Yield, ast.YieldFrom))]
-    returns = any(isinstance(n, ast.Return) for n in ast.walk(node))
-    tries = any(isinstance(n, ast.Try) for n in ast.walk(node))
-    position = next(
-        (i for i, s in enumerate(node.body) if isinstance(s, ast.Expr) and isinstance(s.value, ast.Yield)), None
-    )
-    if len(yields) != 1 or position is None or returns or tries:
+def _check_generator(t: Tracer, node: ast.FunctionDef) -> None:
+    yields = sum(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
+    if (
+        yields != 1
+        or not _place_of_yield(node.body)
+        or any(isinstance(n, (ast.Return, ast.Try)) for n in ast.walk(node))
+    ):
         t.fail(
             TileSyntaxError,
             f"the context manager {node.name}() must have exactly one yield, as a statement at the top level of its "
-            "body, and no return or try",
+            "body or of a 'with' there, and no return or try",
         )
-    statement = node.body[position]
-    assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield)
-    return node.body[:position], statement.value.value, node.body[position + 1 :]
+
+
+def _place_of_yield(statements: Sequence[ast.stmt]) -> list[int]:
+    """The number of the statement that is the yield, or the ``with`` around it, or else none."""
+    return [
+        i
+        for i, s in enumerate(statements)
+        if (isinstance(s, ast.Expr) and isinstance(s.value, ast.Yield))
+        or (isinstance(s, ast.With) and _place_of_yield(s.body))
+    ]
+
+
+def _around(t: Tracer, statements: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
+    """Trace the body of a context manager with ``block`` in place of its yield."""
+    (i,) = _place_of_yield(statements)
+    t.body(statements[:i])
+    place, after = statements[i], statements[i + 1 :]
+    cleanup = Cleanup(len(t.contexts), list(t.frames), after)
+    t.cleanups.append(cleanup)
+    if isinstance(place, ast.With):
+        falls = _with(t, place, 0, lambda: _around(t, place.body, block))
+    else:
+        assert isinstance(place, ast.Expr) and isinstance(place.value, ast.Yield)
+        falls = block(None if place.value.value is None else t.eval(place.value.value))
+    t.cleanups.pop()
+    return falls and t.body(after)
 
 
 def constant_or_fail(t: Tracer, value: Any) -> Any:

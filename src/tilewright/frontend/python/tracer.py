@@ -19,7 +19,7 @@ from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
 from tilewright.frontend.python.ops.table import OPERATORS
-from tilewright.frontend.python.paths import Context
+from tilewright.frontend.python.paths import Cleanup, Context
 from tilewright.frontend.python.scope import Frame, Scope
 from tilewright.frontend.python.source import Source
 from tilewright.frontend.python.values import Keywords, Tile
@@ -39,6 +39,7 @@ class Tracer:
         self.joins = joins  # records what the joins of control flow make of numbers
         self.frames: list[Frame] = []
         self.contexts: list[Context] = []
+        self.cleanups: list[Cleanup] = []
         self.call_node: ast.Call | None = None
         self.callee: Any = None  # the stub that ``call_node`` calls
 

@@ -270,6 +270,11 @@ def _invert(ctx: Context, x: Any) -> Any:
     return _emit(ctx, "not", a)
 
 
+def _bitwise_not(ctx: Context, x: Any) -> Any:
+    known = constant_of(x)
+    return not known if isinstance(known, bool) else _invert(ctx, x)  # Python's ~ makes integers of bool
+
+
 def _not(ctx: Context, x: Any) -> Any:
     known = constant_of(x)
     return not known if known is not None else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x)))
@@ -443,7 +448,7 @@ BUILDERS: dict[Any, OpBuilder] = {
     lang.bitwise_xor: _bitwise("xor", "^", operator.xor),
     lang.bitwise_lshift: _shift("shl", "<<", operator.lshift),
     lang.bitwise_rshift: _shift("shr", ">>", operator.rshift),
-    lang.bitwise_not: _invert,
+    lang.bitwise_not: _bitwise_not,
     lang.negative: _negative,
     lang.abs: _abs,
     lang.exp: _math_rounded("exp", (FULL, APPROX)),
