@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -46,11 +49,40 @@ def expected(x: Any, factor: Any, step: int, n: int = 16) -> np.ndarray[Any, Any
     return out
 
 
+class Interface:
+    """An array of another library, known by the interface of arrays."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+
+class Exported:
+    """An array known by DLPack, as written before that had versions, or after."""
+
+    def __init__(self, array: np.ndarray[Any, Any], *versions: Any) -> None:
+        self.array, self.versions = array, versions
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        if keywords and not self.versions:
+            raise TypeError("no keywords")
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
 def test_changes_of_any_argument_are_seen() -> None:
     buffer = np.arange(64, dtype=np.float32)
     read_only = buffer[8:12]
     read_only.flags.writeable = False
-    launches: list[tuple[Any, ...]] = [
+    plain: list[tuple[Any, ...]] = [
         (buffer[:4], 2, 1),
         (buffer[4:8], 3, 1),  # another address, another number
         (buffer[1:5], 3, 1),  # not aligned
@@ -68,11 +100,15 @@ def test_changes_of_any_argument_are_seen() -> None:
         (buffer[:4], 2, 3),
         (buffer[:4], 2, 3, 13),
     ]
-    for before in launches:
-        for after in launches:
-            for launch in (before, before, before, after):
-                found, wanted = launched(*launch), expected(*launch)
-                np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64), str((before, after)))
+    others: list[tuple[Any, ...]] = [
+        *((Interface(array), 2, 1) for array in (buffer[:4], buffer[4:8], buffer[:8:2], buffer.view(np.int32)[:4])),
+        *((Exported(array), 2, 1) for array in (buffer[:4], buffer[1:5], buffer[:5], buffer.view(np.int32)[:4])),
+        *((Exported(array, 1), 2, 1) for array in (buffer[:4], buffer[4:8], buffer[:8:2], read_only)),
+    ]
+    for before, after in (*itertools.product(plain, plain), *itertools.product(others, others)):
+        for launch in (before, before, before, after):
+            found, wanted = launched(*launch), expected(*launch)
+            np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64), str((before, after)))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +202,32 @@ def test_launches_of_two_kinds_in_turns_are_recognized_each() -> None:
     for x in arrays:
         assert (four.values((x,)) is None) == (x.size == 8)
         assert (eight.values((x,)) is None) == (x.size == 4)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Interface, Exported, lambda array: Exported(array, 1)])
+def test_machine_code_runs_what_is_repeated(kind: Callable[..., Any], asked_in: str) -> None:
+    base = np.arange(64, dtype=np.float32)
+    before = sys.getrefcount(base)
+    for i in range(100):
+        start = 4 * (i % 8)
+        np.testing.assert_array_equal(launched(kind(base[start : start + 4]), i, 1), expected(base[start:], i, 1))
+    assert fill.again is not None
+    assert (type(fill.again.launch) is types.BuiltinFunctionType) == (asked_in == "machine code")
+    assert sys.getrefcount(base) == before
+
+
+def test_an_array_that_lets_itself_be_exported_once() -> None:
+    class Once(Exported):
+        left = 1
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                raise BufferError("exported before")
+            return super().__dlpack__(**keywords)
+
+    for i in range(40):
+        np.testing.assert_array_equal(launched(Once(np.arange(4.0), 1), i, 1), expected(np.arange(4.0), i, 1))
 
 
 def test_threads_have_launches_of_their_own() -> None:

@@ -11,11 +11,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.runtime.arrays import (
+    Describe,
+    array_describer,
+    describe_cuda_interface,
+    describe_dlpack,
+    describe_interface,
+)
 from tilewright.runtime.rules import Rule
 
 # Equal ones of one type are the same constant; of floats, 0.0 and -0.0 are not.
 _CONSTANTS = (int, bool)
 _NUMBERS = (int, bool, float)
+_INTERFACES: dict[Describe | None, str] = {
+    describe_interface: "__array_interface__",
+    describe_cuda_interface: "__cuda_array_interface__",
+}
 
 
 class Questions(Protocol):
@@ -34,6 +45,11 @@ class Questions(Protocol):
 
     def cupy(self, i: int, array: Any) -> None: ...
 
+    def interface(self, i: int, array: Any, name: str) -> None:
+        """``array`` has the attribute ``name``, ``__array_interface__`` or that of CUDA."""
+
+    def exported(self, i: int, array: Any) -> None: ...
+
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
         """Those with the indices of ``tensors`` pass ``check`` together. Asked before everything else."""
 
@@ -44,8 +60,8 @@ class Questions(Protocol):
 
 
 def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
-    """Have everything asked that makes arguments like ``args``. False when one of these is no array of NumPy or CuPy,
-    no tensor of PyTorch, and no number or constant number."""
+    """Have everything asked that makes arguments like ``args``. False when one of these is no number or constant
+    number, and no array or one of a derived class."""
     cupy = sys.modules.get("cupy")
     first = _tensors(args)
     if first:
@@ -68,8 +84,14 @@ def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
             if first[i] != i:
                 to.same(i, first[i])
             to.tensor(i, argument)
-        elif rule.declared is None and kind in _NUMBERS:
+        elif rule.declared is not None:
+            return False
+        elif kind in _NUMBERS:
             to.number(i, argument)
+        elif (describe := array_describer(argument)) in _INTERFACES:
+            to.interface(i, argument, _INTERFACES[describe])
+        elif describe is describe_dlpack:
+            to.exported(i, argument)
         else:
             return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tilewright.backends import environment, native
 from tilewright.backends.base import Native
 from tilewright.backends.native.body import Body
 from tilewright.ir.dtypes import int32, int64
-from tilewright.runtime import backend_choice, numpy_memory
+from tilewright.runtime import backend_choice, dlpack, numpy_memory
 from tilewright.runtime.alike import ask
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.grid import MAX_GRID
@@ -30,7 +31,7 @@ class _Questions:
         tuple_of_them = _argument(body, _ARGUMENTS)
         _require_size(body, tuple_of_them, count)
         self._arguments = [body.call("PyTuple_GetItem", tuple_of_them, i) for i in range(count)]
-        self.known = True  # whether machine code can ask all that
+        self.able = True  # whether machine code can ask all that
         self.numbers: list[tuple[str, str]] = []  # what fills the holes, in order: LLVM type and value
 
     def constant(self, i: int, value: int) -> None:
@@ -38,7 +39,7 @@ class _Questions:
         if isinstance(value, bool):
             body.require_equal("ptr", argument, body.reference(value))
         else:
-            self.known &= int64.min <= value <= int64.max
+            self.able &= int64.min <= value <= int64.max
             body.require_equal("i64", body.integer(argument), value)
 
     def number(self, i: int, value: float) -> None:
@@ -58,7 +59,7 @@ class _Questions:
 
     def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None:
         argument, body, at = self._arguments[i], self.body, numpy_memory.offset
-        self.known &= numpy_memory.FIELDS_ARE_KNOWN
+        self.able &= numpy_memory.FIELDS_ARE_KNOWN
         body.require_type(argument, np.ndarray)
         body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
         body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
@@ -76,10 +77,91 @@ class _Questions:
         for name in ("dtype", "shape", "strides"):
             self._require_attribute(argument, name, getattr(array, name))
         memory = body.attribute(argument, "data")
-        body.call("Py_DecRef", memory)  # the array still refers to it
         self._require_attribute(memory, "device_id", array.data.device_id)
-        address = body.attribute(memory, "ptr")
-        self._released_address(address, array.data.ptr)
+        self._address_of(body.attribute(memory, "ptr"), array.data.ptr)
+
+    def interface(self, i: int, array: Any, name: str) -> None:
+        argument, body, known = self._arguments[i], self.body, getattr(array, name)
+        self.able &= all(type(known.get(key)) in (tuple, type(None)) for key in ("shape", "strides"))
+        body.require_type(argument, type(array))
+        if name == "__cuda_array_interface__":
+            self._require_device(argument, array)
+        interface = body.attribute(argument, name)
+        for key in ("typestr", "shape", "strides", "mask"):
+            found = self._item(interface, key)
+            if known.get(key) is None:  # as where there is no such entry
+                missing, none = body.let(f"icmp eq ptr {found}, null"), body.equals(found, None)
+                body.require(body.let(f"or i1 {missing}, {none}"))
+            else:
+                body.require_object(found)
+                body.require(body.equals(found, known[key]))
+        data = self._item(interface, "data")
+        body.require_object(data)
+        _require_size(body, data, 2)
+        body.require(body.equals(body.call("PyTuple_GetItem", data, 1), known["data"][1]))
+        self._address_of(body.call("PyTuple_GetItem", data, 0), known["data"][0])
+
+    def _item(self, interface: str, key: str) -> str:
+        """``interface[key]``, which is held, as comparing may run code that changes the dict; it may be null."""
+        found = self.body.call("PyDict_GetItemWithError", interface, self.body.reference(key))
+        self.body.call("Py_IncRef", found)
+        return self.body.held(found)
+
+    def _require_device(self, argument: str, array: Any) -> None:
+        """That the GPU is that of ``array``, which may not tell it."""
+        body, device = self.body, getattr(array, "device", None)
+        if device is None:
+            body.require_equal("i32", body.call("PyObject_HasAttr", argument, body.reference("device")), 0)
+        elif not isinstance(getattr(device, "id", None), int):
+            self.able = False
+        else:
+            self._require_attribute(body.attribute(argument, "device"), "id", device.id)
+
+    def exported(self, i: int, array: Any) -> None:
+        argument, body = self._arguments[i], self.body
+        try:
+            capsule, versions = dlpack.export(array)
+        except BufferError:  # it lets itself be exported once
+            self.able = False
+            return
+        name, known, writable = dlpack.header(capsule)
+        body.require_type(argument, type(array))
+        given = body.stack("[2 x ptr]")
+        body.store("ptr", argument, given)
+        body.store("ptr", body.reference(dlpack.MAX_VERSION), given, 8)
+        names = body.reference(("max_version",)) if versions else "null"
+        exported = body.call("PyObject_VectorcallMethod", body.reference("__dlpack__"), given, 1, names)
+        body.require_object(exported)
+        tensor = body.call("PyCapsule_GetPointer", body.held(exported), body.memory(ctypes.create_string_buffer(name)))
+        body.require_object(tensor)
+        if name == dlpack.VERSIONED:
+            flags = body.let(f"and i64 {body.load('i64', tensor, dlpack.Versioned.flags.offset)}, {dlpack.READ_ONLY}")
+            body.require_equal("i64", flags, 0 if writable else dlpack.READ_ONLY)
+            tensor = body.at(tensor, dlpack.Versioned.tensor.offset)
+        self._require_header(tensor, known)
+        start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
+        self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
+
+    def _require_header(self, tensor: str, known: dlpack.Tensor) -> None:
+        """That a tensor of DLPack is like ``known``, apart from its address."""
+        body = self.body
+        for name, bits in (
+            ("device_type", 32),
+            ("device_id", 32),
+            ("ndim", 32),
+            ("code", 8),
+            ("bits", 8),
+            ("lanes", 16),
+        ):
+            body.require_equal(f"i{bits}", body.load(f"i{bits}", tensor, _offset(name)), getattr(known, name))
+        for name in ("shape", "strides") if known.ndim else ():
+            numbers, wanted = body.load("ptr", tensor, _offset(name)), getattr(known, name)
+            if not wanted:
+                body.require_equal("ptr", numbers, "null")
+                continue
+            body.require_object(numbers)
+            for axis in range(known.ndim):
+                body.require_equal("i64", body.load("i64", numbers, 8 * axis), wanted[axis])
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
         body = self.body
@@ -87,9 +169,7 @@ class _Questions:
         for place, i in enumerate(tensors):
             body.store("ptr", self._arguments[i], given, 8 * place)
         said = body.call("PyObject_Vectorcall", body.reference(check), given, len(tensors), "null")
-        body.require_object(said)
-        body.call("Py_DecRef", said)
-        body.require_equal("ptr", said, body.reference(True))
+        body.require_equal("ptr", body.held(said), body.reference(True))
 
     def tensor(self, i: int, tensor: Any) -> None:
         body = self.body
@@ -97,26 +177,26 @@ class _Questions:
         body.store("ptr", self._arguments[i], given)
         address = body.call("PyObject_Vectorcall", body.reference(type(tensor).data_ptr), given, 1, "null")
         body.require_object(address)
-        self._released_address(address, tensor.data_ptr())
+        self._address_of(body.held(address), tensor.data_ptr())
 
     def same(self, i: int, other: int) -> None:
         self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
 
     def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
-        found = self.body.attribute(value, name)
-        alike = self.body.equals(found, wanted)
-        self.body.call("Py_DecRef", found)
-        self.body.require(alike)
+        self.body.require(self.body.equals(self.body.attribute(value, name), wanted))
 
-    def _released_address(self, number: str, known: int) -> None:
+    def _address_of(self, number: str, known: int) -> None:
         address = self.body.call("PyLong_AsUnsignedLongLong", number)
-        self.body.call("Py_DecRef", number)
         self.body.require(self.body.let(f"icmp ne i64 {address}, -1"))
         self._address(address, known)
 
     def _address(self, address: str, known: int) -> None:
         self.body.require_equal("i64", self.body.let(f"and i64 {address}, 15"), known & 15)
         self.numbers.append(("i64", address))
+
+
+def _offset(field: str) -> int:
+    return int(getattr(dlpack.Tensor, field).offset)
 
 
 def native_launch(
@@ -137,7 +217,7 @@ def native_launch(
     if not _ask_settings(body, settings):
         return None
     questions = _Questions(body, len(args))
-    if not ask(rules, args, questions) or not questions.known:
+    if not ask(rules, args, questions) or not questions.able:
         return None
     memory = body.stack(f"[{max(len(recipe), 1)} x i64]")
     numbers = iter(questions.numbers)
@@ -176,10 +256,7 @@ def _ask_settings(body: Body, settings: tuple[Any, ...]) -> bool:
     body.require_equal("i64", body.call("PyList_Size", body.reference(backend_choice.FORCED)), 0)
     found = body.stack("ptr")
     body.require_equal("i32", body.call("PyContextVar_Get", body.reference(backend_choice.CURRENT), "null", found), 0)
-    value = body.load("ptr", found)
-    alike = body.equals(value, current)
-    body.call("Py_DecRef", value)
-    body.require(alike)
+    body.require(body.equals(body.held(body.load("ptr", found)), current))
     for key, wanted in zip(environment.STATE_KEYS, state):
         value = body.call("PyDict_GetItemWithError", body.reference(variables), body.reference(key))
         if wanted is None:
@@ -218,31 +295,24 @@ def _stream(body: Body) -> str:
     body.store("i64", 0, handle)
     body.branch(body.let(f"icmp eq ptr {stream}, {body.reference(None)}"), "known", "some")
     body.label("some")
-    body.call("Py_IncRef", stream)
     body.store("ptr", stream, number)
     body.branch(body.has_type(stream, int), "number", "torch")
     body.label("torch")
-    body.call("Py_DecRef", stream)
-    found = body.call("PyObject_GetAttr", stream, body.reference("cuda_stream"))
+    found = body.held(body.call("PyObject_GetAttr", stream, body.reference("cuda_stream")))
     body.store("ptr", found, number)
-    body.branch(body.let(f"icmp eq ptr {found}, null"), "other", "maybe")
-    body.label("maybe")
-    body.branch(body.has_type(found, int), "number", "odd")
-    body.label("odd")
-    body.call("Py_DecRef", found)
-    body.jump("other")
+    body.branch(body.let(f"icmp eq ptr {found}, null"), "other", "found")
+    body.label("found")
+    body.branch(body.has_type(found, int), "number", "other")
     body.label("other")
     body.call("PyErr_Clear")
     given = body.stack("ptr")
     body.store("ptr", stream, given)
-    found = body.call("PyObject_Vectorcall", body.reference(stream_handle), given, 1, "null")
+    found = body.held(body.call("PyObject_Vectorcall", body.reference(stream_handle), given, 1, "null"))
     body.require_object(found)
     body.store("ptr", found, number)
     body.jump("number")
     body.label("number")
-    found = body.load("ptr", number)
-    value = body.call("PyLong_AsUnsignedLongLong", found)
-    body.call("Py_DecRef", found)
+    value = body.call("PyLong_AsUnsignedLongLong", body.load("ptr", number))
     body.require(body.let(f"icmp ne i64 {value}, -1"))
     body.store("i64", value, handle)
     body.jump("known")

@@ -29,6 +29,7 @@ class _Questions:
         self.doubts: list[str] = []  # conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, what it leaves divided by 16
         self.numbers: list[str] = []  # what fills the holes, in order
+        self.able = True  # whether asking in Python takes less time than describing the arguments
 
     def constant(self, i: int, value: int) -> None:
         self._doubt_type(i, value)
@@ -47,6 +48,12 @@ class _Questions:
     def cupy(self, i: int, array: Any) -> None:
         self._doubt_array(i, array, "data.device_id")
         self._address(i, array.data.ptr, f"a{i}.data.ptr")
+
+    def interface(self, i: int, array: Any, name: str) -> None:
+        self.able = False
+
+    def exported(self, i: int, array: Any) -> None:
+        self.able = False
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
         self.doubts.append(f"not {self._put('alike', check)}({', '.join(f'a{i}' for i in tensors)})")
@@ -101,8 +108,8 @@ def values_if_alike(rules: Sequence[Rule], args: Sequence[Any], values: Sequence
     only, and None for others.
 
     ``values`` are those for ``args``, with a HOLE for each address and number, in the order of the arguments.
-    ``never`` where ``ask`` cannot tell.
+    ``never`` where this cannot be asked, or not in less time than it takes to describe the arguments.
     """
     questions = _Questions()
-    known = ask(rules, args, questions) and questions.numbers
+    known = ask(rules, args, questions) and questions.able and questions.numbers
     return questions.function(len(args), values) if known else never

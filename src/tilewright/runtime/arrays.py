@@ -53,9 +53,9 @@ def array_describer(array: Any) -> Describe | None:
     if isinstance(array, (type, np.generic)):
         return None
     for attribute, describe in (
-        ("__cuda_array_interface__", _describe_cuda_interface),
-        ("__array_interface__", _describe_interface),
-        ("__dlpack__", _describe_dlpack),
+        ("__cuda_array_interface__", describe_cuda_interface),
+        ("__array_interface__", describe_interface),
+        ("__dlpack__", describe_dlpack),
     ):
         if hasattr(array, attribute):
             return describe
@@ -116,11 +116,11 @@ def _odd_tensor(place: Place, kind: Any) -> Layout:
     raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
 
-def _describe_interface(array: Any, flat: Flat) -> Part:
+def describe_interface(array: Any, flat: Flat) -> Part:
     return _interface_part(array.__array_interface__, "cpu", flat)
 
 
-def _describe_cuda_interface(array: Any, flat: Flat) -> Part:
+def describe_cuda_interface(array: Any, flat: Flat) -> Part:
     # The protocol does not tell the device; CuPy, PyTorch and Numba arrays do.
     device = getattr(array, "device", None)
     index = getattr(device, "id", None)
@@ -169,7 +169,7 @@ def _odd_interface(place: Place) -> Layout:
     raise TypeError(f"{place} exposes an array interface with a mask or without an address; pass np.asarray(x)")
 
 
-def _describe_dlpack(array: Any, flat: Flat) -> Part:
+def describe_dlpack(array: Any, flat: Flat) -> Part:
     found = dlpack.read(array)
     flat.owners.append(found.capsule)
     flat.numbers.append(found.address)

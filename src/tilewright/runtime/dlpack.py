@@ -24,10 +24,14 @@ _DTYPES: dict[tuple[int, int], Any] = {
 }
 # Device type of the DLPack header -> the device whose memory it is, host memory that a GPU can reach being the host's.
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "rocm", 11: "cpu", 13: "cuda"}
-_READ_ONLY = 1
+READ_ONLY = 1  # a flag
+MAX_VERSION = (1, 1)
+VERSIONED, UNVERSIONED = b"dltensor_versioned", b"dltensor"
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -42,14 +46,16 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Versioned(ctypes.Structure):
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
     _fields_ = (
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("manager", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     )
 
 
@@ -75,17 +81,27 @@ class Imported:
     index: int
 
 
+def export(array: Any) -> tuple[Any, bool]:
+    """A capsule with the memory of ``array``, and whether that knows of the versions of DLPack. BufferError when it
+    refuses to be exported."""
+    try:
+        return array.__dlpack__(max_version=MAX_VERSION), True
+    except TypeError:  # it was written before DLPack had versions
+        return array.__dlpack__(), False
+
+
+def header(capsule: Any) -> tuple[bytes, Tensor, bool]:
+    """The name of ``capsule``, what it says of an array, and whether that may be written."""
+    if _is_valid(capsule, VERSIONED):
+        versioned = Versioned.from_address(_pointer(capsule, VERSIONED))
+        return VERSIONED, versioned.tensor, not versioned.flags & READ_ONLY
+    return UNVERSIONED, Tensor.from_address(_pointer(capsule, UNVERSIONED)), True
+
+
 def read(array: Any) -> Imported:
     """The memory of ``array``. BufferError when it refuses to be exported."""
-    try:
-        capsule = array.__dlpack__(max_version=(1, 1))
-    except TypeError:  # it was written before DLPack had versions
-        capsule = array.__dlpack__()
-    if _is_valid(capsule, b"dltensor_versioned"):
-        versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
-        tensor, writable = versioned.tensor, not versioned.flags & _READ_ONLY
-    else:
-        tensor, writable = _Tensor.from_address(_pointer(capsule, b"dltensor")), True
+    capsule, _ = export(array)
+    _, tensor, writable = header(capsule)
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else contiguous_strides(shape)
     dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None

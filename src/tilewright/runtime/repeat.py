@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Native
-from tilewright.runtime.alike_python import values_if_alike
+from tilewright.runtime.alike_python import never, values_if_alike
 from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
@@ -40,9 +40,12 @@ class Again:
         self._rules, self._recipe, self._executable, self._device = rules, recipe, executable, device
         self._count = 0
 
-    def knows(self, given: tuple[Any, ...], args: Any) -> bool:
-        """Whether this runs launches with these settings and arguments."""
-        return self.settings == given and self.values(args) is not None
+    def recognizes(self, args: Any) -> bool:
+        """Whether it runs launches with the settings of the earlier one and ``args``, which are like its arguments."""
+        if self.values is not never:
+            return self.values(args) is not None
+        self._repeated(args)
+        return True
 
     def _launch(self, stream: Any, grid: Any, args: Any, backend: str | None, /) -> bool:
         """Run a launch if it is like the earlier one; False, and nothing has happened, if not.
@@ -55,9 +58,12 @@ class Again:
         if values is None or (stream is not None and device is None):
             return False
         self._executable.run(checked_grid(grid), values, stream_handle(stream), device or 0)
-        self._count += 1
-        if self._count == _WORTH_MACHINE_CODE and native.available():
-            module = importlib.import_module("tilewright.runtime.alike_native")
-            made = module.native_launch(self.settings, self._rules, args, self._recipe, self._executable, device)
-            self.launch = made or self.launch
+        self._repeated(args)
         return True
+
+    def _repeated(self, args: Any) -> None:
+        self._count = count = self._count + 1  # of several threads, one at least finds each number
+        if count == _WORTH_MACHINE_CODE and native.available():
+            module = importlib.import_module("tilewright.runtime.alike_native")
+            made = module.native_launch(self.settings, self._rules, args, self._recipe, self._executable, self._device)
+            self.launch = made or self.launch

@@ -388,7 +388,7 @@ class Prepared:
         and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
         if self._native is None or self._lessons == _MAX_LESSONS or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
             return
-        if self.again is not None and self.again.knows(given, args):
+        if self.again is not None and self.again.settings == given and self.again.recognizes(args):
             return
         self._lessons += 1
         self.again = Again(given, rules, args, self._values, self._native, self._device)

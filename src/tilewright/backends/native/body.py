@@ -21,9 +21,11 @@ _API: dict[str, tuple[str, ...]] = {
     "PyLong_AsVoidPtr": ("ptr", "ptr"),
     "PyObject_CallNoArgs": ("ptr", "ptr"),
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),
+    "PyObject_HasAttr": ("i32", "ptr", "ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
     "PyObject_Type": ("ptr", "ptr"),
     "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),
+    "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyTuple_GetItem": ("ptr", "ptr", "i64"),
     "PyTuple_Size": ("i64", "ptr"),
     "Py_DecRef": ("void", "ptr"),
@@ -38,6 +40,7 @@ class Body:
     def __init__(self) -> None:
         self.kept: list[Any] = []  # the objects that the instructions refer to
         self._stack: list[str] = []
+        self._held: list[str] = []  # where references to be released are
         self._lines: list[str] = []
         self._count = 0
 
@@ -88,6 +91,19 @@ class Body:
         self.kept.append(value)
         return pointer(ctypes.addressof(value))
 
+    def held(self, reference: str) -> str:
+        """The same, to be released when the function ends. It may be null."""
+        slot = self.stack("ptr")
+        self._stack.append(f"store ptr null, ptr {slot}")
+        self.store("ptr", reference, slot)
+        self._held.append(slot)
+        return reference
+
+    def release(self) -> None:
+        """Release what is held."""
+        for slot in self._held:
+            self.call("Py_DecRef", self.load("ptr", slot))
+
     def label(self, name: str) -> None:
         self.do(f"{name}:")
 
@@ -126,8 +142,8 @@ class Body:
         self.require(self.let(f"icmp ne ptr {value}, null"))
 
     def attribute(self, value: str, name: str) -> str:
-        """An attribute of ``value``, to be released."""
-        found = self.call("PyObject_GetAttr", value, self.reference(name))
+        """An attribute of ``value``, which is held."""
+        found = self.held(self.call("PyObject_GetAttr", value, self.reference(name)))
         self.require_object(found)
         return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.native.body import Body, c_function, pointer
+from tilewright.backends.native.body import Body, pointer
 
 _FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
 _LOCK = threading.Lock()  # LLVM's global context is not thread-safe
@@ -60,19 +60,18 @@ class _Code:
 def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, else True.
     It raises nothing. ``text`` holds other functions that ``body`` calls."""
-    for value in (True, False):
-        body.reference(value)
-    module = f"""{text}
-define ptr @call(ptr %self, ptr %args, i64 %count) {{
-{body}
-  call void {pointer(c_function("Py_IncRef"))}(ptr {pointer(id(True))})
-  ret ptr {pointer(id(True))}
-no:
-  call void {pointer(c_function("PyErr_Clear"))}()
-  call void {pointer(c_function("Py_IncRef"))}(ptr {pointer(id(False))})
-  ret ptr {pointer(id(False))}
-}}
-"""
+    result = body.stack("ptr")
+    body.store("ptr", body.reference(True), result)
+    body.jump("end")
+    body.label("no")
+    body.call("PyErr_Clear")
+    body.store("ptr", body.reference(False), result)
+    body.jump("end")
+    body.label("end")
+    body.release()
+    found = body.load("ptr", result)
+    body.call("Py_IncRef", found)
+    module = f"{text}\ndefine ptr @call(ptr %self, ptr %args, i64 %count) {{\n{body}\nret ptr {found}\n}}\n"
     return _Code(name, module, _FASTCALL).function(*body.kept)
 
 
