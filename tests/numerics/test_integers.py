@@ -81,9 +81,12 @@ def numbers(dtype: DType) -> tuple[list[int], list[int]]:
 
 def meant(dtype: DType, meaning: Meaning) -> np.ndarray:
     """The meaning on all pairs, wrapped to ``dtype``."""
+    return wrapped(dtype, [meaning(a, b, dtype.bitwidth) for a, b in zip(*numbers(dtype))])
+
+
+def wrapped(dtype: DType, values: list[int]) -> np.ndarray:
     mask = (1 << dtype.bitwidth) - 1
-    wrapped = [meaning(a, b, dtype.bitwidth) & mask for a, b in zip(*numbers(dtype))]
-    return np.array(wrapped, f"u{dtype.bytes}").view(dtype.storage)
+    return np.array([v & mask for v in values], f"u{dtype.bytes}").view(dtype.storage)
 
 
 @functools.cache
@@ -146,23 +149,30 @@ def test_bools(engine: str) -> None:
     np.testing.assert_array_equal(negated, -b.astype(np.int32))
 
 
+def left_operands(dtype: DType) -> np.ndarray:
+    return all_values(dtype) if dtype.bitwidth <= 16 else pairs(dtype)[0][:20_000]
+
+
+@functools.cache
+def expected_with(dtype: DType, name: str, constant: int) -> np.ndarray:
+    meaning, width = BINARY[name][1], dtype.bitwidth
+    return wrapped(dtype, [meaning(v, constant, width) for v in left_operands(dtype).tolist()])
+
+
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
 def test_constants_as_operands(engine: str, dtype: DType) -> None:
     """Divisors and counts that the compiler knows: powers of two, others, and those that the original leaves undefined."""
-    a = all_values(dtype) if dtype.bitwidth <= 16 else pairs(dtype)[0][:20_000]
+    a = left_operands(dtype)
     divisors = [d for d in (1, 2, 8, 64, 3, 7, 10, -1, -4, -3, 0) if dtype.is_signed or d >= 0]
     counts = (0, 1, dtype.bitwidth - 1, dtype.bitwidth)
     formulas = [formula for d in divisors for formula in _divisions(d)] + [f for c in counts for f in _shifts(c)]
     got = iter(apply(engine, formulas, [a], [dtype.storage] * len(formulas)))
     for d in divisors:
-        b = np.full(a.shape, d, dtype.storage)
         for name in ("floordiv", "mod", "cdiv"):
-            want = _meant_with(dtype, a, b, BINARY[name][1])
-            np.testing.assert_array_equal(next(got), want, f"{name} by {d}")
+            np.testing.assert_array_equal(next(got), expected_with(dtype, name, d), f"{name} by {d}")
     for c in counts:
         for name in ("lshift", "rshift"):
-            want = _meant_with(dtype, a, np.full(a.shape, c, dtype.storage), BINARY[name][1])
-            np.testing.assert_array_equal(next(got), want, f"{name} by {c}")
+            np.testing.assert_array_equal(next(got), expected_with(dtype, name, c), f"{name} by {c}")
 
 
 def _divisions(d: int) -> list[Any]:
@@ -178,9 +188,3 @@ def _shifts(c: int) -> list[Any]:
         lambda x: x << c,
         lambda x: x >> c,
     ]
-
-
-def _meant_with(dtype: DType, a: np.ndarray, b: np.ndarray, meaning: Meaning) -> np.ndarray:
-    mask, width, other = (1 << dtype.bitwidth) - 1, dtype.bitwidth, int(b[0])
-    wrapped = [meaning(v, other, width) & mask for v in a.tolist()]
-    return np.array(wrapped, f"u{dtype.bytes}").view(dtype.storage)

@@ -5,7 +5,7 @@ Operands are lists of MPFR values (``exactly``), so that several operations can 
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,24 +21,19 @@ MODES = {
     RoundingMode.RM: gmpy2.RoundDown,
     RoundingMode.RP: gmpy2.RoundUp,
 }
-OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda c, a, b: c.add(a, b),
-    "sub": lambda c, a, b: c.sub(a, b),
-    "mul": lambda c, a, b: c.mul(a, b),
-    "div": lambda c, a, b: c.div(a, b),
-    "sqrt": lambda c, a: c.sqrt(a),
-    "fma": lambda c, a, b, d: c.fma(a, b, d),
-    "cast": lambda c, a: c.add(a, 0) if a else a,
-}
+METHODS = {"cast": "plus"}  # of a context, where they have another name than the operation
+_EXACT = gmpy2.context(precision=64)
+_ONE = gmpy2.mpfr(1)
+_LARGEST_PLACE = 1023 - 52
 
 
 def exactly(values: Any) -> list[Any]:
     """Numbers as MPFR values that hold them exactly."""
     flat = np.asarray(values).reshape(-1)
-    if flat.dtype.kind in "iu":
-        return [gmpy2.mpfr(v, 64) if v else gmpy2.mpfr(0) for v in flat.tolist()]
-    with np.errstate(invalid="ignore"):
-        return [gmpy2.mpfr(v, 53) for v in flat.astype(np.float64).tolist()]
+    if flat.dtype.kind not in "iu":
+        with np.errstate(invalid="ignore"):
+            flat = flat.astype(np.float64)
+    return list(map(_EXACT.mul, itertools.repeat(_ONE), flat.tolist()))  # several times faster than the constructor
 
 
 def rounded(name: str, dtype: DType, mode: RoundingMode, *operands: list[Any]) -> np.ndarray:
@@ -55,9 +50,8 @@ def rounded(name: str, dtype: DType, mode: RoundingMode, *operands: list[Any]) -
         subnormalize=True,
         round=MODES[mode],
     )
-    operation = OPERATIONS[name]
-    with context as active:
-        return np.array([float(operation(active, *row)) for row in zip(*operands)])
+    operation = getattr(context, METHODS.get(name, name))
+    return np.fromiter(map(float, map(operation, *operands)), np.float64)
 
 
 def oracle(name: str, dtype: DType, mode: RoundingMode, *operands: Any) -> np.ndarray:
@@ -72,21 +66,16 @@ def function_values(
 
     Nothing is missing from an infinity or a NaN, and from all results unless ``double``: other formats need not know.
     """
-    with np.errstate(invalid="ignore"):
-        rows = zip(*(x.astype(np.float64).tolist() for x in operands))
     with gmpy2.context(precision=100 if double else 64, emin=-(1 << 30), emax=1 << 30):
-        exact = [function(*map(gmpy2.mpfr, row)) for row in rows]
-        nearest = list(map(float, exact))
+        exact = list(map(function, *map(exactly, operands)))
+        nearest = np.fromiter(map(float, exact), np.float64)
         if not double:
-            return np.array(nearest), np.zeros(len(nearest))
-        missing = []
-        for value, near in zip(exact, nearest):
-            if not math.isfinite(near):
-                missing.append(0.0)
-                continue
-            places = 52 - max(math.frexp(near)[1] - 1, -1022)
-            missing.append(float(gmpy2.mul_2exp(value - near, places) if places >= 0 else (value - near) / 2**-places))
-    return np.array(nearest), np.array(missing)
+            return nearest, np.zeros(nearest.size)
+        missing = map(gmpy2.sub, exact, nearest.tolist())
+        places = np.maximum(np.frexp(nearest)[1] - 1, -1022) - 52  # the exponent of the last place
+        scaled = map(gmpy2.mul_2exp, missing, (_LARGEST_PLACE - places).tolist())
+        in_last_places = np.ldexp(np.fromiter(map(float, scaled), np.float64), -_LARGEST_PLACE)
+    return nearest, np.where(np.isfinite(nearest), in_last_places, 0.0)
 
 
 def same(got: Any, expected: np.ndarray) -> np.ndarray:
