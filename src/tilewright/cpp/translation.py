@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.cpp.toolchain import compiler_identity
+from tilewright.frontend.cpp.toolchain import compiler_identity, require_compiler
 from tilewright.ir.core import Function
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
@@ -101,6 +101,7 @@ def _contents(files: Sequence[str]) -> list[str]:
 
 def _frontend(request: Request) -> Any:
     """The program in the hands of the front end, which takes a while to load."""
+    require_compiler()
     frontend = importlib.import_module("tilewright.frontend.cpp.module")
     return frontend.Module(
         request.text,

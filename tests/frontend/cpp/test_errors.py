@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from cpp_harness import FIRST_LINE, PREAMBLE, refusals, refused
 
+import tilewright as ct
 from tilewright.frontend.cpp import toolchain
 from tilewright.frontend.cpp.module import Module
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileUnsupportedFeatureError
@@ -269,6 +272,12 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
     with pytest.raises(TileUnsupportedFeatureError, match=r"pip install 'tilewright\[cpp\]'"):
         Module(f"{PREAMBLE}__tile_global__ void k() {{}}").kernel("k")
+
+
+def test_a_missing_llvm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(TileUnsupportedFeatureError, match=r"needs LLVM: pip install 'tilewright\[cpp\]'"):
+        ct.cpp.compile(f"{PREAMBLE}__tile_global__ void k() {{}}")
 
 
 NO_KERNELS = ("scale", "scale<float>", "scale<3, float>", "whole<float>", "several")

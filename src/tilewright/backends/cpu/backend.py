@@ -25,7 +25,9 @@ class CpuBackend:
 
     def unavailable(self) -> str | None:
         """llvmlite may be missing."""
-        return None if importlib.util.find_spec("llvmlite") else "it needs LLVM: pip install llvmlite"
+        if importlib.util.find_spec("llvmlite"):
+            return None
+        return "it needs LLVM: pip install llvmlite; the engine 'reference' does without, slowly"
 
     def target(self) -> str:
         """Processor, its features, and the versions of LLVM's wrapper and of the generated code."""

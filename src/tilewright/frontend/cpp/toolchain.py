@@ -105,7 +105,9 @@ def _environment() -> dict[str, str]:
 
 
 def require_compiler() -> Compiler:
-    """The compiler, or TileUnsupportedFeatureError saying what to install."""
+    """The compiler, or TileUnsupportedFeatureError saying what to install: it, or LLVM, which reads what it makes."""
+    if importlib.util.find_spec("llvmlite") is None:
+        raise TileUnsupportedFeatureError("Tile C++ needs LLVM: pip install 'tilewright[cpp]'")
     compiler = find_compiler()
     if compiler is None:
         raise TileUnsupportedFeatureError(
