@@ -30,6 +30,8 @@ def product(a, b, bias, c, first, step, TILE: ct.Constant[int]):
         for k in range(first, ct.cdiv(a.shape[1], 16), step):
             x = ct.load(a, (i, k), (TILE, 16), padding_mode=ct.PaddingMode.ZERO)
             y = ct.load(b, (k, j), (16, TILE), padding_mode=ct.PaddingMode.ZERO)
+            if a.dtype == ct.float32:
+                x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
             total = ct.mma(x, y, total)
         if even:
             total = total + ct.load(bias, (j,), (TILE,), padding_mode=ct.PaddingMode.ZERO)[None, :]
@@ -69,15 +71,18 @@ def flattened(function: Function) -> Function:
 @pytest.mark.parametrize(
     ("depth", "first", "step", "blocks"), [(80, 0, 1, 4), (80, 1, 3, 3), (64, 7, 1, 2), (32, 0, 1, 20)]
 )
-def test_the_same_result(depth: int, first: int, step: int, blocks: int) -> None:
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_same_result(depth: int, first: int, step: int, blocks: int, dtype: Any) -> None:
+    """Products of float32 carry transposed sums."""
     rng = np.random.default_rng(depth)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((96, depth), (depth, 160)))
+    a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((96, depth), (depth, 160)))
     values: dict[str, Any] = {"a": a, "b": b, "bias": rng.integers(-4, 5, 160).astype(np.float32)}
     values |= {"first": first, "step": step}
     out = np.full((2, 96, 160), np.nan, np.float32)
     function = optimized(product, a, b, values["bias"], out[0], first, step, 64)
     flat = flattened(function)
     assert flat is not function
+    assert any(op.name == "permute" for op in flat.walk()) == (dtype is np.float32)
     verify(flat)
     for form, c in zip((function, flat), out):
         run(REFERENCE, form, (blocks,), c=c, **values)

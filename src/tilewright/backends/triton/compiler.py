@@ -72,7 +72,7 @@ def _mend_ttgir(
     def mended(source: Any, metadata: Any) -> Any:
         module = made(source, metadata)
         text = str(module)
-        better = ttgir.interleave_loads(text)
+        better = ttgir.mended(text)
         return module if better == text else _parsed(better, module.context)
 
     stages["ttgir"] = mended

@@ -6,7 +6,7 @@ stored; in two the matrix units wait for both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.triton.target import GpuTarget
@@ -17,24 +17,36 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, int64
 from tilewright.ir.effects import is_pure, jumps_out
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Max, Mul, Select, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.shape import Permute
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import TileType
 from tilewright.passes.base import Rewriter
+from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.integers import IntegerFacts
+
+# Steps of a tile up to which a product from registers is faster in one loop: its steps wait for what finds out where a
+# tile ends.
+_FEW_STEPS = 48
 
 
 @dataclass(frozen=True)
 class Nest:
     """A loop over tiles: ``before`` and ``after`` are the ops around the loop of products, ``carried`` the numbers
-    that ``before`` computes for what follows it."""
+    that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed."""
 
     outer: Op
     before: Sequence[Op]
     inner: Op
     after: Sequence[Op]
     carried: Sequence[Value]
+    turned: Collection[Op]
+
+    def turns(self, position: int) -> bool:
+        """Whether the sum at this position of the inner loop is one of a turned product."""
+        return self.inner.regions[0].terminator.operands[position].op in self.turned
 
 
 def flatten(function: Function, target: GpuTarget, *, staging: bool) -> Function:
@@ -73,7 +85,17 @@ def _nest(outer: Op, plan: Plan) -> Nest | None:
     carried = [value for op in before for value in op.results if value in used]
     if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
         return None
-    return Nest(outer, before, inner, after, carried)
+    turned = [op for op in body.ops if plan.by_registers.get(op) == 1]
+    if not all(_can_turn(op, inner) for op in turned):
+        return None
+    return Nest(outer, before, inner, after, carried, turned)
+
+
+def _can_turn(product: Op, loop: Op) -> bool:
+    """Whether ``loop`` may carry the transposed sum of ``product``: it starts with equal numbers."""
+    position = loop.regions[0].args.index(product.operands[2]) - 1
+    stays = loop.regions[0].terminator.operands[position] is product.result
+    return stays and constant_of(loop.operands[3 + position]) is not None
 
 
 def _is_pipelined(body: Block, after: Sequence[Op], plan: Plan) -> bool:
@@ -86,7 +108,6 @@ def _is_pipelined(body: Block, after: Sequence[Op], plan: Plan) -> bool:
         bool(products and stores)
         and all(_runs_asynchronously(op) for op in products)
         and all(op in plan.descriptors for op in (*loads, *stores))
-        and not any(op in plan.by_registers for op in products)
         and all(_is_loaded(v, plan) for op in products for v in op.operands[:2])
     )
 
@@ -117,18 +138,31 @@ class _Flattener(Rewriter):
             return
         builder.loc = op.loc
         tiles, steps = (self._count(loop, builder) for loop in (nest.outer, nest.inner))
-        some = builder.emit(Cmp, steps, builder.constant(0, int64), predicate=CmpPredicate.GT)
         flat, plain = Block(), Block()
         with builder.at(flat):
             self._one_loop(nest, tiles, steps, builder)
             builder.emit_op(Yield, [])
         with builder.at(plain):
-            self._no_steps(nest, builder)
+            if nest.turned:
+                super().insert(op, builder)
+            else:
+                self._no_steps(nest, builder)
             builder.emit_op(Yield, [])
-        builder.emit_op(If, some, types=(), then=flat, orelse=plain)
+        builder.emit_op(If, self._pays(nest, steps, builder), types=(), then=flat, orelse=plain)
+
+    def _pays(self, nest: Nest, steps: Value, b: Builder) -> Value:
+        """Whether tiles of so many steps are faster in one loop."""
+        some = b.emit(Cmp, steps, b.constant(0, int64), predicate=CmpPredicate.GT)
+        if not nest.turned:
+            return some
+        return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
     def _bounds(self, loop: Op) -> list[Value]:
         return [self.values.get(v, v) for v in loop.operands[:3]]
+
+    def _sums(self, nest: Nest) -> list[Value]:
+        """What the sums of every tile start with."""
+        return [self.values.get(v, v) for v in nest.inner.operands[3:]]
 
     def _count(self, loop: Op, b: Builder) -> Value:
         """How often the body of ``loop`` runs."""
@@ -142,7 +176,7 @@ class _Flattener(Rewriter):
         values[nest.outer.regions[0].args[0]] = body.add_arg(nest.outer.operands[0].type)
         with b.at(body):
             _clone(nest.before, values, b)
-            values.update(zip(nest.inner.results, [values.get(v, v) for v in nest.inner.operands[3:]]))
+            values.update(zip(nest.inner.results, self._sums(nest)))
             _clone(nest.after, values, b)
             b.emit_op(Continue, [])
         b.emit_op(For, *self._bounds(nest.outer), [], body=body)
@@ -152,7 +186,7 @@ class _Flattener(Rewriter):
         before the first."""
         lower, _, step = self._bounds(nest.outer)
         first_k, _, step_k = self._bounds(nest.inner)
-        inits = [self.values.get(v, v) for v in nest.inner.operands[3:]]
+        inits = [_turned(v, b) if nest.turns(k) else v for k, v in enumerate(self._sums(nest))]
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
         numbers = [b.constant(0, v.tile.element) for v in nest.carried]
@@ -168,11 +202,16 @@ class _Flattener(Rewriter):
             values[nest.outer.regions[0].args[0]] = tile
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.regions[0].args, (k, *sums)))
-            _clone(nest.inner.regions[0].ops[:-1], values, b)
+            for op in nest.inner.regions[0].ops[:-1]:
+                if op in nest.turned:
+                    values[op.result] = _turned_product(op, values, b)
+                else:
+                    _clone([op], values, b)
             sums = [values.get(v, v) for v in nest.inner.regions[0].terminator.operands]
-            values.update(zip(nest.inner.results, sums))
             done, going_on = Block(), Block()
             with b.at(done):
+                results = [_transposed(v, b) if nest.turns(k) else v for k, v in enumerate(sums)]
+                values.update(zip(nest.inner.results, results))
                 _clone(nest.after, values, b)
                 b.emit_op(Yield, inits)
             with b.at(going_on):
@@ -197,6 +236,21 @@ class _Flattener(Rewriter):
             b.emit_op(Yield, [tile, *numbers])
         types = (tile.type, *(v.type for v in numbers))
         return b.emit_op(If, new, types=types, then=changed, orelse=same).results
+
+
+def _turned(matrix: Value, b: Builder) -> Value:
+    """The transpose of a matrix of equal numbers."""
+    return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
+
+
+def _turned_product(product: Op, values: ValueMap, b: Builder) -> Value:
+    """The transposed product: that of the transposed operands, the other way round."""
+    x, y, total = (values.get(v, v) for v in product.operands)
+    return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **product.attributes)
+
+
+def _transposed(matrix: Value, b: Builder) -> Value:
+    return b.emit(Permute, matrix, axes=(1, 0))
 
 
 def _clone(ops: Sequence[Op], values: ValueMap, b: Builder) -> None:

@@ -5,6 +5,11 @@ at a time. Triton 3.6 loads the registers of all steps before the first, while s
 read them. Here each step loads its own part just before it runs: the step that read those registers has ended by then,
 and the loads overlap with the steps in flight. Where the operand is computed, the last step of an iteration is waited
 for.
+
+Where such a product is in the one loop over the steps of all tiles, the loop carries a sum or, after the last step of a
+tile, zeros. The assembler lets no product run asynchronously into registers that others than products write, and Triton
+does not wait for the sum where it is used. Here the loop always carries the sum, and whether to add to it; it is waited
+for at the end of a tile.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -20,6 +25,8 @@ _STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(
 _SLICE = re.compile(rf"({_VALUE})\[(\d+), 0\] : ")
 _LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w+), mutable> -> ")
 _TENSOR = re.compile(r"tensor<(\d+)x(\d+)x(\w+), (#ttg\.dot_op<.*?>)>")
+_ZEROS = re.compile(rf"\s*(%\w+) = arith\.select (%\w+), %cst\w*, ({_VALUE}) : (tensor<[^(]*>)")
+_LOOP = re.compile(r"(\s*%\w+:)(\d+)( = scf\.for .* iter_args\()(.*)\) -> \((.*)\)( *:.*\{)")
 _BETWEEN = ("ttg.convert_layout", "tt.split", "tt.trans", "tt.reshape", "tt.elementwise_inline_asm")
 
 
@@ -51,10 +58,13 @@ class _Text:
         return next((line for line in reversed(lines) if line.at < before), None)
 
 
+def mended(text: str) -> str:
+    """The TTGIR module ``text`` with both done."""
+    return carry_sums(interleave_loads(text)) if "ttng.warp_group_dot " in text else text
+
+
 def interleave_loads(text: str) -> str:
     """The TTGIR module ``text`` in which steps of products load their left operands one by one."""
-    if "ttng.warp_group_dot " not in text:
-        return text
     module = _Text(text)
     added: dict[int, list[str]] = {}
     gone: set[int] = set()
@@ -131,3 +141,70 @@ def _chain(module: _Text, name: str, at: int) -> list[_Line]:
 
 def _count(chain: list[_Line], op: str) -> int:
     return sum(line.op == op for line in chain)
+
+
+def carry_sums(text: str) -> str:
+    """The TTGIR module ``text`` whose loops carry sums where they carried sums or zeros."""
+    lines = text.split("\n")
+    for at in range(len(lines)):
+        zeros = _ZEROS.match(lines[at])
+        found = _find_sum(lines, at, zeros[1]) if zeros is not None else None
+        if zeros is not None and found is not None:
+            _carry_sum(lines, at, zeros, found)
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The lines of a loop and of its yield, and the step that adds to the sum that the loop carries."""
+
+    loop: int
+    end: int
+    step: int
+
+
+def _find_sum(lines: list[str], at: int, name: str) -> _Sum | None:
+    """The loop around line ``at`` that carries ``name`` as the sum of a product from registers."""
+    start = next(k for k in range(at, -1, -1) if _indent(lines[k]) < _indent(lines[at]))
+    end = next(k for k in range(at, len(lines)) if _indent(lines[k + 1]) < _indent(lines[at]))
+    loop, values = _LOOP.match(lines[start]), _yielded(lines[end])
+    if loop is None or name not in values:
+        return None
+    argument = loop[4].split(", ")[values.index(name)].split(" = ")[0]
+    for k in range(start, at):
+        step = _STEP.fullmatch(lines[k])
+        if step is not None and step[5].startswith(f", {argument} {{") and " : tensor<" in step[5]:
+            return _Sum(start, end, k)
+    return None
+
+
+def _carry_sum(lines: list[str], at: int, zeros: re.Match[str], found: _Sum) -> None:
+    name, ended, total, type_ = zeros.groups()
+    adds, yes, more, whole = (f"%{word}{at}" for word in ("adds", "yes", "more", "whole"))
+    opening = next(k for k in range(at, found.end) if f"scf.if {ended} {{" in lines[k])
+    for k in range(opening + 1, found.end):
+        if _indent(lines[k]) <= _indent(lines[opening]):
+            break
+        lines[k] = re.sub(rf"{total}\b", whole, lines[k])
+    lines[opening] += f"\n{whole} = ttng.warp_group_dot_wait {total} {{pendings = 0 : i32}} : {type_}"
+    lines[at] = f"{more} = arith.xori {ended}, {yes} : i1"
+    lines[found.step] = lines[found.step].replace(" {", f", {adds} {{", 1)
+    values, types = lines[found.end].split(" : ", 1)
+    lines[found.end] = (
+        re.sub(rf"{name}\b", total, values) + f", {more} : " + re.sub(r"( loc\(|$)", r", i1\1", types, count=1)
+    )
+    loop = _LOOP.match(lines[found.loop])
+    assert loop is not None
+    head, count, bounds, arguments, kinds, tail = loop.groups()
+    header = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
+    lines[found.loop] = f"{yes} = arith.constant true\n{header}"
+
+
+def _yielded(line: str) -> list[str]:
+    """The values in a line of ``scf.yield``; none in others."""
+    found = re.match(r"\s*scf\.yield (.*?) : ", line)
+    return found[1].split(", ") if found is not None else []
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -57,9 +57,9 @@ def _cut_stores(plan: Plan, function: Function) -> None:
     for loop in function.walk():
         for op in loop.regions[0].walk() if loop.name == "for" else ():
             d = plan.descriptors.get(op) if op.name == "store_view" else None
-            product = _product_behind(op.value) if d is not None else None  # type: ignore[attr-defined]
-            if d is not None and product is not None and len(d.block) == 2 and 1 not in d.block:
-                axis = op.operands[0].type.order[0 if plan.by_registers.get(product) == 1 else 1]  # type: ignore[union-attr]
+            axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
+            if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
+                axis = op.operands[0].type.order[axis]  # type: ignore[union-attr]
                 pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
                 k = d.axes.index(axis)
                 block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
@@ -67,16 +67,20 @@ def _cut_stores(plan: Plan, function: Function) -> None:
                     plan.descriptors[op] = replace(d, block=block)
 
 
-def _product_behind(value: Value) -> Op | None:
-    """The product whose result, converted, is ``value``."""
+def _axis_of_threads(value: Value, plan: Plan) -> int | None:
+    """The axis along which a thread holds elements of ``value``, the converted result of a product; None for others."""
+    turned = False
     while (op := value.op) is not None and op.name != "mma":
-        if op.name == "cast":
+        if op.name in ("cast", "permute"):
+            turned ^= op.name == "permute" and op.attributes["axes"] == (1, 0)
             value = op.operands[0]
         elif op.name == "for":
             value = op.regions[0].terminator.operands[op.results.index(value)]
         else:
             return None
-    return op
+    if op is None:
+        return None
+    return 0 if turned ^ (plan.by_registers.get(op) == 1) else 1
 
 
 def uses_of(function: Function) -> dict[Value, list[Op]]:

@@ -78,7 +78,10 @@ def broadcast(s: State, op: Op) -> Val:
 def permute(s: State, op: Op) -> Val:
     kept = axes_kept(op.operands[0].tile.shape)
     order = [kept.index(a) for a in op.attributes["axes"] if a in kept]
-    return s.w.trans(s[op.operands[0]], order)
+    x = s[op.operands[0]]
+    if op.operands[0].op in s.plan.by_registers:
+        x = s.w.opaque(x)  # Triton would turn it around before it waits for the product
+    return s.w.trans(x, order)
 
 
 def cat(s: State, op: Op) -> Val:

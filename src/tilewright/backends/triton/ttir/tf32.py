@@ -30,7 +30,7 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
         for op in loop.regions[0].ops if loop.name == "for" else ():
             if op.name == "mma" and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
                 operand = _by_registers(op, plan)
-                if operand is not None and _only_sums(op, loop, uses):
+                if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
                     plan.by_registers[op] = operand
 
 
@@ -44,11 +44,14 @@ def _by_registers(op: Op, plan: Plan) -> int | None:
     return None
 
 
-def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]]) -> bool:
-    """Whether nothing in ``loop`` but the product ``op`` sees the sum: Triton waits in no other place for what it has
-    to turn around first."""
+def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
+    """Whether nothing in ``loop`` but the product ``op`` sees the sum, nor what is done in some iterations only where
+    it is not turned around: Triton waits in no other place for it."""
     body = loop.regions[0]
-    return op.operands[2] in body.args and uses[op.operands[2]] == [op] and uses[op.result] == [body.terminator]
+    seen = {body.terminator}
+    if not turns:
+        seen |= {nested for o in body.ops if o.name == "if" for nested in o.walk()}
+    return op.operands[2] in body.args and uses[op.operands[2]] == [op] and seen.issuperset(uses[op.result])
 
 
 def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:

@@ -223,9 +223,9 @@ def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
     w = s.w
     order = _tile_order(op, d)
     inverse = [order.index(i) for i in range(len(order))]
-    value = w.trans(value, inverse)
     if value.element == "f32" and w.target.is_cuda and not s.plan.clusters:
         value = w.opaque(value)  # Triton would take shared memory for the sums before the loads have freed theirs
+    value = w.trans(value, inverse)
     kept = [k for k, n in enumerate(d.block) if n != 1]
     starts = _coordinates(s, op, d)
     for corner, piece in _pieces(w, value, tuple(d.block[k] for k in kept)):
