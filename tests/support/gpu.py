@@ -10,6 +10,7 @@ import ctypes
 import functools
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -73,7 +74,8 @@ class HostExecutable:
         self._executable = executable
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        driver.device(0).make_current()
+        device = _device()
+        driver.device(device).make_current()
         tables = {p.argument for p in self._function.params if p.role == "table"}
         copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in tables])]
         values = list(arguments.values)
@@ -83,7 +85,7 @@ class HostExecutable:
         for buffer in arguments.buffers:
             if buffer.name in tables:
                 _rewrite_table(buffer, copies)
-        self._executable.launch(grid, LaunchArguments(values, arguments.buffers))
+        self._executable.launch(grid, LaunchArguments(values, arguments.buffers, device=device))
         driver.call("cuCtxSynchronize")
         for copy in copies:
             copy.back()
@@ -93,6 +95,14 @@ class HostExecutable:
 
     def stages(self) -> Mapping[str, str]:
         return self._executable.stages()
+
+
+@functools.cache
+def _device() -> int:
+    """The GPU of this process: those of pytest-xdist take turns."""
+    count = ctypes.c_int()
+    driver.call("cuDeviceGetCount", ctypes.byref(count))
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % count.value
 
 
 def _groups(buffers: list[Buffer]) -> list[tuple[int, int]]:

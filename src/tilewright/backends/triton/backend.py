@@ -140,7 +140,8 @@ def _fitted(kernel: TtirKernel, target: GpuTarget, chosen: Options, *, may_short
     compile_ttir = compiler().compile_ttir
     binary: GpuBinary = compile_ttir(kernel, target, chosen)
     while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and may_shorten:
-        chosen = replace(chosen, num_stages=chosen.num_stages - 1)
+        fewer = chosen.num_stages * target.shared_memory // binary.shared_bytes
+        chosen = replace(chosen, num_stages=max(1, min(fewer, chosen.num_stages - 1)))
         binary = compile_ttir(kernel, target, chosen)
     return binary, chosen
 

@@ -41,7 +41,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = _guess(function)
+    options = _guess(function, target)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_ctas") and target.has_tma and spreads_over_clusters(function):
         options = replace(options, num_ctas=hints["num_ctas"])
@@ -55,10 +55,10 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     return options
 
 
-def _guess(function: Function) -> Options:
+def _guess(function: Function, target: GpuTarget) -> Options:
     products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     if products:
-        return _guess_products(function, products)
+        return _guess_products(function, products, target)
     largest = max((words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
@@ -71,15 +71,14 @@ _PRODUCT_WORDS = 192  # of all results of products, per thread
 _STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a few blocks per multiprocessor
 
 
-def _guess_products(function: Function, products: list[Op]) -> Options:
+def _guess_products(function: Function, products: list[Op], target: GpuTarget) -> Options:
     """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
     with more, such as attention, by several blocks per multiprocessor."""
     results = sum(op.results[0].tile.size for op in products) // _repeats(function)
     warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (1 if len(products) > 1 else 2) else 8
-    if len(products) == 1:
-        return Options(num_warps=warps, num_stages=4 if results > 128 * 128 else 3)
     loaded = max((_loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
-    return Options(num_warps=warps, num_stages=max(1, min(4, _STAGE_BYTES // max(loaded, 1))))
+    most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if len(products) == 1 else (4, _STAGE_BYTES)
+    return Options(num_warps=warps, num_stages=max(1, min(most, room // max(loaded, 1))))
 
 
 def _repeats(function: Function) -> int:

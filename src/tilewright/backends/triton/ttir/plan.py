@@ -173,6 +173,8 @@ def descriptor(
         return None
     if op.name == "load_view" and not _pads_with_zero(partition):
         return None
+    if math.prod(block) * item > target.shared_memory:
+        return None  # the copy engine takes a tile from shared memory
     aligned = _is_aligned(view, t, inner, facts)
     if not aligned and not (may_stage and t.rank == 2):
         return None
