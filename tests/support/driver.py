@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +23,8 @@ class Driver:
     def __init__(self) -> None:
         self.launches: list[Launch] = []
         self.codes: list[int] = []
-        self.current = 0  # how often a context was made current
+        self.index = 0
+        self.entered = 0  # how often a context was made current
         self.cuLaunchKernelEx = _LAUNCH(self._launch)
 
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
@@ -32,8 +35,10 @@ class Driver:
             self.launches.append(((x, y, z), stream, [ctypes.string_at(a, 8) for a in addresses if a]))
         return code
 
-    def make_current(self) -> None:
-        self.current += 1
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        self.entered += 1
+        yield
 
     def cuGetErrorString(self, code: int, text: Any) -> int:
         return 0

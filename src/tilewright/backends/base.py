@@ -162,6 +162,23 @@ class CrossCompiler(Protocol):
 
 
 @runtime_checkable
+class MultiDevice(Protocol):
+    """A back end for devices with memory of their own, of which a machine may have several, and not all alike."""
+
+    def for_device(self, index: int) -> Backend:
+        """This engine for the device ``index``."""
+
+    def device_count(self) -> int:
+        """How many devices there are."""
+
+    def device_of(self, address: int) -> int | None:
+        """The index of the device whose memory ``address`` is in; None when it is in that of none.
+
+        0 where there is no driver to ask.
+        """
+
+
+@runtime_checkable
 class SourceBackend(Backend, Protocol):
     """An engine that runs kernels as their front end has them, without IR."""
 

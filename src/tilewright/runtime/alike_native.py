@@ -15,6 +15,7 @@ from tilewright.ir.dtypes import int32, int64
 from tilewright.runtime import backend_choice, dlpack, numpy_memory
 from tilewright.runtime.alike import ask
 from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.arrays import several_gpus
 from tilewright.runtime.grid import MAX_GRID
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
@@ -110,7 +111,9 @@ class _Questions:
     def _require_device(self, argument: str, array: Any) -> None:
         """That the GPU is that of ``array``, which may not tell it."""
         body, device = self.body, getattr(array, "device", None)
-        if device is None:
+        if device is None and several_gpus():
+            self.able = False
+        elif device is None:
             body.require_equal("i32", body.call("PyObject_HasAttr", argument, body.reference("device")), 0)
         elif not isinstance(getattr(device, "id", None), int):
             self.able = False

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.backends.base import MultiDevice, get_backend
 from tilewright.runtime import dlpack
 from tilewright.runtime.layout import Layout, Place, contiguous_strides, layout
 from tilewright.runtime.numpy_memory import address_of
@@ -121,10 +122,25 @@ def describe_interface(array: Any, flat: Flat) -> Part:
 
 
 def describe_cuda_interface(array: Any, flat: Flat) -> Part:
-    # The protocol does not tell the device; CuPy, PyTorch and Numba arrays do.
-    device = getattr(array, "device", None)
-    index = getattr(device, "id", None)
-    return *_interface_part(array.__cuda_array_interface__, "cuda", flat), index if isinstance(index, int) else 0
+    part = _interface_part(array.__cuda_array_interface__, "cuda", flat)
+    if part[0] != "interface":
+        return part
+    # The protocol does not tell the device. CuPy, JAX and others do; of other arrays the driver knows it.
+    index = getattr(getattr(array, "device", None), "id", None)
+    if not isinstance(index, int):
+        address = flat.numbers[-1]
+        index = _gpus().device_of(address) if address else 0
+    return ("stray interface", address) if index is None else (*part, index)
+
+
+def several_gpus() -> bool:
+    """Whether the address of an array decides which GPU it is on."""
+    return _gpus().device_count() > 1
+
+
+def _gpus() -> MultiDevice:
+    engine: Any = get_backend("triton")
+    return engine
 
 
 def _interface_part(interface: dict[str, Any], device: str, flat: Flat) -> Part:
@@ -162,6 +178,13 @@ def _interface(
         writable=not read_only,
         device=device,
         device_index=index,
+    )
+
+
+def _stray_interface(place: Place, address: int) -> Layout:
+    raise ValueError(
+        f"{place} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
+        "knows of none there"
     )
 
 
@@ -207,5 +230,6 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     "odd tensor": _odd_tensor,
     "interface": _interface,
     "odd interface": _odd_interface,
+    "stray interface": _stray_interface,
     "dlpack": _dlpack,
 }

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilewright.backends.base import Backend, CrossCompiler, backend_names, get_backend
+from tilewright.backends.base import Backend, CrossCompiler, MultiDevice, backend_names, get_backend
 from tilewright.backends.environment import state, variable
 from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import Place
@@ -78,6 +78,8 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
             f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that the engine {name!r} cannot "
             f"use: it runs on {backend.device} arrays"
         )
+    if regions and isinstance(backend, MultiDevice):
+        return backend.for_device(regions[0].layout.device_index)
     return backend
 
 

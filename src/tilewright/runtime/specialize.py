@@ -123,7 +123,7 @@ class Launchable:
         self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and what it prepared
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
         self.again: Again | None = None  # how to recognize that launch sooner, if it was repeated before
-        self._specializations: dict[tuple[str, bool, Signature], Specialization] = {}
+        self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
     @property
@@ -257,7 +257,7 @@ class Launchable:
 
     def specialize(self, signature: Signature, backend: Backend) -> Specialization:
         """The kernel compiled for ``signature``, at most once. TileError when the kernel is wrong."""
-        key = backend.name, checked(backend), signature
+        key = backend.name, backend.target(), checked(backend), signature
         found = self._specializations.get(key)
         if found is None:
             with _LOCK:

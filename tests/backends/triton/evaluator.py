@@ -68,7 +68,7 @@ _BINARY = {
     "arith.divf": np.divide,
     "tt.precise_divf": np.divide,
 }
-_UNSIGNED_BINARY = {"arith.shrui": np.right_shift}
+_UNSIGNED_BINARY = {"arith.shrui": np.right_shift, "arith.divui": np.floor_divide}
 _UNARY = {"math.absi": np.abs, "math.absf": np.abs, "tt.precise_sqrt": np.sqrt}
 _FLOATS = {"f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64}
 _SIGNED = {"slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal}

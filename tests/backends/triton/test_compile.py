@@ -280,6 +280,27 @@ def test_rounding_modes() -> None:
 
 
 @ct.kernel
+def zeros_of_a_sign(x, y, above: ct.Constant[float], below: ct.Constant[float]):
+    t = ct.load(x, (0,), (128,))
+    high, low = ct.full((), above, x.dtype), ct.full((), below, x.dtype)
+    ct.store(y, (0,), ct.where(t > high, t, high))
+    ct.store(y, (1,), ct.where(high < t, t, high))
+    ct.store(y, (2,), ct.where(low > t, t, low))
+    ct.store(y, (3,), ct.where(t > low, low, t))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
+def test_the_sign_of_a_zero_is_kept(dtype: Any) -> None:
+    """The larger of 0.0 and -0.0 is 0.0, but neither ``>`` the other: a maximum must not stand for the choice."""
+    x = np.zeros(512, dtype)
+    plain, kept = (
+        compiled(zeros_of_a_sign, (x, x, *c), "sm_90").binary.texts["PTX"] for c in ((0.0, -0.0), (-0.0, 0.0))
+    )
+    assert re.search(r"\bmax\.", plain) and re.search(r"\bmin\.", plain)
+    assert not re.search(r"\b(max|min)\.", kept)
+
+
+@ct.kernel
 def order(flags, data):
     while ct.atomic_cas(flags, 0, 0, 1, memory_order=ct.MemoryOrder.ACQUIRE) != 0:
         pass

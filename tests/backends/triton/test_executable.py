@@ -76,7 +76,7 @@ def test_a_bound_launch_fails_as_launches_do(looking: Driver, monkeypatch: pytes
     run = executable(("u64",), looking).bind((1, 1, 1), LaunchArguments((16,), (), 0, 0))
     looking.codes = [driver.INVALID_CONTEXT, driver.INVALID_CONTEXT]
     run()  # the third attempt, after the context was made current
-    assert (len(looking.launches), looking.current) == (1, 1)
+    assert (len(looking.launches), looking.entered) == (1, 1)
     looking.codes = [2, 2]
     with pytest.raises(CudaError, match="the launch of kernel") as error:
         run()

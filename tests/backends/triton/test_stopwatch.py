@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +16,9 @@ from tilewright.backends.triton import driver, stopwatch
 class Driver:
     """Records calls, and answers them for a GPU on which the launch takes 2.5 ms."""
 
-    def __init__(self, context: int, cache: int) -> None:
+    def __init__(self, cache: int) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.answers = {
-            "cuCtxGetCurrent": ctypes.c_void_p(context),
-            "cuStreamGetCtx": ctypes.c_void_p(7),
-            "cuCtxGetDevice": ctypes.c_int(1),
             "cuDeviceGetAttribute": ctypes.c_int(cache),
             "cuMemAlloc_v2": ctypes.c_uint64(4096),
             "cuEventElapsedTime": ctypes.c_float(2.5),
@@ -38,51 +37,53 @@ class Driver:
 
 
 @pytest.fixture
+def device(gpu: Driver) -> Any:
+    @contextlib.contextmanager
+    def current() -> Iterator[None]:
+        gpu("ENTER")
+        try:
+            yield
+        finally:
+            gpu("LEAVE")
+
+    return SimpleNamespace(index=1, current=current)
+
+
+@pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    found = Driver(context=5, cache=1000)
+    found = Driver(cache=1000)
     monkeypatch.setattr(driver, "call", found)
     stopwatch._scratch.cache_clear()
     yield found
     stopwatch._scratch.cache_clear()
 
 
-def test_the_launch_lies_between_two_events(gpu: Driver) -> None:
-    seconds = stopwatch.elapsed(lambda: gpu("LAUNCH"), 0, flush_cache=False)
+def test_the_launch_lies_between_two_events(gpu: Driver, device: Any) -> None:
+    seconds = stopwatch.elapsed(lambda: gpu("LAUNCH"), 0, device, flush_cache=False)
     assert seconds == pytest.approx(2.5e-3)
     assert gpu.names() == [
-        "cuCtxGetCurrent",
+        "ENTER",
         *["cuEventCreate"] * 2,
         *("cuEventRecord", "LAUNCH", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime"),
         *["cuEventDestroy_v2"] * 2,
+        "LEAVE",
     ]
 
 
-def test_the_cache_is_flushed_before_the_first_event(gpu: Driver) -> None:
+def test_the_cache_is_flushed_before_the_first_event(gpu: Driver, device: Any) -> None:
     for _ in range(2):
         gpu.calls.clear()
-        stopwatch.elapsed(lambda: gpu("LAUNCH"), 99, flush_cache=True)
+        stopwatch.elapsed(lambda: gpu("LAUNCH"), 99, device, flush_cache=True)
         names = gpu.names()
-        assert names[:2] == ["cuStreamGetCtx", "cuCtxSetCurrent"]
         assert names.index("cuMemsetD8Async") < names.index("cuEventRecord") < names.index("LAUNCH")
         assert ("cuMemsetD8Async", (4096, 0, 2000, 99)) in gpu.calls
     assert "cuMemAlloc_v2" not in names, "the memory is kept"
 
 
-def test_events_go_when_the_launch_fails(gpu: Driver) -> None:
+def test_events_go_when_the_launch_fails(gpu: Driver, device: Any) -> None:
     def launch() -> None:
         raise driver.CudaError("refused", 1)
 
     with pytest.raises(driver.CudaError, match="refused"):
-        stopwatch.elapsed(launch, 0, flush_cache=False)
-    assert gpu.names()[-2:] == ["cuEventDestroy_v2"] * 2
-
-
-def test_a_thread_without_context_gets_that_of_the_first_gpu(monkeypatch: pytest.MonkeyPatch, gpu: Driver) -> None:
-    class Device:
-        def make_current(self) -> None:
-            gpu("MAKE CURRENT")
-
-    gpu.answers["cuCtxGetCurrent"] = ctypes.c_void_p(None)
-    monkeypatch.setattr(driver, "device", lambda index=0: Device())
-    stopwatch.elapsed(lambda: None, 0, flush_cache=False)
-    assert gpu.names()[:2] == ["cuCtxGetCurrent", "MAKE CURRENT"]
+        stopwatch.elapsed(launch, 0, device, flush_cache=False)
+    assert gpu.names()[-3:] == ["cuEventDestroy_v2", "cuEventDestroy_v2", "LEAVE"]

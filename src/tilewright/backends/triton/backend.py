@@ -30,13 +30,14 @@ from tilewright.passes.pipelines import optimize
 
 
 class TritonBackend:
-    """Compiles kernels with the Triton compiler, for the GPU of this machine or for another ``target``."""
+    """Compiles kernels with the Triton compiler, for GPU ``index`` of this machine or for another ``target``."""
 
     name = "triton"
     device = "cuda"
 
-    def __init__(self, target: GpuTarget | None = None) -> None:
+    def __init__(self, target: GpuTarget | None = None, index: int = 0) -> None:
         self._target = target
+        self._index = index
 
     def unavailable(self) -> str | None:
         return compiler_missing() or (driver.why_not() if self._target is None else None)
@@ -46,11 +47,22 @@ class TritonBackend:
 
     def gpu(self) -> GpuTarget:
         """The architecture that kernels are compiled for. TileError when that is not possible."""
-        return self._target or _gpu_of_this_machine()
+        return self._target or _gpu_of_this_machine(self._index)
 
     def for_target(self, target: str | None) -> TritonBackend:
         """This engine for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
         return TritonBackend(None if target is None else parse_target(target))
+
+    def for_device(self, index: int) -> TritonBackend:
+        """This engine for GPU ``index``, whose architecture may be another one than that of the first."""
+        return self if index == self._index else _engine_of(index)
+
+    def device_count(self) -> int:
+        return driver.device_count()
+
+    def device_of(self, address: int) -> int | None:
+        """The index of the GPU whose memory ``address`` is in."""
+        return driver.device_of(address)
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
         artifact = compile_for(function, self.gpu(), options)
@@ -85,15 +97,20 @@ class TritonBackend:
 
     def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
-        return stopwatch.elapsed(launch, stream, flush_cache=flush_cache)
+        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
 @functools.cache
-def _gpu_of_this_machine() -> GpuTarget:
+def _engine_of(index: int) -> TritonBackend:
+    return TritonBackend(None, index)
+
+
+@functools.cache
+def _gpu_of_this_machine(index: int) -> GpuTarget:
     try:
-        return parse_target(f"sm_{driver.device(0).capability}")
+        return parse_target(f"sm_{driver.device(index).capability}")
     except ValueError as e:
-        raise TileError(f"the GPU of this machine cannot run kernels: {e}; use the cpu engine") from e
+        raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu engine") from e
 
 
 def compiler() -> Any:

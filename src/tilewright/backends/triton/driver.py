@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.ir.errors import TileError
@@ -18,7 +19,10 @@ _NON_PORTABLE_CLUSTER = 10
 _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
+INVALID_VALUE = 1
 INVALID_CONTEXT, INVALID_HANDLE, CONTEXT_DESTROYED = 201, 400, 709
+# After these the process cannot use a GPU any more: an address beyond memory, a trap, a hang, hardware faults.
+LOST = (214, 700, 702, 714, 715, 716, 717, 718, 719)
 
 
 class CudaError(TileError):
@@ -100,9 +104,31 @@ class Device:
         call("cuDeviceGetAttribute", ctypes.byref(value), which, self._handle)
         return value.value
 
-    def make_current(self) -> None:
-        """Make the context of this device that of the calling thread."""
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Within it, calls of this thread are for this device.
+
+        The context that was current is so again afterwards: it is what other libraries call the current device. For
+        them a thread without a context is on the first device, so that a context of that one may stay.
+        """
+        before = ctypes.c_void_p()
+        call("cuCtxGetCurrent", ctypes.byref(before))
+        if before.value == self._context.value:
+            yield
+            return
         call("cuCtxSetCurrent", self._context)
+        try:
+            yield
+        finally:
+            if before or self.index:
+                call("cuCtxSetCurrent", before)
+
+    def owns(self, stream: int) -> bool:
+        """Whether ``stream`` is one of this device; False also for one that does not exist any more."""
+        context = ctypes.c_void_p()
+        library = load()
+        code = library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(context)) if library is not None else 1
+        return code == 0 and context.value == self._context.value
 
 
 _devices: dict[int, Device] = {}
@@ -116,29 +142,39 @@ def device(index: int = 0) -> Device:
         return _devices[index]
 
 
-def device_of(address: int) -> int:
-    """The index of the device whose memory ``address`` is in."""
-    value = ctypes.c_int()
-    call("cuPointerGetAttribute", ctypes.byref(value), _POINTER_DEVICE, ctypes.c_uint64(address))
-    return value.value
+def device_count() -> int:
+    """How many GPUs the driver shows."""
+    count, library = ctypes.c_int(), load()
+    if library is not None:
+        library.cuDeviceGetCount(ctypes.byref(count))
+    return count.value
+
+
+def device_of(address: int) -> int | None:
+    """The index of the device whose memory ``address`` is in; None where it is in that of none. 0 without a driver."""
+    value, library = ctypes.c_int(), load()
+    if library is None:
+        return 0
+    code = library.cuPointerGetAttribute(ctypes.byref(value), _POINTER_DEVICE, ctypes.c_uint64(address))
+    return None if code else value.value
 
 
 class LoadedKernel:
     """A kernel's machine code on one device."""
 
     def __init__(self, code: bytes, symbol: str, shared_bytes: int, num_ctas: int, on: Device) -> None:
-        on.make_current()
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        call("cuModuleLoadData", ctypes.byref(module), code)
-        call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
-        if shared_bytes > 49152:
-            call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
-        if num_ctas > 8:
-            call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
         self.device = on
         self.handle = function
-        self.registers = self._attribute(_REGISTERS)
-        self.local_bytes = self._attribute(_LOCAL_BYTES)
+        with on.current():
+            call("cuModuleLoadData", ctypes.byref(module), code)
+            call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+            if shared_bytes > 49152:
+                call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
+            if num_ctas > 8:
+                call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
+            self.registers = self._attribute(_REGISTERS)
+            self.local_bytes = self._attribute(_LOCAL_BYTES)
 
     def _attribute(self, which: int) -> int:
         value = ctypes.c_int()
@@ -146,9 +182,9 @@ class LoadedKernel:
         return value.value
 
 
-def borrow(size: int, stream: int, kernel: LoadedKernel, borrowed: list[Callable[[], None]]) -> int:
-    """The address of memory of one launch, in the order of ``stream``; what frees it goes to ``borrowed``."""
-    kernel.device.make_current()
+def borrow(size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
+    """The address of memory of one launch on the current device, in the order of ``stream``; what frees it goes to
+    ``borrowed``."""
     address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
     call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), handle)
     borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))

@@ -28,6 +28,8 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
 
+_MOST_BLOCKS = 65535  # along the second and the third axis of a grid
+_FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED)  # not of the current context
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
 
 # Short name of a dtype -> how struct packs a number of it into 8 bytes.
@@ -93,7 +95,7 @@ class TritonExecutable:
         if self._numbers_only:
             self._write(frame, values)
         elif self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
-            self._fill(frame, LaunchArguments(values, (), stream, device), kernel, [])
+            self._fill(frame, LaunchArguments(values, (), stream, device), [])
             frame.filled = values, device
         if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
             self._run(frame, kernel)
@@ -113,6 +115,12 @@ class TritonExecutable:
             self._without_staging().launch(grid, arguments)
             return
         kernel = self._kernel(arguments.device)
+        with kernel.device.current():
+            self._launch_with_memory(frame, kernel, grid, arguments)
+
+    def _launch_with_memory(
+        self, frame: Frame, kernel: driver.LoadedKernel, grid: tuple[int, int, int], arguments: LaunchArguments
+    ) -> None:
         reports = self._reports_of(kernel) if self.artifact.reports else None
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
@@ -120,10 +128,10 @@ class TritonExecutable:
         try:
             if self.artifact.local_bytes:
                 size = self.artifact.local_bytes * math.prod(grid)
-                address = borrow(size, arguments.stream, kernel, borrowed)
+                address = borrow(size, arguments.stream, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
             frame.configure(self.artifact.binary, grid, arguments.stream)
-            self._fill(frame, arguments, kernel, borrowed)
+            self._fill(frame, arguments, borrowed)
             self._run(frame, kernel)
         finally:
             for free in borrowed:
@@ -137,7 +145,7 @@ class TritonExecutable:
             return functools.partial(self.launch, grid, arguments)
         frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
         frame.configure(self.artifact.binary, grid, arguments.stream)
-        self._fill(frame, arguments, kernel, [])
+        self._fill(frame, arguments, [])
         launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
 
         def run() -> None:
@@ -158,11 +166,35 @@ class TritonExecutable:
 
     def _run(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
         code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
-        if code in (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED):
-            kernel.device.make_current()  # another context was current in this thread, or none
-            code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
-        if code:
-            raise driver.failure(code, f"the launch of {self._function.name}()")
+        if code in _FOREIGN:
+            with kernel.device.current():  # another context was current in this thread, or none
+                code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
+        if code and 0 not in (frame.grid or ()):  # nothing is to be done for a grid without blocks
+            raise self._failure(code, frame, kernel)
+
+    def _failure(self, code: int, frame: Frame, kernel: driver.LoadedKernel) -> driver.CudaError:
+        """What the driver says of a launch that it refuses, in the terms of who launched."""
+        doing, on, grid = f"the launch of {self._function.name}()", kernel.device, frame.grid or (1, 1, 1)
+        said = driver.failure(code, doing)
+        if code in driver.LOST:
+            return driver.CudaError(
+                f"{said}. A kernel that this process launched before has failed, after which the driver ends all work "
+                "of the process on this GPU: start it again. To find the kernel, run tilewright check on the program",
+                code,
+            )
+        if code in _FOREIGN and frame.stream and not on.owns(frame.stream):
+            return driver.CudaError(
+                f"{doing}: its arrays are on cuda:{on.index}, and the stream {frame.stream:#x} is none of that device, "
+                "or was destroyed; pass a stream of the device of the arrays",
+                code,
+            )
+        if code == driver.INVALID_VALUE and max(grid[1:]) > _MOST_BLOCKS:
+            return driver.CudaError(
+                f"{doing}: the grid {grid} has more than {_MOST_BLOCKS} blocks along its second or third axis, which "
+                "no GPU runs; let the first axis be the longest",
+                code,
+            )
+        return said
 
     def _kernel(self, device: int) -> driver.LoadedKernel:
         kernel = self._loaded.get(device)
@@ -180,21 +212,20 @@ class TritonExecutable:
         self,
         frame: Frame,
         arguments: LaunchArguments,
-        kernel: driver.LoadedKernel,
         borrowed: list[Callable[[], None]],
     ) -> None:
         """Write the arguments into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
         values, binary = arguments.values, self.artifact.binary
         if self._tables:
             values = list(values)
-            self._copy_tables(values, arguments, kernel, borrowed)
+            self._copy_tables(values, arguments, borrowed)
         if self._converted:
             values = list(values)
             for i in self._converted:
                 values[i] = int(np.float32(values[i]).astype(ml_dtypes.bfloat16).view(np.uint16))
         self._write(frame, values)
         if binary.descriptors:
-            frame.maps = [self._map(i, d, arguments, kernel, borrowed) for i, d in enumerate(self.artifact.descriptors)]
+            frame.maps = [self._map(i, d, arguments, borrowed) for i, d in enumerate(self.artifact.descriptors)]
             first = len(self.artifact.formats)
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
@@ -211,7 +242,6 @@ class TritonExecutable:
         i: int,
         d: Descriptor,
         arguments: LaunchArguments,
-        kernel: driver.LoadedKernel,
         borrowed: list[Callable[[], None]],
     ) -> TensorMap:
         """The tensor map of descriptor ``i``."""
@@ -220,7 +250,7 @@ class TritonExecutable:
         if d.staged and staging.needs_copy(d, meta["elem_size"], base, strides):
             item = meta["elem_size"]
             pitch, size = staging.room(d, item, shape)
-            source, base = base, borrow(size, arguments.stream, kernel, borrowed)
+            source, base = base, borrow(size, arguments.stream, borrowed)
             staging.copy(d, item, source, base, shape, strides, pitch, arguments.stream)
             strides = staging.strides(d, item, pitch)
         key = i, base, shape, strides
@@ -234,7 +264,7 @@ class TritonExecutable:
     def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:
         index = kernel.device.index
         if index not in self._reports:
-            self._reports[index] = Reports(self._function, kernel.device)
+            self._reports[index] = Reports(self._function)
         return self._reports[index]
 
     def _can_stage(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
@@ -259,7 +289,6 @@ class TritonExecutable:
         self,
         values: list[Any],
         arguments: LaunchArguments,
-        kernel: driver.LoadedKernel,
         borrowed: list[Callable[[], None]],
     ) -> None:
         """Put the tables of list arguments, which are in host memory, into the memory of the device."""
@@ -267,7 +296,7 @@ class TritonExecutable:
         stream = ctypes.c_void_p(arguments.stream)
         for i in self._tables:
             host, size = values[i], sizes[values[i]]
-            values[i] = borrow(size, arguments.stream, kernel, borrowed)
+            values[i] = borrow(size, arguments.stream, borrowed)
             there, here = ctypes.c_uint64(values[i]), ctypes.c_void_p(host)
             driver.call("cuMemcpyHtoDAsync_v2", there, here, ctypes.c_size_t(size), stream)
 

@@ -20,11 +20,10 @@ _CAPTURING = 1
 
 
 class Reports:
-    """The buffer of one kernel on one device."""
+    """The buffer of one kernel on the current device."""
 
-    def __init__(self, function: Function, on: driver.Device) -> None:
+    def __init__(self, function: Function) -> None:
         self._sites = report.sites(optimize(function))
-        on.make_current()
         address = ctypes.c_uint64()
         driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 * report.WORDS))
         driver.call("cuMemsetD8_v2", address, 0, ctypes.c_size_t(8 * report.HEADER))

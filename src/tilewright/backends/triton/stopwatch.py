@@ -12,20 +12,24 @@ _L2_BYTES = 38  # a device attribute of the CUDA driver API
 _DEFAULT_L2 = 64 << 20  # where the driver does not say
 
 
-def elapsed(launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
-    """The seconds that what ``launch`` queues on ``stream`` takes on the GPU; returns when it has ended.
+def elapsed(launch: Callable[[], None], stream: int, device: driver.Device, *, flush_cache: bool) -> float:
+    """The seconds that what ``launch`` queues on ``stream`` takes on ``device``; returns when it has ended.
 
     With ``flush_cache`` memory of twice the size of the L2 cache is overwritten first. CudaError when the driver
     refuses something, or the launch has failed.
     """
-    _enter_context(stream)
+    with device.current():
+        return _elapsed(launch, stream, device.index if flush_cache else None)
+
+
+def _elapsed(launch: Callable[[], None], stream: int, to_flush: int | None) -> float:
     handle = ctypes.c_void_p(stream)
     start, end = ctypes.c_void_p(), ctypes.c_void_p()
     for event in (start, end):
         driver.call("cuEventCreate", ctypes.byref(event), 0)
     try:
-        if flush_cache:
-            address, size = _scratch(_current_device())
+        if to_flush is not None:
+            address, size = _scratch(to_flush)
             driver.call("cuMemsetD8Async", ctypes.c_uint64(address), 0, ctypes.c_size_t(size), handle)
         driver.call("cuEventRecord", start, handle)
         launch()
@@ -37,24 +41,6 @@ def elapsed(launch: Callable[[], None], stream: int, *, flush_cache: bool) -> fl
         for event in (start, end):
             driver.call("cuEventDestroy_v2", event)
     return milliseconds.value * 1e-3
-
-
-def _enter_context(stream: int) -> None:
-    """Make the context of ``stream`` current; for the default stream, the current one, or that of the first GPU."""
-    context = ctypes.c_void_p()
-    if stream:
-        driver.call("cuStreamGetCtx", ctypes.c_void_p(stream), ctypes.byref(context))
-        driver.call("cuCtxSetCurrent", context)
-        return
-    driver.call("cuCtxGetCurrent", ctypes.byref(context))
-    if not context:
-        driver.device().make_current()
-
-
-def _current_device() -> int:
-    device = ctypes.c_int()
-    driver.call("cuCtxGetDevice", ctypes.byref(device))
-    return device.value
 
 
 @functools.cache

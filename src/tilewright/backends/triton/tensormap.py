@@ -25,10 +25,10 @@ def element_type(d: Descriptor) -> int:
 @functools.cache
 def _nothing(device: int) -> int:
     """The address of zeros on ``device``, for arrays without elements: a map needs some memory."""
-    driver.device(device).make_current()
     address = ctypes.c_uint64()
-    driver.call("cuMemAlloc_v2", ctypes.byref(address), 4096)
-    driver.call("cuMemsetD8_v2", address, 0, 4096)
+    with driver.device(device).current():
+        driver.call("cuMemAlloc_v2", ctypes.byref(address), 4096)
+        driver.call("cuMemsetD8_v2", address, 0, 4096)
     return address.value
 
 

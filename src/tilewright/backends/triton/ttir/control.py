@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.backends.triton.ttir.counting import counting
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, type_text
@@ -185,21 +186,22 @@ class ControlFlow:
 
     def _for(self, op: Op) -> None:
         s, w = self.s, self.s.w
-        lower, upper, step, *inits = op.operands
+        inits = op.operands[3:]
         body = op.regions[0]
+        count = counting(s, op)
         flat = self._inits(body, inits)
         forms = [(v.element, v.shape) for v in flat]
         left, results = self._results(forms)
-        index = Val(w.name(), s.element(lower))
+        index = Val(w.name(), count.lower.element)
         args = [Val(w.name(), *form) for form in forms]
         carried = ""
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
-        bounds = f"{s[lower].name} to {s[upper].name} step {s[step].name}"
+        bounds = f"{count.lower.name} to {count.upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
         with w.region():
-            s.bind(body.args[0], index)
+            s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
             self._yield(self.block(body, ForFrame(tuple(args))))
         w.loc = op.loc

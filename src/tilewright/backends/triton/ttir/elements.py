@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.rounding import (
@@ -17,7 +18,8 @@ from tilewright.backends.triton.ttir.rounding import (
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
-from tilewright.ir.enums import RoundingMode
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.passes.canonicalize import constant_of
 
 Rule = Callable[[Writer, Op, Sequence[Val]], Val]
 
@@ -254,7 +256,35 @@ def pointer_bits(w: Writer, x: Val) -> Val:
 
 
 def _select(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    return w.select(*operands)
+    condition, x, y = operands
+    wrong = _wrong_zero_of_an_extreme(op)
+    if wrong == 1:
+        x = w.opaque(x)
+    elif wrong == 2:
+        y = w.opaque(y)
+    return w.select(condition, x, y)
+
+
+def _wrong_zero_of_an_extreme(op: Op) -> int | None:
+    """Which operand of the ``select`` the compiler must not know, or None.
+
+    It makes a maximum of ``x > c ? x : c``. If x is 0.0 and c is -0.0 that is the other zero, as it is in a minimum if
+    x is -0.0 and c is 0.0.
+    """
+    compared = op.operands[0].op
+    if compared is None or compared.name != "cmp" or not compared.operands[0].tile.element.is_floating:
+        return None
+    predicate = compared.attributes["predicate"]
+    for x, zero in ((0, 1), (1, 0)):
+        if constant_of(compared.operands[zero]) != 0 or compared.operands[x] not in op.operands[1:]:
+            continue
+        kept = op.operands.index(compared.operands[x], 1)
+        other = 3 - kept
+        c = constant_of(op.operands[other])
+        largest = ((predicate is CmpPredicate.GT) == (x == 0)) == (kept == 1)
+        if predicate in (CmpPredicate.LT, CmpPredicate.GT) and c == 0 and (math.copysign(1, c) < 0) == largest:
+            return other
+    return None
 
 
 RULES: dict[str, Rule] = {

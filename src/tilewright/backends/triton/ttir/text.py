@@ -247,8 +247,11 @@ class Writer:
         self.asm(code, f"={register},{register}", [self.constant(0, "i32")], "i32", pure=False)
 
     def opaque(self, x: Val) -> Val:
-        """``x``, a 32-bit number, as a value that the compiler knows nothing of."""
-        return self.asm("mov.b32 $0, $1;", "=f,f" if x.element == "f32" else "=r,r", [x], x.element)
+        """``x``, a number of 16, 32 or 64 bits, as a value that the compiler knows nothing of."""
+        if not self.target.is_cuda:
+            return self.asm("", "=v,0", [x], x.element)
+        register = {"f32": "f", "f64": "d", "i64": "l"}.get(x.element, "h" if x.bits == 16 else "r")
+        return self.asm(f"mov.b{x.bits} $0, $1;", f"={register},{register}", [x], x.element)
 
     def opaque_zeros(self, shape: Shape) -> Val:
         """float32 zeros, each a number of its own to the compiler, which merges what has equal operands."""

@@ -1,0 +1,62 @@
+"""The induction variable of a ``for``. TTIR compares it with its sign, and lets the last step wrap around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType
+from tilewright.passes.integers import IntegerFacts
+
+
+@dataclass(frozen=True)
+class Counting:
+    """``scf.for`` from ``lower`` to ``upper`` by ``step``; ``value_of`` makes the induction variable of its own."""
+
+    lower: Val
+    upper: Val
+    step: Val
+    value_of: Callable[[Val], Val]
+
+
+def counting(s: State, op: Op) -> Counting:
+    """How to count what the ``for`` counts, even at the ends of its dtype."""
+    w, dtype = s.w, op.operands[0].tile.element
+    lower, upper, step = (s[v] for v in op.operands[:3])
+    if _stays_inside(s.facts, op, dtype):
+        return Counting(lower, upper, step, lambda i: i)
+    if dtype.bitwidth < 32:
+        extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
+        lower, upper, step = (w.convert(extend, v, "i32") for v in (lower, upper, step))
+        return Counting(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
+    # The number of iterations; one of 2**63 or more is never reached.
+    held = "i32" if _count(s.facts, op) < 1 << 31 else "i64"
+    steps = w.op("arith.divui", w.op("arith.subi", w.op("arith.subi", upper, lower), w.like(1, lower)), step)
+    some = w.compare("slt" if dtype.is_signed else "ult", lower, upper)
+    zero, one = w.constant(0, held), w.constant(1, held)
+    count = w.select(some, w.op("arith.addi", _resized(w, steps, held), one), zero)
+
+    def value_of(i: Val) -> Val:
+        return w.op("arith.addi", lower, w.op("arith.muli", _resized(w, i, lower.element), step))
+
+    return Counting(zero, count, one, value_of)
+
+
+def _resized(w: Writer, x: Val, element: str) -> Val:
+    return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
+
+
+def _count(facts: IntegerFacts, op: Op) -> int:
+    """How many iterations there are at most."""
+    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
+
+
+def _stays_inside(facts: IntegerFacts, op: Op, dtype: DType) -> bool:
+    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap."""
+    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    most = (1 << (dtype.bitwidth - 1)) - 1
+    return upper[1] + step[1] - 1 <= most and (dtype.is_signed or lower[1] <= most)
