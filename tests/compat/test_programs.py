@@ -21,6 +21,7 @@ from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
 NUMPY_ONLY = ("monte_carlo", "numpy_only")
+WITHOUT_TORCH = (*NUMPY_ONLY, "cupy_arrays")
 ARGUMENTS = {"vector_add": ["--correctness-check"]}
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
@@ -40,7 +41,7 @@ def clean_imports() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(p, marks=[] if p in NUMPY_ONLY else needs_torch) for p in PROGRAMS]
+    "name", [pytest.param(p, marks=[] if p in WITHOUT_TORCH else needs_torch) for p in PROGRAMS]
 )
 def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = None if name in NUMPY_ONLY else "cpu"
@@ -152,11 +153,16 @@ def test_environment_variables_of_the_original(tmp_path: Path, monkeypatch: pyte
 def test_torch_is_itself_again_afterwards() -> None:
     import torch  # noqa: PLC0415 - optional
 
-    generator = torch.Generator
+    generator, compiler = torch.Generator, torch.compile
     with cuda_tensors_on_cpu():
         x = torch.ones(3, device="cuda")
         assert x.is_cuda and torch.cuda.is_available() and isinstance(torch.Generator(device="cuda"), generator)
         assert isinstance(torch.Generator("cuda"), torch.Generator) and x.to(0).get_device() == 0
-    assert not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
+        assert torch.cuda.get_device_properties(0).shared_memory_per_block_optin and torch.cuda.get_rng_state().numel()
+        with torch.cuda.nvtx.range("work"), pytest.raises(NotImplementedError, match="CUDA graphs"):
+            torch.cuda.CUDAGraph()
+        assert torch.compile(torch.sin) is torch.sin and torch.compile(fullgraph=True)(torch.sin) is torch.sin
+        assert torch.zeros(2, pin_memory=True, device="cuda").tolist() == [0, 0]
+    assert torch.compile is compiler and not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")

@@ -148,6 +148,14 @@ def test_foreign_pointers_round_trip(engine: str) -> None:
         return ct.load(b, (0, 0), (4, 8))
 
     gives(wide, A[:4, :8], A, load=False)
+
+    def chosen(a, first):
+        p, q = a.foreign_pointer, a.slice(0, 2, 6).foreign_pointer
+        r = ct.extract(ct.broadcast_to(ct.where(first == 1, p, q), (2, 2)), (1, 0), ())
+        return ct.load(ct.Array.from_foreign(r, (4, 10), (10, 1)), (0, 0), (2, 4))
+
+    gives(chosen, A[:2, :4], A, 1, load=False)
+    gives(chosen, A[2:4, :4], A, 0, load=False)
     for bad in (
         lambda a: ct.Array.from_foreign(a.foreign_pointer, (6, 10), (1,)),
         lambda a: ct.Array.from_foreign(a.foreign_pointer, (-6,), (1,)),
@@ -155,6 +163,7 @@ def test_foreign_pointers_round_trip(engine: str) -> None:
         lambda a: ct.Array.from_foreign(a.foreign_pointer, (ct.uint32(6),), (1,)),
         lambda a: ct.Array.from_foreign(3, (6,), (1,)),
         lambda a: a.foreign_pointer + 1,
+        lambda a: ct.uint64(a.foreign_pointer),
         lambda a: ct.bitcast(a.foreign_pointer, ct.int64),
     ):
         refuses(bad, TTE, A, load=False)

@@ -60,6 +60,7 @@ def test_methods(engine: str) -> None:
             x.astype(ct.int32),
             x.astype(dtype=np.float16, rounding_mode=ct.RoundingMode.RZ),
             x.extract((0, 0), (1, 1)).item(),
+            ct.extract(x, (1, 0), shape=()),
         )
 
     inserted = X.copy()
@@ -78,6 +79,7 @@ def test_methods(engine: str) -> None:
             X.astype(np.int32),
             X.astype(np.float16),
             X[0, 0],
+            X[1, 0],
         ),
         X,
     )

@@ -106,6 +106,8 @@ def _define(text: str) -> Any:
 
 STRICTNESS: list[tuple[Callable[..., Any], ct.DType]] = [
     (lambda: ct.int8(3) + 1, ct.int8),
+    (lambda: np.int8(3) + 1, ct.int8),
+    (lambda: np.float64() + ct.int32(), ct.float64),
     (lambda: ct.int8(3) + 1.5, ct.float32),
     (lambda: ct.float16(3) + 1.5, ct.float16),
     (lambda: ct.float16(3) + 1, ct.float16),

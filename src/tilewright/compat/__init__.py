@@ -5,8 +5,9 @@ does that and runs a program. For a test suite of pytest: ``tilewright run --dev
 ``install()`` in ``conftest.py`` and a fixture that enters ``cuda_tensors_on_cpu()``.
 """
 
+from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import Implementation, install
 from tilewright.compat.program import add_program, run_program
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
 
-__all__ = ["Implementation", "add_program", "cuda_tensors_on_cpu", "install", "run_program"]
+__all__ = ["Implementation", "add_program", "cuda_tensors_on_cpu", "cupy_arrays_on_cpu", "install", "run_program"]

@@ -7,16 +7,17 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
+from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
     """The options that say which program to run, and how."""
-    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors as CPU tensors")
+    parser.add_argument("--device", choices=["cpu"], help="run torch CUDA tensors and CuPy arrays on the CPU")
     parser.add_argument("--replace", action="store_true", help="use tilewright even where cuda.tile is installed")
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM names a module, such as pytest")
     parser.add_argument("program", metavar="PROGRAM")
@@ -29,7 +30,8 @@ def run_program(
     """Run the file ``program``, or the module of that name, with ``sys.argv[1:] == arguments``.
 
     Says which implementation of ``cuda.tile`` it gets. With ``device="cpu"``, what it allocates as torch CUDA tensors
-    are CPU tensors. FileNotFoundError when there is no such program; whatever the program raises passes through.
+    are CPU tensors, and CuPy arrays are NumPy arrays. FileNotFoundError when there is no such program; whatever the
+    program raises passes through.
     """
     if not module and not Path(program).is_file():
         raise FileNotFoundError(f"there is no program {program}")
@@ -39,7 +41,10 @@ def run_program(
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.getcwd() if module else str(Path(program).resolve().parent))
     try:
-        with cuda_tensors_on_cpu() if device == "cpu" else nullcontext():
+        with ExitStack() as stack:
+            if device == "cpu":
+                stack.enter_context(cuda_tensors_on_cpu())
+                stack.enter_context(cupy_arrays_on_cpu())
             if module:
                 runpy.run_module(program, run_name="__main__", alter_sys=True)
             else:

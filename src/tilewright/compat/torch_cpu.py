@@ -31,6 +31,9 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch, "Generator", _cpu_generators(torch)))
         for name, value in _fake_cuda(torch).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        for name, mark in _MARKS.items():
+            stack.enter_context(mock.patch.object(torch.cuda.nvtx, name, mark or _constantly(None)))
+        stack.enter_context(mock.patch.object(torch, "compile", _uncompiled))
         yield
 
 
@@ -78,6 +81,8 @@ def _device_mode(torch: Any, base: Any) -> Any:
             # A device may be an ordinal, such as torch.cuda.current_device() gives.
             if type(keywords.get("device")) is int:
                 keywords["device"] = "cpu"
+            if keywords.get("pin_memory"):
+                keywords["pin_memory"] = False
             if func is torch.Tensor.to and len(values) > 1 and type(values[1]) is int:
                 values[1] = "cpu"
             return func(*values, **keywords)
@@ -99,6 +104,11 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         warp_size=32,
         total_memory=1 << 34,
         L2_cache_size=1 << 25,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=227 << 10,
+        shared_memory_per_multiprocessor=228 << 10,
+        regs_per_multiprocessor=1 << 16,
+        max_threads_per_multi_processor=2048,
     )
     answers = {
         "is_available": True,
@@ -106,34 +116,60 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "is_bf16_supported": True,
         "device_count": 1,
         "current_device": 0,
-        "current_stream": _Stream(),
-        "default_stream": _Stream(),
+        "current_stream": Stream(),
+        "default_stream": Stream(),
         "get_device_capability": (9, 0),
         "get_device_name": properties.name,
         "get_device_properties": properties,
         "memory_allocated": 0,
         "max_memory_allocated": 0,
+        "memory_reserved": 0,
+        "max_memory_reserved": 0,
+        "memory_summary": "",
         "mem_get_info": (properties.total_memory, properties.total_memory),
+        "utilization": 0,
+        "can_device_access_peer": False,
+        "is_current_stream_capturing": False,
+        "cudart": SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0),
     }
     actions = "init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all reset_peak_memory_stats"
     return {
         **{name: _constantly(answer) for name, answer in answers.items()},
         **{name: _constantly(None) for name in actions.split()},
-        "Event": _Event,
-        "Stream": _Stream,
+        "Event": Event,
+        "Stream": Stream,
+        "ExternalStream": Stream,
+        "CUDAGraph": _no_graphs,
+        "graph": _no_graphs,
+        "get_rng_state": lambda device=None: torch.get_rng_state(),
+        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "stream": _Entered,
         "device": _Entered,
     }
+
+
+# The marks of ``torch.cuda.nvtx``, for profilers that see nothing of this process.
+_MARKS = {"range": lambda *args, **kwargs: nullcontext(), "range_push": None, "range_pop": None, "mark": None}
+
+
+def _no_graphs(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError("CUDA graphs are not there with CUDA tensors on the CPU; call the captured code directly")
+
+
+def _uncompiled(model: Any = None, **options: Any) -> Any:
+    """``torch.compile`` that leaves functions as they are: it would generate code for a GPU that is not there."""
+    return model if model is not None else lambda function: function
 
 
 def _constantly(answer: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: answer
 
 
-class _Stream:
+class Stream:
     """A stream whose work has always ended."""
 
-    cuda_stream = 0
+    cuda_stream = ptr = 0
+    null: Stream
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Streams need no resources."""
@@ -151,22 +187,25 @@ class _Stream:
         return True
 
     def record_event(self, event: Any = None) -> Any:
-        event = _Event() if event is None else event
+        event = Event() if event is None else event
         event.record(self)
         return event
 
-    def __enter__(self) -> _Stream:
+    def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *exc: Any) -> None:
         """There is no other stream to go back to."""
 
 
+Stream.null = Stream()
+
+
 class _Entered(nullcontext[Any]):
     """``torch.cuda.device(0)`` and ``torch.cuda.stream(s)``: there is one device with one stream."""
 
 
-class _Event:
+class Event:
     """A point in time, as ``torch.cuda.Event`` marks it."""
 
     def __init__(self, *args: Any, clock: Callable[[], float] = time.perf_counter, **kwargs: Any) -> None:
@@ -185,6 +224,6 @@ class _Event:
     def query(self) -> bool:
         return True
 
-    def elapsed_time(self, end: _Event) -> float:
+    def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to ``end``."""
         return (end._time - self._time) * 1e3

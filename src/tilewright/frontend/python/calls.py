@@ -24,6 +24,7 @@ from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.values import BoundMethod, Keywords
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from tilewright.language.dtypes import to_dtype
 from tilewright.language.functions import TileFunction
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     if isinstance(function, LocalFunction):
         scope = Scope({}, function.scope)
         return _inline(t, function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
-    if isinstance(function, DType):
-        return cast_call(t, function, *_only_positional(t, function.name, arguments, keywords))
+    dtype = to_dtype(function) if isinstance(function, (DType, type)) else None
+    if dtype is not None:
+        return cast_call(t, dtype, *_only_positional(t, dtype.name, arguments, keywords))
     hashable = _is_key(function)
     if hashable and function in static.SYNTACTIC:
         t.fail(TileSyntaxError, f"{static.SYNTACTIC[function]} must be called by that name, not through a variable")

@@ -139,7 +139,7 @@ def _needs_host(t: Tracer, node: ast.AST) -> bool:
     return any(_needs_host(t, child) for child in ast.iter_child_nodes(node))
 
 
-_HOST_SYNTAX = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
+_HOST_SYNTAX = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.Is, ast.IsNot)
 
 
 def _is_for_hosts(value: Any) -> bool:

@@ -85,18 +85,18 @@ def strict_constant(ctx: Context, value: np.generic) -> Tile:
 
 
 def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
-    """``ct.int32(x)``: a strictly typed scalar."""
-    if len(arguments) != 1:
+    """``ct.int32(x)``: a strictly typed scalar, which is zero for ``ct.int32()``."""
+    if len(arguments) > 1:
         ctx.fail(TileTypeError, f"{dtype}() takes one value, {len(arguments)} given")
     if dtype.bitwidth % 8:
         ctx.fail(TileTypeError, f"{dtype} cannot be called; use ct.full or astype")
-    (value,) = arguments
+    (value,) = arguments or (0,)
     if isinstance(value, str):
         value = _number_in(ctx, value, dtype)
     known = constant_of(value)
     if known is not None:
         return strict(ctx, known, dtype)
-    tile = to_tile(ctx, value)
+    tile = numeric(ctx, value)
     if tile.ndim:
         ctx.fail(TileTypeError, f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
     return Tile(cast(ctx, tile.value, dtype))

@@ -355,13 +355,13 @@ def _float_only(name: str) -> OpBuilder:
 
 
 def _where(ctx: Context, cond: Any, x: Any, y: Any) -> Tile:
-    dtype = promoted_dtype(ctx, x, y) if not _same_restricted(x, y) else x.dtype
+    dtype = None if _same_element(x, y) else promoted_dtype(ctx, x, y)
     condition = as_bool(ctx, numeric(ctx, cond))
     c, a, b = broadcast_together(ctx, condition, to_tile(ctx, x, dtype), to_tile(ctx, y, dtype))
     return Tile(ctx.builder.emit(Select, c.value, a.value, b.value))
 
 
-def _same_restricted(x: Any, y: Any) -> bool:
+def _same_element(x: Any, y: Any) -> bool:
     return isinstance(x, Tile) and isinstance(y, Tile) and x.element_type is y.element_type
 
 

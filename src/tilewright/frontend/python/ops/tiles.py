@@ -216,7 +216,9 @@ def _grid_index(ctx: Context, index: Any, whole: tuple[int, ...], part: tuple[in
 def _extract(ctx: Context, x: Any, index: Any, shape: Any) -> Tile:
     tile = check.tile(ctx, x, "x")
     part = check.const_shape(ctx, shape)
-    return Tile(ctx.builder.emit(Extract, tile.value, _grid_index(ctx, index, tile.shape, part), shape=part))
+    unit = part or (1,) * tile.ndim  # () asks for one element, as a scalar
+    found = Tile(ctx.builder.emit(Extract, tile.value, _grid_index(ctx, index, tile.shape, unit), shape=unit))
+    return found if part == unit else reshape(ctx, found, part)
 
 
 def _insert(ctx: Context, x: Any, index: Any, value: Any) -> Tile:

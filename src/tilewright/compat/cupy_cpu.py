@@ -1,0 +1,132 @@
+"""Makes a program that allocates CuPy arrays run on NumPy arrays."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tilewright.compat.torch_cpu import Event, Stream
+
+
+@contextmanager
+def cupy_arrays_on_cpu() -> Iterator[None]:
+    """Within this context ``import cupy`` gives NumPy under that name, with one device that has always finished.
+
+    Arrays are NumPy arrays that have ``get()`` too. What NumPy does not have, such as raw CUDA kernels, is an
+    AttributeError. An installed ``cupy`` is there again afterwards.
+    """
+    modules = _modules()
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:  # what the program has imported besides stays
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+class Array(np.ndarray[Any, Any]):
+    """A NumPy array with what only CuPy arrays have."""
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None) -> Any:
+        return asnumpy(self, stream, order, out)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.view(np.ndarray).__array_interface__
+
+
+def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
+    """``cupy.asnumpy``: a copy, as it is from a device."""
+    if out is None:
+        return np.array(a, order=order, subok=False)
+    out[...] = a
+    return out
+
+
+class _Numpy(types.ModuleType):
+    """A module whose functions are those of a module of NumPy, and make ``Array``."""
+
+    def __init__(self, name: str, source: types.ModuleType) -> None:
+        super().__init__(name)
+        self._source = source
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._source, name)
+        if isinstance(found, (type, np.ufunc)) or not callable(found):
+            return found
+        return _making_arrays(found)
+
+
+def _making_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result.view(Array) if type(result) is np.ndarray else result
+
+    return made
+
+
+def _modules() -> dict[str, types.ModuleType]:
+    cupy = _Numpy("cupy", np)
+    cuda = types.ModuleType("cupy.cuda")
+    found: dict[str, types.ModuleType] = {"cupy": cupy, "cupy.cuda": cuda}
+    for name in ("random", "linalg", "fft", "testing"):
+        found[f"cupy.{name}"] = _Numpy(f"cupy.{name}", getattr(np, name))
+        setattr(cupy, name, found[f"cupy.{name}"])
+    pool = SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 0, total_bytes=lambda: 0)
+    cupy.__dict__.update(
+        cuda=cuda,
+        ndarray=Array,
+        asnumpy=asnumpy,
+        get_array_module=lambda *arrays: cupy,
+        get_default_memory_pool=lambda: pool,
+        get_default_pinned_memory_pool=lambda: pool,
+    )
+    current = Stream()
+    runtime = SimpleNamespace(
+        getDeviceCount=lambda: 1, getDevice=lambda: 0, deviceSynchronize=lambda: None, is_hip=False
+    )
+    stream = SimpleNamespace(get_current_stream=lambda *device: current, Stream=Stream)
+    cuda.__dict__.update(
+        Stream=Stream,
+        Event=Event,
+        Device=_Device,
+        stream=stream,
+        get_current_stream=stream.get_current_stream,
+        get_elapsed_time=lambda start, end: start.elapsed_time(end),
+        is_available=lambda: True,
+        runtime=runtime,
+    )
+    return found
+
+
+class _Device:
+    """The only device: the CPU."""
+
+    id = 0
+    compute_capability = "90"
+
+    def __init__(self, device: Any = None) -> None:
+        """There is nothing to choose."""
+
+    def use(self) -> None:
+        """There is nothing to choose."""
+
+    def synchronize(self) -> None:
+        """Everything has finished already."""
+
+    def __enter__(self) -> _Device:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        """There is no other device to go back to."""

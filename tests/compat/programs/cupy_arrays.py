@@ -1,0 +1,40 @@
+"""Arrays and streams of CuPy."""
+
+from __future__ import annotations
+
+import cuda.tile as ct
+import cupy as cp
+import numpy as np
+from cupy.cuda import Device
+
+
+@ct.kernel
+def saxpy(x, y, out, factor: float, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, index=(i,), tile=factor * ct.load(x, (i,), (TILE,)) + ct.load(y, (i,), (TILE,)))
+
+
+def main() -> None:
+    stream = cp.cuda.Stream(non_blocking=True)
+    x = cp.random.uniform(-1, 1, 1000).astype(cp.float32)
+    y = cp.asarray(np.linspace(0, 1, 1000, dtype=np.float32))
+    out = cp.zeros_like(x)
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    with stream:
+        start.record()
+        ct.launch(cp.cuda.get_current_stream(), (ct.cdiv(x.size, 128),), saxpy, (x, y, out, 2.0, 128))
+        end.record()
+    stream.synchronize()
+    Device().synchronize()
+    assert isinstance(out, cp.ndarray) and cp.cuda.get_elapsed_time(start, end) >= 0
+    np.testing.assert_allclose(out.get(), 2 * cp.asnumpy(x) + y.get(), rtol=1e-6)
+    cp.testing.assert_allclose(cp.sum(out), out.sum(), rtol=1e-4)
+    strided = cp.arange(64, dtype=cp.float32)[::2]
+    result = cp.empty_like(strided)
+    ct.launch(stream.ptr, (1,), saxpy, (strided, strided, result, 1.0, 32))
+    assert (result == 2 * strided).all()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
