@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import subprocess
@@ -231,8 +232,39 @@ def test_tiles_that_registers_cannot_hold(
     with pytest.raises(ct.TileError, match=r"more than the 255 registers of a thread, with 8 warps .* compiler is in"):
         compiled(product, PRODUCT_ARGS, "sm_90")
     assert capfd.readouterr() == ("", "")
-    (report,) = tmp_path.glob("tilewright-gpu-*.txt")
-    assert "a page of PTX" in report.read_text()
+    (report,) = tmp_path.glob("tilewright-gpu-*.ttir")
+    assert "// a page of PTX" in report.read_text()
+    monkeypatch.undo()
+    command = re.search(r"^// (triton\.compile\(.*\))$", report.read_text(), re.MULTILINE)
+    assert command is not None
+    triton = importlib.import_module("triton")
+    repeated = eval(command[1], {"triton": triton, "GPUTarget": triton.backends.compiler.GPUTarget})
+    assert "wgmma" in repeated.asm["ptx"]
+
+
+def test_tiles_that_shared_memory_cannot_hold() -> None:
+    @ct.kernel
+    def turn(x, out):
+        ct.store(out, (0, 0), ct.transpose(ct.load(x, (0, 0), (256, 512))))
+
+    large = np.zeros((1024, 1024), np.float32)
+    words = (
+        r"operand f32\[256,256\] of a product needs 262144 bytes of shared memory, and this GPU has 232448 per block"
+    )
+    with pytest.raises(ct.TileError, match=words):
+        compiled(product, (large, large, large, 256, 256, 256), "sm_90")
+    with pytest.raises(ct.TileError, match=r"needs 524288 bytes .* has 166912; its largest tile is f32\[256,512\]"):
+        compiled(turn, (large, large), "sm_80")
+
+
+def test_kernels_that_would_compile_for_minutes() -> None:
+    @ct.kernel
+    def wave(x, out, N: ct.Constant[int]):
+        ct.store(out, 0, ct.sin(ct.load(x, 0, N)))
+
+    x = np.zeros(1 << 20, np.float32)
+    with pytest.raises(ct.TileError, match=r"f32\[1048576\] takes 1024 registers .* in each of the 1024 threads"):
+        compiled(wave, (x, x, 1 << 20), "sm_90")
 
 
 def test_options_are_checked() -> None:

@@ -29,6 +29,7 @@ from tilewright.ir.dtypes import (
     int8,
     int32,
     int64,
+    tfloat32,
     uint8,
     uint64,
 )
@@ -209,6 +210,15 @@ def products() -> Function:
         fast = total is float16
         product = k.emit(Mma, tile(dtype, 16, 16), tile(dtype, 16, 16), acc, fast_acc=fast)
         k.store_tile(k.array(f"{dtype}_{total}", total, 2), product, rows)
+    for dtype, total, depth in (
+        (float16, float32, 1),
+        (tfloat32, float32, 8),
+        (float64, float64, 8),
+        (uint8, int32, 16),
+    ):
+        acc = k.constant(0, total, (16, 32))
+        product = k.emit(Mma, tile(dtype, 16, depth), tile(dtype, depth, 32), acc)
+        k.store_tile(k.array(f"{dtype}_{depth}", total, 2), product, rows)
     for x, scale in ((float8_e4m3fn, float8_e8m0fnu), (float8_e5m2, float8_e8m0fnu), (float4_e2m1fn, float8_e8m0fnu)):
         scales = tile(scale, 16, 1), tile(scale, 1, 16)
         acc = k.constant(0.0, float32, (16, 16))

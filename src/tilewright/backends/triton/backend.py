@@ -20,7 +20,14 @@ from tilewright.backends.triton.flatten import flatten
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.options import Options, choose
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
-from tilewright.backends.triton.resources import OutOfRegisters, check_registers, too_many_registers
+from tilewright.backends.triton.resources import (
+    OutOfRegisters,
+    OutOfSharedMemory,
+    check_registers,
+    check_shared,
+    too_many_registers,
+    too_much_shared,
+)
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
@@ -134,10 +141,13 @@ def compile_for(
     descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
     kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging)
     check_registers(optimized, target, chosen.num_warps)
+    check_shared(optimized, target)
     try:
         binary, chosen = _fitted(kernel, target, chosen, may_shorten="num_stages" not in options)
     except OutOfRegisters as e:
         raise too_many_registers(optimized, chosen.num_warps, e) from e
+    except OutOfSharedMemory as e:
+        raise too_much_shared(optimized, e.needed, target.shared_memory) from e
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
@@ -155,12 +165,14 @@ def compile_for(
 def _fitted(kernel: TtirKernel, target: GpuTarget, chosen: Options, *, may_shorten: bool) -> tuple[GpuBinary, Options]:
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit."""
     compile_ttir = compiler().compile_ttir
-    binary: GpuBinary = compile_ttir(kernel, target, chosen)
-    while binary.shared_bytes > target.shared_memory and chosen.num_stages > 1 and may_shorten:
-        fewer = chosen.num_stages * target.shared_memory // binary.shared_bytes
-        chosen = replace(chosen, num_stages=max(1, min(fewer, chosen.num_stages - 1)))
-        binary = compile_ttir(kernel, target, chosen)
-    return binary, chosen
+    while True:
+        try:
+            return compile_ttir(kernel, target, chosen), chosen
+        except OutOfSharedMemory as e:
+            if chosen.num_stages == 1 or not may_shorten:
+                raise
+            fewer = chosen.num_stages * target.shared_memory // e.needed
+            chosen = replace(chosen, num_stages=max(1, min(fewer, chosen.num_stages - 1)))
 
 
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}

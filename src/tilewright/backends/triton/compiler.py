@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,12 +20,13 @@ from triton.compiler import ASTSource
 from tilewright.backends.triton import ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
-from tilewright.backends.triton.resources import OutOfRegisters
+from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
 from tilewright.ir.errors import TileError
 
 TRITON_VERSION: str = triton.__version__
+Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -61,22 +62,42 @@ def _parsed(text: str, context: Any) -> Any:
     return module
 
 
-def _mend_ttgir(
-    backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
-) -> tuple[str, str] | None:
+def _changed_stages(target: GpuTarget) -> Callable[..., tuple[str, str] | None]:
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache."""
-    if stages is None:
-        return ttgir.VERSION, ttgir.VERSION
-    made = stages["ttgir"]
 
+    def change(
+        backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+    ) -> tuple[str, str] | None:
+        if stages is None:
+            return ttgir.VERSION, ttgir.VERSION
+        if target.has_wgmma:
+            stages["ttgir"] = _mended(stages["ttgir"])
+        stages["llir"] = _fitting(stages["llir"], target.shared_memory)
+        return None
+
+    return change
+
+
+def _mended(make_ttgir: Stage) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
-        module = made(source, metadata)
+        module = make_ttgir(source, metadata)
         text = str(module)
         better = ttgir.mended(text)
         return module if better == text else _parsed(better, module.context)
 
-    stages["ttgir"] = mended
-    return None
+    return mended
+
+
+def _fitting(make_llir: Stage, available: int) -> Stage:
+    """OutOfSharedMemory before the assembler, which takes long for large tiles."""
+
+    def fitting(source: Any, metadata: Any) -> Any:
+        module = make_llir(source, metadata)
+        if metadata["shared"] > available:
+            raise OutOfSharedMemory(metadata["shared"])
+        return module
+
+    return fitting
 
 
 def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
@@ -102,14 +123,19 @@ def triton_target(target: GpuTarget) -> GPUTarget:
 
 
 def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
-    """Machine code for ``kernel``. TileError, naming the file with the details, when the compiler fails."""
+    """Machine code for ``kernel``.
+
+    OutOfSharedMemory where the tiles do not fit; TileError, naming the file with the details, when the compiler fails.
+    """
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with _output_to(noise), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _mend_ttgir if target.has_wgmma else None
+                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
+        except OutOfSharedMemory:
+            raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)
             raise _failure(kernel, target, options, e, noise.read()) from e
@@ -144,10 +170,17 @@ def _output_to(file: IO[str]) -> Iterator[None]:
 
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:
-    handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".txt")
-    report = f"{type(error).__name__}: {error}\n\n{noise}\n\n{kernel.text}"
+    """Everything about a failure in a file, from which Triton can repeat it."""
+    handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".ttir")
+    said = f"{type(error).__name__}: {error}\n{noise}"
+    head = [
+        f"Triton {TRITON_VERSION} failed on this kernel. To repeat that:",
+        f"triton.compile({path!r}, target={triton_target(target)}, options={_options(options, target)})",
+        "",
+        *said.splitlines(),
+    ]
     with os.fdopen(handle, "w") as f:
-        f.write(f"triton {TRITON_VERSION}, {target.name}, {options}\n\n{report}")
-    if "Register allocation failed" in report or "Insufficient registers" in report:
+        f.write("".join(f"// {line}\n" for line in head) + "\n" + kernel.text)
+    if "Register allocation failed" in said or "Insufficient registers" in said:
         return OutOfRegisters(f"the report of the compiler is in {path}")
     return TileError(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")

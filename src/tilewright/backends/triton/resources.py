@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
@@ -9,10 +11,19 @@ from tilewright.ir.types import TileType
 
 _REGISTERS = 65536  # of 32 bits, of a multiprocessor
 _THREAD_REGISTERS = 255
-# Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of products,
-# the compiler takes minutes.
+# Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of products
+# and in long kernels, the compiler takes minutes.
 _MOST_WORDS = 1024
 _MOST_WORDS_OF_PRODUCTS = 510
+_MOST_WORDS_OF_LONG_KERNELS = 256
+_LONG = 17500  # instructions per thread
+
+# Op -> instructions for each element, roughly; one for others. Loops count once.
+_INSTRUCTIONS = {
+    **dict.fromkeys(("load", "store", "load_view", "store_view", "exp", "exp2", "log", "log2", "reduce"), 3),
+    **dict.fromkeys(("div", "rem", "sqrt", "rsqrt", "tanh", "atomic_rmw", "atomic_cas", "atomic_view"), 8),
+    **dict.fromkeys(("sin", "cos", "tan", "pow", "sinh", "cosh", "atan2", "scan", "mma", "mma_scaled"), 30),
+}
 
 # Ops that Triton spreads over the blocks of a cluster, besides elementwise ones and one product.
 _OVER_CLUSTERS = frozenset(
@@ -61,8 +72,11 @@ def _registers(num_warps: int) -> int:
 def check_registers(function: Function, target: GpuTarget, num_warps: int) -> None:
     """TileError when a tile is too large for the registers of ``num_warps`` warps."""
     threads = num_warps * target.warp_size
+    long = sum(map(_instructions, function.walk())) > _LONG * threads
     for op in function.walk():
-        most = _MOST_WORDS_OF_PRODUCTS if op.name in ("mma", "mma_scaled") else _MOST_WORDS
+        most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
+        if op.name in ("mma", "mma_scaled"):
+            most = _MOST_WORDS_OF_PRODUCTS
         if words(op) > most * threads:
             raise TileError(
                 f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
@@ -70,6 +84,13 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
                 + (", or more threads (num_worker_warps)" if words(op) <= most * 32 * target.warp_size else ""),
                 op.loc,
             )
+
+
+def _instructions(op: Op) -> int:
+    """How many instructions ``op`` takes in all threads of a block, roughly."""
+    size = max((v.type.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)), default=0)
+    fold = op.name == "reduce" and not op.attributes["commutative"]  # it is a scan
+    return size * (_INSTRUCTIONS["scan"] if fold else _INSTRUCTIONS.get(op.name, 1))
 
 
 class OutOfRegisters(TileError):
@@ -87,11 +108,36 @@ def too_many_registers(function: Function, num_warps: int, error: OutOfRegisters
     )
 
 
+class OutOfSharedMemory(Exception):
+    """A block needs ``needed`` bytes, which is more than there are."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(needed)
+        self.needed = needed
+
+
+def check_shared(function: Function, target: GpuTarget) -> None:
+    """TileError when an operand of a product is too large for shared memory, without asking the compiler: it would take
+    minutes for some."""
+    products: list[Any] = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
+    for op in products:
+        for operand in (op.x, op.y):
+            size = operand.tile.size * operand.tile.element.bytes
+            if operand.op is not None and operand.op.name in ("load", "load_view") and size > target.shared_memory:
+                raise TileError(
+                    f"{function.name}(): the operand {operand.type} of a product needs {size} bytes of shared memory, "
+                    f"and this GPU has {target.shared_memory} per block; use smaller tiles",
+                    op.loc,
+                )
+
+
 def too_much_shared(function: Function, needed: int, available: int) -> TileError:
+    largest = max(function.walk(), key=words)
     return TileError(
-        f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; use smaller "
-        "tiles, above all of the operands of mma",
-        function.loc,
+        f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; its largest "
+        f"tile is {largest.results[0].type}. Use smaller tiles, above all those that mma reads and those that are "
+        "transposed, reshaped or gathered; where a loop loads, fewer num_stages may do",
+        largest.loc,
     )
 
 

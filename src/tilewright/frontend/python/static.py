@@ -311,9 +311,7 @@ def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
     return falls
 
 
-def _generator_call(
-    t: Tracer, call: ast.expr
-) -> tuple[types.FunctionType, tuple[Any, ...], dict[str, Any]]:
+def _generator_call(t: Tracer, call: ast.expr) -> tuple[types.FunctionType, tuple[Any, ...], dict[str, Any]]:
     """The generator function that an item of ``with`` calls, and its arguments."""
     function = t.eval(call.func) if isinstance(call, ast.Call) else None
     receiver: tuple[Any, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.triton.ttir import convert
-from tilewright.backends.triton.ttir.shape import zero
+from tilewright.backends.triton.ttir.shape import join, zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
@@ -92,6 +92,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
 
 # -- matrix products
 
+# Bits of an element -> the smallest K of the matrix instructions. Shorter products get zeros.
 _SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
 
 
@@ -133,10 +134,15 @@ def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
         y = w.convert("arith.truncf", convert.decode(w, y, dtype), "f16")
     half = acc.element == "f16"
     total = w.convert("arith.extf", acc, "f32") if half else acc
-    precision = "tf32" if dtype.short == "tf32" else _float32_precision(w, x, y)
+    precision = _tf32_precision(w, x) if dtype.short == "tf32" else _float32_precision(w, x, y)
     imprecise = 1 << 30 if op.attributes["fast_acc"] else 0
     total = dot(w, x, y, total, precision, imprecise)
     return w.convert("arith.truncf", total, "f16") if half else total
+
+
+def _tf32_precision(w: Writer, x: Val) -> str:
+    """Triton 3.6 has no tf32 products of AMD's for a K of 8; those of float32 give the same."""
+    return "tf32" if w.target.is_cuda or x.shape[-1] >= 16 else "ieee"
 
 
 def _float32_precision(w: Writer, x: Val, y: Val) -> str:
@@ -146,48 +152,24 @@ def _float32_precision(w: Writer, x: Val, y: Val) -> str:
 
 
 def dot(w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0) -> Val:
-    if x.shape[-1] < _SMALLEST_K[x.bits] or (len(x.shape) == 2 and acc.element == "f64" and not w.target.is_cuda):
-        return _dot_by_hand(w, x, y, acc)
+    rank = len(x.shape)
+    while x.shape[-1] < _SMALLEST_K[x.bits]:
+        x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
+    if rank == 2 and acc.element == "f64" and not w.target.is_cuda:  # Triton has such products with batches only
+        x, y, total = (w.reshape(v, (1, *v.shape)) for v in (x, y, acc))
+        return w.reshape(dot(w, x, y, total), acc.shape)
     options = f", inputPrecision = {precision}"
     attributes = f" {{maxNumImpreciseAcc = {imprecise} : i32}}" if imprecise else ""
     text = f"tt.dot {x.name}, {y.name}, {acc.name}{options}{attributes} : {x.type} * {y.type} -> {acc.type}"
     return w.emit(text, acc.element, acc.shape)
 
 
-def _dot_by_hand(w: Writer, x: Val, y: Val, acc: Val) -> Val:
-    """For a K that the matrix instructions do not have: the sum of broadcast products."""
-    k = x.shape[-1]
+def _lengthened(w: Writer, x: Val, axis: int) -> Val:
+    """As many zeros after x along ``axis``."""
     rank = len(x.shape)
-    for i in range(k):
-        at = w.compare("eq", w.arange(k), w.constant(i, "i32", (k,))) if k > 1 else None
-        column = _slice(w, x, rank - 1, at)
-        row = _slice(w, y, rank - 2, at)
-        batch = tuple(range(rank - 2))
-        a = w.place(_widened(w, column, acc.element), (*batch, rank - 2), acc.shape)
-        b = w.place(_widened(w, row, acc.element), (*batch, rank - 1), acc.shape)
-        if acc.element.startswith("i"):
-            acc = w.op("arith.addi", acc, w.op("arith.muli", a, b))
-        else:
-            acc = w.op("math.fma", a, b, acc)
-    return acc
-
-
-def _slice(w: Writer, x: Val, axis: int, at: Val | None) -> Val:
-    """The slice of x along ``axis`` where ``at`` is true."""
-    shape = x.shape[:axis] + x.shape[axis + 1 :]
-    if at is None:
-        return w.reshape(x, shape)
-    bits = w.bitcast(x, f"i{x.bits}")
-    kept = w.select(w.place(at, (axis,), x.shape), bits, w.like(0, bits))
-    return w.bitcast(w.reduce("arith.ori", kept, axis), x.element)
-
-
-def _widened(w: Writer, x: Val, name: str) -> Val:
-    if x.element.startswith("i"):
-        return w.convert("arith.extsi", x, name)
-    if x.element.startswith("f8"):
-        x = w.emit(f"tt.fp_to_fp {x.name} : {x.type} -> {Val('', 'f16', x.shape).type}", "f16", x.shape)
-    return w.convert("arith.extf", x, name)
+    joined = join(w, x, zero(w, x.element, x.shape))
+    moved = w.trans(joined, [*range(axis), rank, *range(axis, rank)])
+    return w.reshape(moved, (*x.shape[:axis], 2 * x.shape[axis], *x.shape[axis + 1 :]))
 
 
 def _integer_product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
