@@ -124,6 +124,8 @@ def test_install_inside_a_process() -> None:
     assert module is tilewright
     exceptions = importlib.import_module("cuda.tile._exception")
     assert exceptions.TileTypeError is tilewright.TileTypeError and exceptions.__name__ == "cuda.tile._exception"
+    first = module.kernel(lambda x: None)
+    assert module.kernel(first._pyfunc, occupancy=2).function is first.function
     with pytest.raises(ModuleNotFoundError):
         __import__("cuda.tile.nowhere")
 

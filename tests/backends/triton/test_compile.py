@@ -201,6 +201,10 @@ def test_hints() -> None:
     assert "registers per thread, at most: 64" in choices
     assert "hints without effect: latency" in choices
 
+    crowded = product.replace_hints(occupancy=8)  # as many blocks as the results of 128x128 have no registers for
+    choices = compiled(crowded, (HALF, HALF, HALF, 128, 128, 64), "sm_90").binary.texts["choices"]
+    assert "at most: no limit" in choices and "hints without effect: occupancy" in choices
+
 
 def test_clusters_where_triton_has_them() -> None:
     @ct.kernel(num_ctas=2)

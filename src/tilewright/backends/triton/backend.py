@@ -143,7 +143,7 @@ def compile_for(
     check_registers(optimized, target, chosen.num_warps)
     check_shared(optimized, target)
     try:
-        binary, chosen = _fitted(kernel, target, chosen, may_shorten="num_stages" not in options)
+        binary, chosen = _fitted(kernel, target, chosen, options)
     except OutOfRegisters as e:
         raise too_many_registers(optimized, chosen.num_warps, e) from e
     except OutOfSharedMemory as e:
@@ -162,17 +162,26 @@ def compile_for(
     return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, kernel.local_bytes)
 
 
-def _fitted(kernel: TtirKernel, target: GpuTarget, chosen: Options, *, may_shorten: bool) -> tuple[GpuBinary, Options]:
-    """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit."""
+def _fitted(
+    kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
+) -> tuple[GpuBinary, Options]:
+    """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
+
+    The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few.
+    """
     compile_ttir = compiler().compile_ttir
     while True:
         try:
             return compile_ttir(kernel, target, chosen), chosen
         except OutOfSharedMemory as e:
-            if chosen.num_stages == 1 or not may_shorten:
+            if chosen.num_stages == 1 or "num_stages" in given:
                 raise
             fewer = chosen.num_stages * target.shared_memory // e.needed
             chosen = replace(chosen, num_stages=max(1, min(fewer, chosen.num_stages - 1)))
+        except OutOfRegisters:
+            if chosen.maxnreg is None or "maxnreg" in given:
+                raise
+            chosen = replace(chosen, maxnreg=None)
 
 
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
@@ -187,7 +196,9 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> str:
     """What was decided for the kernel, and which hints had no effect."""
     one_block = options.num_ctas == 1 and resolved(function.hints.get("num_ctas"), target) not in (None, 1)
-    ignored = [name for name in function.hints if name == "opt_level" or (name == "num_ctas" and one_block)]
+    unlimited = options.maxnreg is None and (resolved(function.hints.get("occupancy"), target) or 1) > 1
+    without_effect = {"opt_level": True, "num_ctas": one_block, "occupancy": unlimited}
+    ignored = [name for name in function.hints if without_effect.get(name)]
     latency = any(op.attributes.get("latency") is not None for op in function.walk())
     lines = [
         f"target: {target.name}",
