@@ -261,6 +261,14 @@ def test_tiles_that_shared_memory_cannot_hold() -> None:
         compiled(turn, (large, large), "sm_80")
 
 
+def test_a_first_compilation_does_not_read_all_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = importlib.import_module("triton.runtime.cache")
+    monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("it takes longer than the compilation"))
+    before = cache.triton_key
+    compiled(handshake, (np.zeros(128, np.float32),) * 2 + (64,), "sm_90")
+    assert cache.triton_key is before
+
+
 def test_kernels_that_would_compile_for_minutes() -> None:
     @ct.kernel
     def wave(x, out, N: ct.Constant[int]):

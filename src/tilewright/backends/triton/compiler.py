@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import sys
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import triton
+from triton._C import libtriton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
+from triton.runtime import cache
 
 from tilewright.backends.triton import ttgir
 from tilewright.backends.triton.binary import GpuBinary
@@ -130,7 +133,7 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with _output_to(noise), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
+            with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
                 triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
@@ -153,6 +156,27 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
         descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
         texts=texts,
     )
+
+
+@functools.cache
+def _fingerprint() -> str:
+    library = Path(libtriton.__file__)
+    found = library.stat()
+    return f"{TRITON_VERSION} {library} {found.st_size} {found.st_mtime_ns}"
+
+
+@contextlib.contextmanager
+def _known_by_fingerprint() -> Iterator[None]:
+    """Within this context, Triton's cache knows Triton by when it was installed.
+
+    Reading all of its hundreds of megabytes, as it does otherwise, takes most of the time of a first compilation.
+    """
+    kept = cache.triton_key
+    cache.triton_key = _fingerprint
+    try:
+        yield
+    finally:
+        cache.triton_key = kept
 
 
 @contextlib.contextmanager
