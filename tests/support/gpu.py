@@ -89,8 +89,8 @@ class HostExecutable:
         tables = {p.argument for p in self._function.params if p.role == "table"}
         copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in tables])]
         values = list(arguments.values)
-        for i, param in enumerate(self._function.params):
-            if param.role == "base":
+        for i, parameter in enumerate(self._function.body.args):
+            if parameter.tile.is_pointer:
                 values[i] = _moved(copies, values[i])
         for buffer in arguments.buffers:
             if buffer.name in tables:

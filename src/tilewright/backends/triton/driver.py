@@ -159,6 +159,14 @@ def device_of(address: int) -> int | None:
     return None if code else value.value
 
 
+def memory(index: int) -> tuple[int, int]:
+    """The bytes of device ``index`` that are free, and all of them."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with device(index).current():
+        call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
+
+
 class LoadedKernel:
     """A kernel's machine code on one device."""
 

@@ -18,6 +18,8 @@ _MOST_WORDS_OF_PRODUCTS = 510
 _MOST_WORDS_OF_LONG_KERNELS = 256
 _LONG = 17500  # instructions per thread
 
+_ROWS_OF_MATRIX_UNITS = 64  # products of fewer rows are computed another way
+
 # Op -> instructions for each element, roughly; one for others. Loops count once.
 _INSTRUCTIONS = {
     **dict.fromkeys(("load", "store", "load_view", "store_view", "exp", "exp2", "log", "log2", "reduce"), 3),
@@ -117,18 +119,20 @@ class OutOfSharedMemory(Exception):
 
 
 def check_shared(function: Function, target: GpuTarget) -> None:
-    """TileError when an operand of a product is too large for shared memory, without asking the compiler: it would take
-    minutes for some."""
+    """TileError when an operand of a product is too large for shared memory, or both are where the matrix units read
+    them there, without asking the compiler: it would take minutes for some."""
     products: list[Any] = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     for op in products:
-        for operand in (op.x, op.y):
-            size = operand.tile.size * operand.tile.element.bytes
-            if operand.op is not None and operand.op.name in ("load", "load_view") and size > target.shared_memory:
-                raise TileError(
-                    f"{function.name}(): the operand {operand.type} of a product needs {size} bytes of shared memory, "
-                    f"and this GPU has {target.shared_memory} per block; use smaller tiles",
-                    op.loc,
-                )
+        loaded = [v for v in (op.x, op.y) if v.op is not None and v.op.name in ("load", "load_view")]
+        sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
+        both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _ROWS_OF_MATRIX_UNITS
+        needed = sum(sizes) if both else max(sizes, default=0)
+        if needed > target.shared_memory:
+            raise TileError(
+                f"{function.name}(): the operands {op.x.type} and {op.y.type} of a product need {needed} bytes of "
+                f"shared memory, and this GPU has {target.shared_memory} per block; use smaller tiles",
+                op.loc,
+            )
 
 
 def too_much_shared(function: Function, needed: int, available: int) -> TileError:
