@@ -80,6 +80,12 @@ def test_violations_fail_tests(tmp_path: Path) -> None:
     assert "tile check: 5 launches, violations in 3 tests" in text
 
 
+def test_processes_of_xdist_are_counted_together(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    status, text = run(tmp_path, "--tile-check", "-p", "xdist", "-n2")
+    assert status == 1 and "tile check: 5 launches, violations in 3 tests" in text, text
+
+
 def test_without_the_option_nothing_is_checked(tmp_path: Path) -> None:
     status, text = run(tmp_path, "--deselect", "test_suite.py::test_undefined_and_wrong")
     assert status == 0 and "tile check" not in text, text

@@ -16,6 +16,7 @@ import pytest
 from tilewright.sanitizer import CATEGORIES, sanitize
 
 _MARKER = "tile_check(enabled=True, *, disable=()): whether, and for what, kernels of this test are sanitized"
+_COUNTS = "tile check"  # what a process of pytest-xdist calls its launches and failed tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,6 +89,18 @@ class _Checker:
             enabled = enabled and all(mark.args)
             disabled |= _names(mark.kwargs.get("disable", ()), f"the marker tile_check of {item.nodeid}")
         return enabled, disabled
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A process of pytest-xdist hands its counts to the one that reports them."""
+        output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[_COUNTS] = (self.launches, self.failed)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        launches, failed = getattr(node, "workeroutput", {}).get(_COUNTS, (0, 0))  # a crashed process has none
+        self.launches += launches
+        self.failed += failed
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         text = f"tile check: {self.launches} launch{'es' * (self.launches != 1)}"
