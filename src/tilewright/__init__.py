@@ -1,6 +1,6 @@
-"""Tile kernels in Python: ``import tilewright as ct``.
+"""Tile kernels in Python and C++: ``import tilewright as ct``.
 
-A kernel is a function of tiles, compiled for the processor at hand and run once per block of a grid::
+A kernel is a function of tiles, compiled for the processor or GPU at hand and run once per block of a grid::
 
     @ct.kernel
     def add(a, b, out, TILE: ct.Constant[int]):

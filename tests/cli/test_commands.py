@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,3 +158,15 @@ def test_program_can_be_run_as_a_module() -> None:
     assert (done.returncode, done.stdout) == (0, f"tilewright {ct.__version__}\n")
     done = subprocess.run([sys.executable, "-m", "tilewright"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "COMMAND" in done.stderr
+
+
+def test_the_examples_of_the_help_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[2] / "examples"
+    found = []
+    for command in ("debug", "inspect"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        found += re.findall(r"examples/(\S+\.(?:py|cu))::(\w+)", capsys.readouterr().out)
+    assert len(found) >= 4
+    for file, kernel in found:
+        assert re.search(rf"^(def|__tile_global__ void) {kernel}\(", (folder / file).read_text(), re.MULTILINE), kernel

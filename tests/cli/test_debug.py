@@ -26,6 +26,11 @@ def scale(x, factor):
     ct.store(x, (block,), tile * factor)
 
 
+@ct.kernel
+def idle(x):
+    pass
+
+
 if __name__ == "__main__":
     x = np.arange(12, dtype=np.int32)
     ct.launch(None, (3,), other, (x,))
@@ -69,7 +74,8 @@ def test_a_kernel_alone(program: Path) -> None:
 def test_mistakes(program: Path) -> None:
     for arguments, words in (
         ([program], "write FILE::KERNEL"),
-        ([f"{program}::missing", "1"], "ended without launching missing"),
+        ([f"{program}::missing", "1"], "defines no function missing; it defines: other, scale, idle"),
+        ([f"{program}::idle", "1"], "ended without launching idle"),
         ([f"{program}::scale", "--arg", "f16[8]"], "takes 2 arguments"),
         ([f"{program}::scale", "1", "--block", "7"], "no block (7, 0, 0) in the grid (3, 1, 1)"),
         ([f"{program}::scale", "1", "--block", "1,x"], "up to three numbers"),

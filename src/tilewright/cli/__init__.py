@@ -16,7 +16,7 @@ COMMANDS = (demo, run, check, view, debug, inspect, record, doctor, cache)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of this process); returns the exit status."""
-    parser = argparse.ArgumentParser(prog="tilewright", description="Tile kernels in Python.")
+    parser = argparse.ArgumentParser(prog="tilewright", description="Tile kernels in Python and C++.")
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import bdb
 import os
 import pdb
 import types
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 
 
 {SPECIFICATIONS}
 examples:
-  tilewright debug examples/softmax.py::softmax
+  tilewright debug examples/softmax.py::softmax_rows
   tilewright debug examples/vector_add.py::vector_add --grid 4 --block 3 \\
       --arg f32[64] --arg f32[64] --arg f32[64] --arg 16
 """
@@ -55,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     path, separator, name = options.kernel.rpartition("::")
     if not separator:
         raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
+    _check_kernel(path, name)
     block = None if options.block is None else _index(options.block, "block", 0)
     debugger = _Debugger(os.path.abspath(path), name, block)
     try:
@@ -73,6 +76,17 @@ def run(options: argparse.Namespace) -> int:
     if not debugger.entered:
         raise UsageError(f"{path} ended without launching {name}; with --arg it can be launched alone")
     return 0
+
+
+def _check_kernel(path: str, name: str) -> None:
+    """UsageError where the file has no function of that name, which the program might run for long without calling."""
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError):  # running it says what is wrong
+        return
+    names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    if name not in names:
+        raise UsageError(f"{path} defines no function {name}; it defines: {', '.join(dict.fromkeys(names)) or 'none'}")
 
 
 def _launch(options: argparse.Namespace) -> None:
