@@ -40,6 +40,11 @@ class FloatFormat:
     signed: bool = True
     has_zero: bool = True
 
+    @property
+    def smallest(self) -> float:
+        """The least positive value, also the spacing of the subnormal numbers."""
+        return math.ldexp(1.0, self.min_exponent - self.mantissa)
+
 
 # Formats whose codes are not laid out as IEEE 754 does: the largest exponent holds finite values.
 _FORMATS = {

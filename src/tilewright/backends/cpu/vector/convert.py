@@ -6,11 +6,11 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.formats import FloatFormat, Overflow, format_of
 from tilewright.backends.cpu.vector.types import F32, F64, register_type
 from tilewright.backends.cpu.vector.value import Val, larger, magnitude, smaller, where, with_sign
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.semantics.rounding import FloatFormat, Overflow, format_of
 
 _FLOAT32 = format_of(float32)
 RN, RZ, RM, RP, RA = (getattr(RoundingMode, name) for name in ("RN", "RZ", "RM", "RP", "RA"))

@@ -22,8 +22,9 @@ import ctypes
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.formats import nearest
 from tilewright.ir.dtypes import DType
+from tilewright.ir.semantics import constant_array
+from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import ElementType, PointerType
 
 Number = int | float
@@ -89,5 +90,5 @@ def constant(dtype: ElementType, value: Number, lanes: int | None = None) -> ir.
     if isinstance(dtype, DType) and dtype.is_bool:
         value = bool(value)
     elif isinstance(dtype, DType) and dtype.is_floating:
-        value = nearest(dtype, float(value))
+        value = float(to_float64(constant_array(value, dtype, ()), dtype))
     return Splat(register_type(dtype, lanes), value)
