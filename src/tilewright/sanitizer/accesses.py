@@ -66,11 +66,11 @@ def _order(block: CheckedBlock, op: Op, kind: str, array: ArrayState, touched: T
     races, thread = block.launch.races, block.thread
     order, scope = op.attributes["memory_order"], op.attributes["memory_scope"]
     if order is MemoryOrder.WEAK:
-        access = races.weak_read if kind == READ else races.weak_write
+        access = races.read if kind == READ else races.weak_write
         return access(thread, array, touched, op)
     if order in ACQUIRES and scope is not MemoryScope.BLOCK:
         races.acquire(thread, array, touched)
-    race = (races.strong_read if kind == READ else races.strong_write)(thread, array, touched, op)
+    race = (races.read if kind == READ else races.strong_write)(thread, array, touched, op)
     if kind != READ:
         if order in RELEASES and scope is not MemoryScope.BLOCK:
             races.release(thread, array, touched)

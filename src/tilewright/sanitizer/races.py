@@ -96,7 +96,7 @@ class Races:
 
     # -- accesses
 
-    def weak_read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+    def read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
         race = self._against(thread, array, touched, ("write", "strong", "strong_other"), op)
         self._remember(thread, array, touched, op, "read", "read_other")
         return race
@@ -107,11 +107,6 @@ class Races:
         for name in ("read", "read_other", "strong", "strong_other", "released"):
             if name in array.used:
                 touched.fill(array.field(name), 0)
-        return race
-
-    def strong_read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
-        race = self._against(thread, array, touched, ("write", "strong", "strong_other"), op)
-        self._remember(thread, array, touched, op, "read", "read_other")
         return race
 
     def strong_write(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
