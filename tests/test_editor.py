@@ -33,10 +33,12 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 
 def test_examples_are_accepted() -> None:
-    assert [f"{d['file']}:{d['range']['start']['line'] + 1}: {d['message']}" for d in diagnostics("-p", str(ROOT))] == []
+    assert [
+        f"{d['file']}:{d['range']['start']['line'] + 1}: {d['message']}" for d in diagnostics("-p", str(ROOT))
+    ] == []
 
 
-PROGRAM = '''
+PROGRAM = """
 import tilewright as ct
 
 @ct.kernel
@@ -61,8 +63,8 @@ reveal_type(kernel)  # kernel
 reveal_type(hinted)  # kernel
 reveal_type(kernel.replace_hints(num_ctas=2))  # kernel
 reveal_type(ct.cdiv(7, 2))  # int
-'''
-MISTAKES = '''
+"""
+MISTAKES = """
 import tilewright as ct
 
 @ct.kernel(occupancy="2")
@@ -71,7 +73,7 @@ def kernel(x: ct.Array) -> None:
     ct.load(x, (0,), (4,), paddingmode=ct.PaddingMode.ZERO)
     ct.reshape(x, (4,))
     x.nothing
-'''
+"""
 
 
 def test_types_of_the_language(tmp_path: Path) -> None:
@@ -86,5 +88,7 @@ def test_types_of_the_language(tmp_path: Path) -> None:
     revealed = {d["range"]["start"]["line"]: d["message"].split('"')[-2] for d in in_program}
     wanted = {i: line.split("# ")[1] for i, line in enumerate(PROGRAM.splitlines()) if "# " in line}
     assert revealed == wanted
-    lines = {d["range"]["start"]["line"] for d in found if d["file"].endswith("mistakes.py") and d["severity"] == "error"}
+    lines = {
+        d["range"]["start"]["line"] for d in found if d["file"].endswith("mistakes.py") and d["severity"] == "error"
+    }
     assert lines == {3, 5, 6, 7, 8}

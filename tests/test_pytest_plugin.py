@@ -59,7 +59,17 @@ def test_fixture(launched):
 
 def run(folder: Path, *options: str, suite: str = SUITE) -> tuple[int, str]:
     (folder / "test_suite.py").write_text(suite)
-    command = [sys.executable, "-m", "pytest", "-p", "tilewright.pytest_plugin", "-p", "no:cacheprovider", "-q", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tilewright.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        *options,
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout + done.stderr
 

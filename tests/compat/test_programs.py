@@ -40,9 +40,7 @@ def clean_imports() -> Iterator[None]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(p, marks=[] if p in WITHOUT_TORCH else needs_torch) for p in PROGRAMS]
-)
+@pytest.mark.parametrize("name", [pytest.param(p, marks=[] if p in WITHOUT_TORCH else needs_torch) for p in PROGRAMS])
 def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = None if name in NUMPY_ONLY else "cpu"
     run_program(str(FOLDER / f"{name}.py"), ARGUMENTS.get(name, []), device=device)

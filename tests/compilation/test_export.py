@@ -396,7 +396,11 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "signature": (lambda: refused(signatures=["x"]), TypeError, r"it must be a sequence of KernelSignature"),
     "one signature": (lambda: refused(signatures=KernelSignature([], V2)), TypeError, "it must be a sequence of"),
     "no signature": (lambda: refused(signatures=[]), ValueError, "signatures is empty"),
-    "format": (lambda: refused(output_format="exe"), ValueError, "unknown output_format 'exe'; the formats are shared_library, cubin,"),
+    "format": (
+        lambda: refused(output_format="exe"),
+        ValueError,
+        "unknown output_format 'exe'; the formats are shared_library, cubin,",
+    ),
     "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
     "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
     "no engine": (

@@ -63,31 +63,60 @@ UNARY: tuple[Case, ...] = (
     (lambda x: ct.bitcast(x, ct.uint32), F, lambda x: x.view(np.uint32)),
     (lambda x: ct.transpose(ct.transpose(x)), F, lambda x: x),
     (lambda x: ct.reshape(x, (16, -1)).reshape((8, 16)), F, lambda x: x),
-    (lambda x: ct.permute(x.reshape((2, 4, 16)), (1, 0, 2)).reshape((8, 16)), F,
-     lambda x: x.reshape(2, 4, 16).transpose(1, 0, 2).reshape(8, 16)),
-    (lambda x: ct.cat((ct.extract(x, (0, 1), (8, 8)), ct.extract(x, (0, 0), (8, 8))), 1), F,
-     lambda x: np.concatenate([x[:, 8:], x[:, :8]], 1)),
-    (lambda x: x.insert((1, 0), ct.zeros((4, 8), ct.float32)), F,
-     lambda x: np.block([[x[:4, :8], x[:4, 8:]], [np.zeros((4, 8), np.float32), x[4:, 8:]]])),
+    (
+        lambda x: ct.permute(x.reshape((2, 4, 16)), (1, 0, 2)).reshape((8, 16)),
+        F,
+        lambda x: x.reshape(2, 4, 16).transpose(1, 0, 2).reshape(8, 16),
+    ),
+    (
+        lambda x: ct.cat((ct.extract(x, (0, 1), (8, 8)), ct.extract(x, (0, 0), (8, 8))), 1),
+        F,
+        lambda x: np.concatenate([x[:, 8:], x[:, :8]], 1),
+    ),
+    (
+        lambda x: x.insert((1, 0), ct.zeros((4, 8), ct.float32)),
+        F,
+        lambda x: np.block([[x[:4, :8], x[:4, 8:]], [np.zeros((4, 8), np.float32), x[4:, 8:]]]),
+    ),
     (lambda x: ct.sum(x, axis=1, keepdims=True) + x * 0, I, lambda x: x.sum(1, keepdims=True, dtype=np.int32) + 0 * x),
     (lambda x: ct.max(x, 0)[None, :] + x * 0, I, lambda x: x.max(0)[None] + 0 * x),
     (lambda x: ct.min(x) + x * 0, I, lambda x: x.min() + 0 * x),
     (lambda x: ct.prod(x % 3 + 1, axis=(0, 1)) + x * 0, I, lambda x: (x % 3 + 1).prod(dtype=np.int32) + 0 * x),
-    (lambda x: ct.argmax(x, 1)[:, None] + x.astype(ct.int32) * 0, F, lambda x: (x.argmax(1)[:, None] + np.zeros(x.shape)).astype(np.int32)),
+    (
+        lambda x: ct.argmax(x, 1)[:, None] + x.astype(ct.int32) * 0,
+        F,
+        lambda x: (x.argmax(1)[:, None] + np.zeros(x.shape)).astype(np.int32),
+    ),
     (lambda x: ct.argmin(x) + x.astype(ct.int32) * 0, F, lambda x: (x.argmin() + np.zeros(x.shape)).astype(np.int32)),
     (lambda x: ct.cumsum(x, 1), I, lambda x: x.cumsum(1, dtype=np.int32)),
     (lambda x: ct.cumsum(x, 0, reverse=True), I, lambda x: x[::-1].cumsum(0, dtype=np.int32)[::-1]),
     (lambda x: ct.cumprod(x % 3, 1), I, lambda x: (x % 3).cumprod(1, dtype=np.int32)),
     (lambda x: ct.reduce(x, 1, lambda a, b: a * 3 + b, 0)[:, None] + x * 0, J, lambda x: _horner(x)[:, None] + 0 * x),
     (lambda x: ct.scan(x, 1, lambda a, b: ct.maximum(a, b), -1000), I, lambda x: np.maximum.accumulate(x, 1)),
-    (lambda x: ct.broadcast_to(ct.expand_dims(ct.arange(16, dtype=ct.int32), 0), (8, 16)) + x * 0, I,
-     lambda x: np.arange(16, dtype=np.int32) + 0 * x),
-    (lambda x: ct.arange(16, dtype=ct.float32, start=1, step=0.5) + x * 0, I, lambda x: np.float32(1) + np.arange(16, dtype=np.float32) / 2 + 0 * x),
+    (
+        lambda x: ct.broadcast_to(ct.expand_dims(ct.arange(16, dtype=ct.int32), 0), (8, 16)) + x * 0,
+        I,
+        lambda x: np.arange(16, dtype=np.int32) + 0 * x,
+    ),
+    (
+        lambda x: ct.arange(16, dtype=ct.float32, start=1, step=0.5) + x * 0,
+        I,
+        lambda x: np.float32(1) + np.arange(16, dtype=np.float32) / 2 + 0 * x,
+    ),
     (lambda x: ct.full((8, 16), 300, ct.int8), F, lambda x: np.full((8, 16), 44, np.int8)),
     (lambda x: ct.unpack_from_bytes(ct.pack_to_bytes(x), ct.uint32).reshape((8, 16)), F, lambda x: x.view(np.uint32)),
-    (lambda x: (ct.astile(((1, 2), (3, 4)), dtype=ct.int32).reshape((4,))[None, :, None]
-                + (x * 0).reshape((8, 4, 4))).reshape((8, 16)), I, lambda x: np.tile(np.repeat([1, 2, 3, 4], 4), (8, 1)).astype(np.int32)),
-    (lambda x: ((x @ ct.transpose(x)).astype(ct.int32)[:, :, None] + ct.zeros((8, 8, 2), ct.int32)).reshape((8, 16)), J.astype(np.int8), lambda x: np.repeat((x.astype(np.int32) @ x.T.astype(np.int32)).astype(np.int8), 2).astype(np.int32)),
+    (
+        lambda x: (
+            ct.astile(((1, 2), (3, 4)), dtype=ct.int32).reshape((4,))[None, :, None] + (x * 0).reshape((8, 4, 4))
+        ).reshape((8, 16)),
+        I,
+        lambda x: np.tile(np.repeat([1, 2, 3, 4], 4), (8, 1)).astype(np.int32),
+    ),
+    (
+        lambda x: ((x @ ct.transpose(x)).astype(ct.int32)[:, :, None] + ct.zeros((8, 8, 2), ct.int32)).reshape((8, 16)),
+        J.astype(np.int8),
+        lambda x: np.repeat((x.astype(np.int32) @ x.T.astype(np.int32)).astype(np.int8), 2).astype(np.int32),
+    ),
 )
 BINARY: tuple[tuple[Callable[..., Any], np.ndarray, np.ndarray, Callable[..., np.ndarray]], ...] = (
     (lambda x, y: x + y, F, G, np.add),

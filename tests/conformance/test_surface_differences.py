@@ -29,7 +29,11 @@ def test_row_1_constants_keep_double_precision(engine: str) -> None:
     )
     gives(lambda x: x + ct.static_eval(math.pi * 1e40), X + math.pi * 1e40, X)
     gives(lambda x: x * 1e40, X * 1e40, X)
-    gives(lambda x: (ct.maximum(x, 0.1), x % 0.3, ct.float64(0.1) + 0.2), (np.maximum(X, 0.1), X % 0.3, np.float64(0.1 + 0.2)), X)
+    gives(
+        lambda x: (ct.maximum(x, 0.1), x % 0.3, ct.float64(0.1) + 0.2),
+        (np.maximum(X, 0.1), X % 0.3, np.float64(0.1 + 0.2)),
+        X,
+    )
 
     def stored(x):
         ct.static_assert(ct.static_eval(math.pi == 3.141592653589793))

@@ -244,7 +244,11 @@ def test_atomics_in_all_three_forms(engine: str, name: str) -> None:
 
     @ct.kernel
     def by_index(a, u, old):
-        ct.store(old, 0, ATOMIC(a, ct.arange(4, dtype=ct.int32) * 2, ct.load(u, 0, (4,)), memory_order=ct.MemoryOrder.RELAXED))
+        ct.store(
+            old,
+            0,
+            ATOMIC(a, ct.arange(4, dtype=ct.int32) * 2, ct.load(u, 0, (4,)), memory_order=ct.MemoryOrder.RELAXED),
+        )
 
     @ct.kernel
     def by_offset(a, u, old):
@@ -273,7 +277,9 @@ def test_atomics_in_all_three_forms(engine: str, name: str) -> None:
         a = before.copy()
         run(by_view, a, update)
         np.testing.assert_array_equal(a[:4], before[:4])
-        np.testing.assert_array_equal(a[4:], [ATOMICS[name](x, y) for x, y in zip(before[4:].tolist(), update.tolist())])
+        np.testing.assert_array_equal(
+            a[4:], [ATOMICS[name](x, y) for x, y in zip(before[4:].tolist(), update.tolist())]
+        )
 
 
 def test_compare_and_swap(engine: str) -> None:
@@ -310,7 +316,12 @@ def test_atomic_dtypes(engine: str, name: str) -> None:
 
     NAME = name
     for dtype in ct.DType, *(getattr(ct, n) for n in dir(ct) if isinstance(getattr(ct, n), ct.DType)):
-        if not isinstance(dtype, ct.DType) or dtype.name in ("tfloat32", "float8_e5m3fnu", "float8_e8m0fnu", "float4_e2m1fn"):
+        if not isinstance(dtype, ct.DType) or dtype.name in (
+            "tfloat32",
+            "float8_e5m3fnu",
+            "float8_e8m0fnu",
+            "float4_e2m1fn",
+        ):
             continue
         a = np.zeros(2, dtype.storage)
         if dtype.name in ATOMIC_DTYPES[name].split():
@@ -538,7 +549,12 @@ def test_orders_of_three_axes(engine: str) -> None:
     cube = np.arange(2 * 4 * 8, dtype=np.float32).reshape(2, 4, 8)
     for order in ((2, 0, 1), (1, 2, 0)):
         shape = tuple(cube.shape[axis] for axis in order)
-        gives(lambda a, order=order, shape=shape: ct.load(a, (0, 0, 0), shape, order=order), cube.transpose(order), cube, load=False)
+        gives(
+            lambda a, order=order, shape=shape: ct.load(a, (0, 0, 0), shape, order=order),
+            cube.transpose(order),
+            cube,
+            load=False,
+        )
 
 
 PADDING = {"ZERO": 0.0, "NEG_ZERO": -0.0, "NAN": np.nan, "POS_INF": np.inf, "NEG_INF": -np.inf}
@@ -783,8 +799,12 @@ def test_advanced_indexing_stores(engine: str) -> None:
         lambda a, v: ct.load_advanced_indexing(a, ct.arange(4, dtype=ct.int32)),
         lambda a, v: ct.load_advanced_indexing(a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), check_bounds=False),
         lambda a, v: ct.store_advanced_indexing(a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), 0.0),
-        lambda a, v: ct.store_advanced_indexing(a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), ct.zeros((1, 4), ct.float32)),
-        lambda a, v: ct.store_advanced_indexing(a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), ct.zeros((4, 4), ct.float64)),
+        lambda a, v: ct.store_advanced_indexing(
+            a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), ct.zeros((1, 4), ct.float32)
+        ),
+        lambda a, v: ct.store_advanced_indexing(
+            a, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 4)), ct.zeros((4, 4), ct.float64)
+        ),
     ],
     ids=range(16),
 )

@@ -134,7 +134,9 @@ DATA = {
 }
 DTYPES = "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 tfloat32 "
 DTYPES += "float8_e4m3fn float8_e5m2 float8_e8m0fnu float8_e5m3fnu float4_e2m1fn"
-CLASSES = "ArrayAnnotation ByTarget Constant ConstantAnnotation DType IndexedWithInt64 ListAnnotation Scalar ScalarInt64 "
+CLASSES = (
+    "ArrayAnnotation ByTarget Constant ConstantAnnotation DType IndexedWithInt64 ListAnnotation Scalar ScalarInt64 "
+)
 CLASSES += "Array Tile TiledView Slice kernel"
 ENUMS = {
     "RoundingMode": {
@@ -154,7 +156,16 @@ ENUMS = {
 EXCEPTIONS = {
     "TileError": Exception,
     **dict.fromkeys(
-        ["TileSyntaxError", "TileTypeError", "TileValueError", "TileRecursionError", "TileUnsupportedFeatureError", "TileStaticAssertionError", "TileStaticEvalError", "TileInternalError"],
+        [
+            "TileSyntaxError",
+            "TileTypeError",
+            "TileValueError",
+            "TileRecursionError",
+            "TileUnsupportedFeatureError",
+            "TileStaticAssertionError",
+            "TileStaticEvalError",
+            "TileInternalError",
+        ],
         ct.TileError,
     ),
     "StaticException": ct.TileStaticEvalError,
@@ -247,7 +258,9 @@ def test_exception(name: str) -> None:
         error = cls("words")
         assert error.message == "words" and error.loc is None and str(error) == "words"
     if issubclass(cls, TileCompilerError):
-        assert cls("w", None, "-O3", "1.0").compiler_flags == "-O3" and cls("w", None, "", "1.0").compiler_version == "1.0"
+        assert (
+            cls("w", None, "-O3", "1.0").compiler_flags == "-O3" and cls("w", None, "", "1.0").compiler_version == "1.0"
+        )
 
 
 def test_exception_hierarchy_below_the_surface() -> None:

@@ -231,7 +231,26 @@ def test_builtins(engine: str) -> None:
     )
 
 
-UNCALLABLE = ["sum", "all", "any", "sorted", "zip", "enumerate", "map", "isinstance", "type", "hasattr", "round", "pow", "dict", "list", "set", "iter", "id", "chr"]
+UNCALLABLE = [
+    "sum",
+    "all",
+    "any",
+    "sorted",
+    "zip",
+    "enumerate",
+    "map",
+    "isinstance",
+    "type",
+    "hasattr",
+    "round",
+    "pow",
+    "dict",
+    "list",
+    "set",
+    "iter",
+    "id",
+    "chr",
+]
 
 
 @pytest.mark.parametrize("name", UNCALLABLE)
@@ -432,7 +451,7 @@ def test_tuples(engine: str) -> None:
         (TTE, lambda n: (1, 2) + 3),
         (TTE, lambda n: (1, n) < (2, 3)),
         (TTE, lambda n: (1, 2)[n:]),
-        (TTE, lambda n: (1, 2)[:: 0]),
+        (TTE, lambda n: (1, 2)[::0]),
         (TTE, lambda n: (1, 2).count(1)),
     ],
     ids=range(8),
@@ -838,7 +857,9 @@ def returning() -> Any:
     return
 
 
-@pytest.mark.parametrize("make", [two_yields, guarded, lambda: in_a_branch(1), returning, lambda: 3, contextlib.nullcontext])
+@pytest.mark.parametrize(
+    "make", [two_yields, guarded, lambda: in_a_branch(1), returning, lambda: 3, contextlib.nullcontext]
+)
 def test_what_is_no_context_manager(make: Callable[..., Any]) -> None:
     def use(n):
         with make():

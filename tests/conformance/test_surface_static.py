@@ -128,7 +128,17 @@ def test_static_eval(engine: str) -> None:
             ct.static_eval(ct.cdiv(x + 1, 2)),
             ct.static_eval(np.int64(5)) + n,
         ),
-        (I32(14), V + 3, V * 2 + 5, I32(6), I32(8), V - 4 + 4 + np.maximum(V, 2), I32(8), -(-(V + 1) // 2), np.int64(10)),
+        (
+            I32(14),
+            V + 3,
+            V * 2 + 5,
+            I32(6),
+            I32(8),
+            V - 4 + 4 + np.maximum(V, 2),
+            I32(8),
+            -(-(V + 1) // 2),
+            np.int64(10),
+        ),
         5,
         V,
     )
@@ -307,7 +317,11 @@ def test_static_exception() -> None:
 
 
 def test_ensure_constant(engine: str) -> None:
-    gives(lambda n: ct.zeros((ct.ensure_constant(4),), ct.int32) + ct.ensure_constant(ct.int32(2)), np.full(4, 2, np.int32), 1)
+    gives(
+        lambda n: ct.zeros((ct.ensure_constant(4),), ct.int32) + ct.ensure_constant(ct.int32(2)),
+        np.full(4, 2, np.int32),
+        1,
+    )
     gives(lambda n: n + len(ct.ensure_constant((1, 2, 3))), I32(4), 1)
     refuses(lambda n: ct.ensure_constant(n), ct.TileStaticAssertionError, 1)
     refuses(lambda n: ct.ensure_constant((1, n)), ct.TileStaticAssertionError, 1)

@@ -561,7 +561,9 @@ def test_math_keeps_floats_and_makes_float32_of_integers(engine: str, dtype: Any
 
 def test_math_of_two_and_the_rest(engine: str) -> None:
     x = np.array([1.5, -2.5, 0.0, np.nan], np.float32)
-    gives(lambda x: (ct.floor(x), ct.ceil(x), ct.isnan(x), ct.abs(x)), (np.floor(x), np.ceil(x), np.isnan(x), abs(x)), x)
+    gives(
+        lambda x: (ct.floor(x), ct.ceil(x), ct.isnan(x), ct.abs(x)), (np.floor(x), np.ceil(x), np.isnan(x), abs(x)), x
+    )
     found = evaluate(lambda x: (ct.atan2(x, 2.0), ct.pow(abs(x), 2.5), x**2, x ** ct.int8(3)), (x,) * 4, x)
     for have, want in zip(found, (np.arctan2(x, 2), abs(x) ** 2.5, x**2, x**3)):
         np.testing.assert_allclose(have, want, rtol=1e-6)
@@ -715,7 +717,11 @@ def test_reductions(engine: str) -> None:
         ),
         cube,
     )
-    gives(lambda b: (ct.sum(b), ct.max(b, 0), ct.cumsum(b, 1)), (np.int32(B.sum()), B.max(0).astype(np.int32), B.cumsum(1, dtype=np.int32)), B)
+    gives(
+        lambda b: (ct.sum(b), ct.max(b, 0), ct.cumsum(b, 1)),
+        (np.int32(B.sum()), B.max(0).astype(np.int32), B.cumsum(1, dtype=np.int32)),
+        B,
+    )
     wrapped = np.full(4, 100, np.int8)
     gives(lambda x: (ct.sum(x), ct.cumsum(x)), (wrapped.sum(dtype=np.int8), wrapped.cumsum(dtype=np.int8)), wrapped)
 
@@ -783,7 +789,15 @@ def test_functions_of_reductions(engine: str) -> None:
 
     gives(
         reductions,
-        (I.sum(1, dtype=np.int32), I.min(0), I.sum(1, keepdims=True, dtype=np.int32), I.max(1), (I > 0).any(1), X.prod(0), I.max(1)),
+        (
+            I.sum(1, dtype=np.int32),
+            I.min(0),
+            I.sum(1, keepdims=True, dtype=np.int32),
+            I.max(1),
+            (I > 0).any(1),
+            X.prod(0),
+            I.max(1),
+        ),
         I,
         X,
     )
@@ -800,7 +814,9 @@ def test_reductions_of_several_tiles(engine: str) -> None:
     gives(best, (X.max(1), np.arange(7, 8, dtype=np.int32).repeat(4)), X, np.broadcast_to(V, (4, 8)).copy())
 
     def both(x, i):
-        return ct.scan((x, ct.extract(i, (0, 0), (1, 8))), 1, lambda a, k, b, j: (a + b, max(k, j)), (0.0, -1000), reverse=False)
+        return ct.scan(
+            (x, ct.extract(i, (0, 0), (1, 8))), 1, lambda a, k, b, j: (a + b, max(k, j)), (0.0, -1000), reverse=False
+        )
 
     row = np.broadcast_to(np.maximum.accumulate(I[:1], 1), (4, 8))
     gives(both, (X.cumsum(1), row), X, I)
@@ -920,7 +936,11 @@ def test_matmul(engine: str) -> None:
         v,
     )
     i = rng.integers(-9, 9, (4, 4)).astype(np.int8)
-    gives(lambda i: (i @ i, i.astype(ct.float16) @ i.astype(ct.float16)), (i @ i, (i.astype(np.float16) @ i.astype(np.float16))), i)
+    gives(
+        lambda i: (i @ i, i.astype(ct.float16) @ i.astype(ct.float16)),
+        (i @ i, (i.astype(np.float16) @ i.astype(np.float16))),
+        i,
+    )
 
 
 SCALED = [(E4M3, E8M0, 32), (E5M2, E8M0, 32), (E2M1, E8M0, 16), (E2M1, E8M0, 32), (E2M1, E4M3, 16)]

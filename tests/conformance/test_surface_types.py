@@ -45,7 +45,9 @@ def test_scalars_are_tiles(engine: str) -> None:
     def facts(n):
         ct.static_assert((5).dtype == ct.int32 and (5).shape == () and (5).ndim == 0)
         ct.static_assert((2.5).dtype == ct.float32 and True.dtype == ct.bool_)
-        ct.static_assert((1 << 31).dtype == ct.int64 and (1 << 63).dtype == ct.uint64 and (-(1 << 63)).dtype == ct.int64)
+        ct.static_assert(
+            (1 << 31).dtype == ct.int64 and (1 << 63).dtype == ct.uint64 and (-(1 << 63)).dtype == ct.int64
+        )
         ct.static_assert(n.dtype == ct.int32 and n.shape == ())
         return (5).astype(ct.int8), (2.7).astype(ct.int32), (3).reshape((1,)), (n + 1).item()
 
@@ -136,7 +138,13 @@ def test_dtypes_of_constants(i: int) -> None:
 
 
 def test_numbers_that_do_not_fit() -> None:
-    for bad in (lambda x: x + 128, lambda x: 200 * x, lambda x: x < 1000, lambda x: ct.maximum(x, -129), lambda x: x & 256):
+    for bad in (
+        lambda x: x + 128,
+        lambda x: 200 * x,
+        lambda x: x < 1000,
+        lambda x: ct.maximum(x, -129),
+        lambda x: x & 256,
+    ):
         refuses(bad, TVE, np.ones(2, np.int8))
     refuses(lambda x: x - (-1) + (-1), TVE, np.ones(2, np.uint8))
 
@@ -321,7 +329,14 @@ def test_explicit_casts(engine: str) -> None:
     i = np.array([300, -1, 0, 127], np.int32)
     f = np.array([2.7, -2.7, 0.0, 1e6], np.float32)
     gives(
-        lambda i, f: (i.astype(ct.uint8), i.astype(ct.int64), i.astype(ct.bool_), f.astype(ct.int32), f.astype(ct.bool_), (i > 0).astype(ct.float32)),
+        lambda i, f: (
+            i.astype(ct.uint8),
+            i.astype(ct.int64),
+            i.astype(ct.bool_),
+            f.astype(ct.int32),
+            f.astype(ct.bool_),
+            (i > 0).astype(ct.float32),
+        ),
         (i.astype(np.uint8), i.astype(np.int64), i != 0, f.astype(np.int32), f != 0, (i > 0).astype(np.float32)),
         i,
         f,
@@ -339,7 +354,9 @@ def rounds(mode: str, s: ct.DType, d: ct.DType) -> bool:
     if mode in ("RM", "RP"):
         if mode == "RP" and d.name == e8:
             return True
-        return d.name == "float64" or (d.name == "float32" and s.name != e8) or (d.name == "float16" and s.name in narrow)
+        return (
+            d.name == "float64" or (d.name == "float32" and s.name != e8) or (d.name == "float16" and s.name in narrow)
+        )
     if mode == "RA":
         wide = d.name in ("float32", "tfloat32") and s.name not in ("float64", e8)
         return d.name == "float64" or wide or (d.name == "float16" and s.name in narrow)
@@ -384,7 +401,23 @@ def test_rounding_modes_of_operations(name: str) -> None:
             assert (result_dtype(apply, dtype) is not None) == allowed, (name, mode, dtype)
 
 
-FLUSHED = ["add", "sub", "mul", "truediv", "minimum", "maximum", "sum", "prod", "max", "min", "cumsum", "cumprod", "sqrt", "rsqrt", "exp2"]
+FLUSHED = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "minimum",
+    "maximum",
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "cumsum",
+    "cumprod",
+    "sqrt",
+    "rsqrt",
+    "exp2",
+]
 
 
 @pytest.mark.parametrize("name", FLUSHED)

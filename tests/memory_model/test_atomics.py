@@ -189,7 +189,25 @@ def test_indices_outside_are_skipped(index_dtype: DType) -> None:
         ct.store(old, (0,), ct.atomic_add(x, i, 5))
         ct.store(swapped, (0,), ct.atomic_cas(x, i, 77, 99))
 
-    candidates = [-1, -7, -8, 7, 8, 9, 127, 128, 255, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**33, 2**62, -(2**31), -(2**63)]
+    candidates = [
+        -1,
+        -7,
+        -8,
+        7,
+        8,
+        9,
+        127,
+        128,
+        255,
+        2**15,
+        2**31 - 1,
+        2**31,
+        2**32 - 1,
+        2**33,
+        2**62,
+        -(2**31),
+        -(2**63),
+    ]
     inside = [0, 3, 7]
     outside = [c for c in candidates if c not in inside and index_dtype.min <= c <= index_dtype.max][: 16 - len(inside)]
     index = np.array([*inside, *outside, *[3] * (13 - len(outside))]).astype(index_dtype.storage)

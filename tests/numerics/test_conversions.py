@@ -167,9 +167,13 @@ def test_integer_to_float(engine: str, source: DType) -> None:
 def test_integer_to_power_of_two(engine: str) -> None:
     """The nearest power by ml_dtypes, of numbers that float32 holds."""
     source = np.concatenate([np.arange(-3, 5000), (1 << np.arange(24)) * 3 // 2]).astype(np.int32)
-    (got,) = apply(engine, [conversion(dtypes.int32, dtypes.float8_e8m0fnu, None)], [source], [ml_dtypes.float8_e8m0fnu])
+    (got,) = apply(
+        engine, [conversion(dtypes.int32, dtypes.float8_e8m0fnu, None)], [source], [ml_dtypes.float8_e8m0fnu]
+    )
     positive = source > 0
-    assert_same(got[positive], source[positive].astype(np.float32).astype(ml_dtypes.float8_e8m0fnu).astype(float), source)
+    assert_same(
+        got[positive], source[positive].astype(np.float32).astype(ml_dtypes.float8_e8m0fnu).astype(float), source
+    )
     assert np.isnan(got[~positive].astype(np.float32)).all()
 
 
@@ -216,7 +220,9 @@ def test_modes_that_do_not_exist_are_refused(engine: str) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_constants_are_rounded_like_values(engine: str, dtype: DType) -> None:
-    numbers = np.array([1.0, 1.3, 5.5, 464.0, 1e-3, 2.0**-24, 3.0, 0.75, 240.0, 65519.0, 65520.0, 1e30, 0.3, 7.0, 6.0, 5.0])
+    numbers = np.array(
+        [1.0, 1.3, 5.5, 464.0, 1e-3, 2.0**-24, 3.0, 0.75, 240.0, 65519.0, 65520.0, 1e30, 0.3, 7.0, 6.0, 5.0]
+    )
     constants = tuple(numbers.tolist())
     store = stored(dtype)
     (got,) = apply(engine, [lambda x: store(ct.astile(constants, dtype=dtype))], [numbers], [dtype.storage])

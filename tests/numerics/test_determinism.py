@@ -63,7 +63,11 @@ def arrays(rows: int, columns: int, seed: int, dtype: Any = np.float32) -> np.nd
 
 Program = tuple[Any, tuple[int, ...], Callable[[], tuple[np.ndarray, ...]]]
 PROGRAMS: dict[str, Program] = {
-    "normalize": (normalize, (1000,), lambda: (arrays(1000, 128, 1), arrays(1, 1, 0), np.zeros((1000, 128), np.float32))),
+    "normalize": (
+        normalize,
+        (1000,),
+        lambda: (arrays(1000, 128, 1), arrays(1, 1, 0), np.zeros((1000, 128), np.float32)),
+    ),
     "columns": (columns, (40,), lambda: (arrays(64, 1280, 2), arrays(1, 1, 0), np.zeros((40, 32), np.float32))),
     "product": (product, (3, 5), lambda: (arrays(M, K, 3), arrays(K, N, 4), np.zeros((M, N), np.float32))),
     "product of halves": (

@@ -41,7 +41,9 @@ def chosen(a: np.ndarray, b: np.ndarray, name: str, propagate: bool) -> np.ndarr
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
 def test_elementwise(engine: str, dtype: DType) -> None:
     a, b, _ = triples(dtype, SIZE)
-    cases = [(n, p, f) for n in OPERATIONS for p in (False, True) for f in (False, True) if dtype.short == "f32" or not f]
+    cases = [
+        (n, p, f) for n in OPERATIONS for p in (False, True) for f in (False, True) if dtype.short == "f32" or not f
+    ]
     formulas = [_elementwise(*case) for case in cases]
     wide = [x.astype(np.float64) for x in (a, b)]
     for (name, propagate, flushed), result in zip(cases, apply(engine, formulas, [a, b], [dtype.storage] * len(cases))):

@@ -89,7 +89,7 @@ def test_products_add_up_in_order(engine: str, dtype: DType, accumulator: DType)
     """To within a few of the roundings that a processor without fused multiply-add has besides."""
     x, y, acc = operands(dtype, accumulator)
     got = multiplied(engine, x, y, acc, dtypes.tfloat32 if dtype is dtypes.tfloat32 else None).reshape(-1)
-    unit = 2.0 ** -dtypes.float32.mantissa_bits if accumulator is not dtypes.float64 else 2.0**-52
+    unit = 2.0**-dtypes.float32.mantissa_bits if accumulator is not dtypes.float64 else 2.0**-52
     size = (np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64)) + np.abs(acc.astype(np.float64))).reshape(-1)
     slack = np.spacing(np.abs(defined(dtype, accumulator))).astype(np.float64) if accumulator is dtypes.float16 else 0
     error = np.abs(got.astype(np.float64) - defined(dtype, accumulator).astype(np.float64))

@@ -222,6 +222,14 @@ def test_gpu_arrays_need_a_gpu_engine(backend: str) -> None:
         ct.launch(None, (1,), copy, (OnGpu(), numbers()), backend=backend)
 
 
+def test_tensors_of_amd_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    monkeypatch.setattr(torch.Tensor, "device", torch.device("cuda:0"))  # so PyTorch calls them
+    with pytest.raises(ValueError, match=r"device \(rocm\) that no engine can use yet: .*inspect --target gfx942"):
+        run_copy(torch.zeros(N), torch.zeros(N))
+
+
 def test_gpu_arrays_choose_the_gpu_engine() -> None:
     if usable_or_none("triton") is not None:
         pytest.skip("this machine has a GPU, on which the address of these arrays would be used")

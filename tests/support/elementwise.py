@@ -50,5 +50,7 @@ def ir_apply(engine: str, op: type[Op], inputs: Sequence[np.ndarray], dtype: DTy
     operands = [k.load_tile(s, (tile,), [k.bid(0)]) for s in sources]
     k.store_tile(out, k.emit(op, *operands, **attributes), [k.bid(0)])
     result = np.zeros(size, dtype.storage)
-    run(get_backend(engine), k.function(), (-(-size // tile),), out=result, **{f"x{i}": x for i, x in enumerate(inputs)})
+    run(
+        get_backend(engine), k.function(), (-(-size // tile),), out=result, **{f"x{i}": x for i, x in enumerate(inputs)}
+    )
     return result

@@ -107,10 +107,10 @@ def _torch(
 ) -> Layout:
     if negated:
         raise TypeError(f"{place} is a view that negates its elements; pass x.resolve_neg()")
-    index = device.index or 0
-    return layout(
-        place, dtype, shape, strides, misalignment, byte_strides=False, device=device.type, device_index=index
-    )
+    kind, index = device.type, device.index or 0
+    if kind == "cuda" and sys.modules["torch"].version.hip is not None:  # what PyTorch calls AMD's
+        kind = "rocm"
+    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, device=kind, device_index=index)
 
 
 def _odd_tensor(place: Place, kind: Any) -> Layout:

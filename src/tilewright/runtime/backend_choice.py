@@ -14,6 +14,7 @@ from tilewright.runtime.layout import Place
 
 # The engine for arrays of each type of device.
 _ENGINES = {"cpu": "cpu", "cuda": "triton"}
+_ONLY_COMPILED = " yet: for AMD GPUs kernels can be compiled, by compile_for() or 'tilewright inspect --target gfx942'"
 CURRENT: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
 FORCED: list[str] = []  # engines that run every launch of the process, whatever it asks for; the last one counts
 
@@ -69,8 +70,8 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
         name = _ENGINES.get(device or "cpu")
         if name is None:
             raise ValueError(
-                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no engine here can "
-                "use; copy it to host memory"
+                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no engine can use"
+                f"{_ONLY_COMPILED if device == 'rocm' else ''}; copy it to host memory"
             )
     backend = usable(name)
     if device not in (None, backend.device):

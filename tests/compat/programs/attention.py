@@ -14,8 +14,21 @@ ConstBool = ct.Constant[bool]
 
 
 @ct.kernel(occupancy=2)
-def fmha(Q, K, V, Out, scale: float, input_pos: int, D: ConstInt, H: ConstInt, TM: ConstInt, TN: ConstInt,
-         GROUP: ConstInt, CAUSAL: ConstBool, EVEN_K: ConstBool):
+def fmha(
+    Q,
+    K,
+    V,
+    Out,
+    scale: float,
+    input_pos: int,
+    D: ConstInt,
+    H: ConstInt,
+    TM: ConstInt,
+    TN: ConstInt,
+    GROUP: ConstInt,
+    CAUSAL: ConstBool,
+    EVEN_K: ConstBool,
+):
     block, row = ct.bid(0), ct.bid(1)
     batch, head = row // H, row % H
     kv_head = head // GROUP

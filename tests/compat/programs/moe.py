@@ -7,8 +7,22 @@ ConstInt = ct.Constant[int]
 
 
 @ct.kernel
-def fused_moe(A, B, C, weights, token_ids, expert_ids, num_tokens: int, N: ConstInt, K: ConstInt, TM: ConstInt,
-              TN: ConstInt, TK: ConstInt, TOP_K: ConstInt, WEIGHTED: ct.Constant[bool]):
+def fused_moe(
+    A,
+    B,
+    C,
+    weights,
+    token_ids,
+    expert_ids,
+    num_tokens: int,
+    N: ConstInt,
+    K: ConstInt,
+    TM: ConstInt,
+    TN: ConstInt,
+    TK: ConstInt,
+    TOP_K: ConstInt,
+    WEIGHTED: ct.Constant[bool],
+):
     block_m, block_n = ct.bid(0), ct.bid(1)
     rows = ct.gather(token_ids, block_m * TM + ct.arange(TM, dtype=ct.int32))
     tokens = rows // TOP_K

@@ -7,8 +7,19 @@ ConstInt = ct.Constant[int]
 
 
 @ct.kernel
-def adamw(params, grads, first, second, lr: float, beta1: float, beta2: float, eps: float, decay: float, step: int,
-          TILE: ConstInt):
+def adamw(
+    params,
+    grads,
+    first,
+    second,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    step: int,
+    TILE: ConstInt,
+):
     which = ct.bid(1)
     p, g = params[which], grads[which]
     i = ct.bid(0)

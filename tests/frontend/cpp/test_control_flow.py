@@ -221,7 +221,9 @@ def test_arrays_of_tiles_in_loops_of_constant_length(shape: tuple[int, ...]) -> 
     T s = ct::zeros<T>();
     {loops} s = s + {element} * T(ct::full<T>({position}));
     ct::store(out + ct::iota<ct::tile<int, ct::shape<8>>>(), s);"""
-    kernel = Module(f"{PREAMBLE}__tile_global__ void k(float* p, float* out, int n) {{ {body} }}", "arrays.cu").kernel("k")
+    kernel = Module(f"{PREAMBLE}__tile_global__ void k(float* p, float* out, int n) {{ {body} }}", "arrays.cu").kernel(
+        "k"
+    )
     for n in range(3):
         p, out = np.arange(16 * size, dtype=np.float32) % 7, np.zeros(8, np.float32)
         run(kernel, (1,), p, out, n)

@@ -351,8 +351,7 @@ b + len(text))
 # fmt: on
 
 
-one_line = lambda a, b: (a
-    + b)
+one_line = lambda a, b: a + b
 SEVEN = 7
 neighbours = (lambda a, b: min(a, b), lambda a, b: max(a, b), lambda a, b: (lambda c: c + SEVEN)(a), lambda a, b: a + b)
 

@@ -19,6 +19,8 @@ _NON_PORTABLE_CLUSTER = 10
 _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
+_OLDEST = 12000  # the first version with tensor maps and launches with attributes
+_CANNOT_LOAD = (200, 209, 218, 222)  # an image that is invalid, for no GPU here, or of a version to come
 INVALID_VALUE = 1
 INVALID_CONTEXT, INVALID_HANDLE, CONTEXT_DESTROYED = 201, 400, 709
 # After these the process cannot use a GPU any more: an address beyond memory, a trap, a hang, hardware faults.
@@ -52,13 +54,36 @@ def _library() -> ctypes.CDLL | str:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        code = library.cuInit(0)
-        if code:
-            return f"the NVIDIA driver does not start (error {code}); is there a GPU in this machine?"
-        count = ctypes.c_int()
-        library.cuDeviceGetCount(ctypes.byref(count))
-        return library if count.value else "the NVIDIA driver finds no GPU"
+        return _unusable(library) or library
     return "there is no NVIDIA driver on this machine (libcuda.so.1); use the cpu engine, or a machine with a GPU"
+
+
+def _unusable(library: Any) -> str | None:
+    """Why no kernel can be launched through ``library``, which this initializes; None when it works."""
+    version = _version(library)
+    if version < _OLDEST:
+        return (
+            f"the NVIDIA driver of this machine is for CUDA {_dotted(version)}, and kernels need one for CUDA "
+            f"{_dotted(_OLDEST)} or later; update the driver"
+        )
+    code = library.cuInit(0)
+    if code:
+        said = _words(library, code)
+        return f"the NVIDIA driver does not start: {said} (CUDA error {code}); is there a GPU in this machine?"
+    count = ctypes.c_int()
+    library.cuDeviceGetCount(ctypes.byref(count))
+    return None if count.value else "the NVIDIA driver finds no GPU; does CUDA_VISIBLE_DEVICES hide it?"
+
+
+def _version(library: Any) -> int:
+    """The version of CUDA that the driver is for, as 1000 * major + 10 * minor."""
+    found = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(found))
+    return found.value
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -77,12 +102,14 @@ def address(name: str) -> int:
 
 def failure(code: int, doing: str) -> CudaError:
     """The error ``code`` of the driver in words."""
+    return CudaError(f"{doing}: {_words(load(), code)} (CUDA error {code})", code)
+
+
+def _words(library: Any | None, code: int) -> str:
     text = ctypes.c_char_p()
-    library = load()
     if library is not None:
         library.cuGetErrorString(code, ctypes.byref(text))
-    said = (text.value or b"unknown error").decode()
-    return CudaError(f"{doing}: {said} (CUDA error {code})", code)
+    return (text.value or b"unknown error").decode()
 
 
 class Device:
@@ -175,7 +202,7 @@ class LoadedKernel:
         self.device = on
         self.handle = function
         with on.current():
-            call("cuModuleLoadData", ctypes.byref(module), code)
+            _load_module(module, code)
             call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
             if shared_bytes > 49152:
                 call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
@@ -188,6 +215,19 @@ class LoadedKernel:
         value = ctypes.c_int()
         call("cuFuncGetAttribute", ctypes.byref(value), which, self.handle)
         return value.value
+
+
+def _load_module(module: ctypes.c_void_p, code: bytes) -> None:
+    try:
+        call("cuModuleLoadData", ctypes.byref(module), code)
+    except CudaError as e:
+        if e.code not in _CANNOT_LOAD:
+            raise
+        raise CudaError(
+            f"{e.message}: the driver of this machine, for CUDA {_dotted(_version(load()))}, does not take the machine "
+            "code of the installed Triton; update the driver, or install an older Triton",
+            e.code,
+        ) from e
 
 
 def borrow(size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
