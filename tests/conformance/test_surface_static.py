@@ -47,6 +47,28 @@ class Shown:
         return f"[{self.a}]"
 
 
+@dataclasses.dataclass(frozen=True)
+class Partly:
+    a: Any
+    hidden: Any = dataclasses.field(default=2, repr=False)
+
+    def __repr__(self):
+        return f"<{self.a}>"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Plain:
+    a: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Formatted:
+    a: Any
+
+    def __format__(self, spec: str) -> str:
+        return "formatted"
+
+
 PRINTS: list[tuple[Callable[..., Any], str]] = [
     (lambda n, x: print("plain", 1, 2.5, True, None), "plain 1 2.5 True None\n"),
     (lambda n, x: ct.print(n, n + 1, sep=", ", end="!\n"), "7, 8!\n"),
@@ -58,6 +80,8 @@ PRINTS: list[tuple[Callable[..., Any], str]] = [
     (lambda n, x: print(ct.full((2,), 0.5, ct.float32), n > 3), "[0.500000, 0.500000] 1\n"),
     (lambda n, x: print((n, 2, ("a", n))), "(7, 2, ('a', 7))\n"),
     (lambda n, x: print(Pair(n), Shown(n)), "Pair(a=7, b='text') [7]\n"),
+    (lambda n, x: print((Shown(n), Partly(n)), Partly(n), Plain(n)), "(Shown(a=7), <7>) <7> <Plain object>\n"),
+    (lambda n, x: print((f"n={n}", f"it's {n}", f"\"it's\" {n}")), """('n=7', "it's 7", '"it\\'s" 7')\n"""),
     (lambda n, x: print(str(n) + "-" + ", ".join(("a", "b"))), "7-a, b\n"),
     (lambda n, x: print(ct.uint8(200), ct.int8(-3) + n.astype(ct.int8), ct.float64(2)), "200 4 2.0\n"),
     (lambda n, x: ct.printf("%d %5.1f %x %u|%%\n", n, x, n, ct.full((), 3, ct.uint32)), "7   1.5 7 3|%\n"),
@@ -84,11 +108,12 @@ def test_printing(engine: str, capfd: pytest.CaptureFixture[str], i: int) -> Non
         (TTE, lambda n: print(n, sep=n)),
         (TTE, lambda n: print(n, file=None)),
         (TSE, lambda n: print(f"{n!r}")),
+        (TTE, lambda n: print(Formatted(n))),
         (TTE, lambda n: ct.assert_(n)),
         (TTE, lambda n: ct.assert_(n > 0, n)),
         (TTE, lambda n: ct.assert_()),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_mistakes_with_printing(error: type[ct.TileError], bad: Callable[..., Any]) -> None:
     refuses(bad, error, 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python import objects
 from tilewright.frontend.python.constants import FoldError, check_range
-from tilewright.frontend.python.formatting import FormattedString, text_of
+from tilewright.frontend.python.formatting import FormattedString, repr_of, text_of
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
@@ -160,7 +160,7 @@ def _str(t: Tracer, *arguments: Any) -> str | FormattedString:
 def _repr(t: Tracer, *arguments: Any) -> str | FormattedString:
     _arity(t, "repr", arguments, 1)
     (value,) = arguments
-    return repr(value) if isinstance(value, str) else text_of(t, value)
+    return repr_of(t, value)
 
 
 def _breakpoint(t: Tracer, *arguments: Any) -> None:

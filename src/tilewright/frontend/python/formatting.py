@@ -106,30 +106,66 @@ def _conversion(t: Tracer, tile: Tile, spec: str) -> str:
 
 def text_of(t: Tracer, value: Any) -> str | FormattedString:
     """``str(value)``."""
-    if isinstance(value, FormattedString):
+    if isinstance(value, (str, FormattedString)):
         return value
+    if _is_record(value) and type(value).__format__ is not object.__format__:
+        t.fail(TileTypeError, f"{describe(value)} has its own __format__, which tile code does not call; define __str__")
+    own = _method_text(t, value, "__str__")
+    return repr_of(t, value) if own is None else own
+
+
+def repr_of(t: Tracer, value: Any) -> str | FormattedString:
+    """``repr(value)``, as items of tuples and fields of dataclasses are shown."""
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, FormattedString):
+        return _quoted(value)
     if isinstance(value, Tile):
         return FormattedString((Hole(value),)) if value.constant is None else str(value.constant)
     if isinstance(value, tuple):
         parts: list[str | Hole] = ["("]
         for i, item in enumerate(value):
             parts += [", "] * (i > 0)
-            parts += [repr(item)] if isinstance(item, str) else parts_of(text_of(t, item))
+            parts += parts_of(repr_of(t, item))
         return joined([*parts, ",)" if len(value) == 1 else ")"])
     if isinstance(value, Array):
         t.fail(TileTypeError, "an array cannot be printed; load a tile of it")
-    found, result = t.method_result(value, "__str__", "__repr__")
-    if found:
-        if not isinstance(result, (str, FormattedString)):
-            t.fail(TileTypeError, f"__str__ of {describe(value)} does not return a string")
-        return result
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{type(value).__qualname__}("]
-        for i, field in enumerate(dataclasses.fields(value)):
-            item = getattr(value, field.name)
-            parts.append(f"{', ' * (i > 0)}{field.name}=")
-            parts += [repr(item)] if isinstance(item, str) else parts_of(text_of(t, item))
-        return joined([*parts, ")"])
-    if value is None or isinstance(value, (bool, int, float, str, enum.Enum)):
+    if _is_record(value):
+        own = _method_text(t, value, "__repr__")
+        return _dataclass_text(t, value) if own is None else own
+    if value is None or isinstance(value, (bool, int, float, enum.Enum)):
         return str(value)
     return repr(value) if isinstance(value, DType) or not callable(value) else describe(value)
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _method_text(t: Tracer, value: Any, name: str) -> str | FormattedString | None:
+    """What the method ``name`` of the program's own dataclass returns; None where it has none."""
+    found, result = t.method_result(value, name)
+    if found and not isinstance(result, (str, FormattedString)):
+        t.fail(TileTypeError, f"{name} of {describe(value)} does not return a string")
+    return result if found else None
+
+
+def _dataclass_text(t: Tracer, value: Any) -> str | FormattedString:
+    """What ``dataclass`` generates, or what stands for it where the program asked for nothing."""
+    name = type(value).__qualname__
+    if not value.__dataclass_params__.repr:
+        return f"<{name} object>"
+    shown = [f.name for f in dataclasses.fields(value) if f.repr]
+    parts: list[str | Hole] = [f"{name}("]
+    for i, field in enumerate(shown):
+        parts += [f"{', ' * (i > 0)}{field}=", *parts_of(repr_of(t, getattr(value, field)))]
+    return joined([*parts, ")"])
+
+
+def _quoted(text: FormattedString) -> FormattedString:
+    """``repr`` of a text with holes, whose numbers need no escapes."""
+    literal = "".join(p for p in text.parts if isinstance(p, str))
+    quote, other = ('"', "'") if "'" in literal and '"' not in literal else ("'", '"')
+    # In front of the other quote, Python's own repr uses this one.
+    parts = (repr(other + p)[2:-1] if isinstance(p, str) else p for p in text.parts)
+    return FormattedString((quote, *parts, quote))
