@@ -108,7 +108,7 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
     """``str(value)``."""
     if isinstance(value, (str, FormattedString)):
         return value
-    if _is_record(value) and type(value).__format__ is not object.__format__:
+    if _is_record(value) and any("__format__" in c.__dict__ for c in type(value).__mro__[:-1]):
         t.fail(TileTypeError, f"{describe(value)} has its own __format__; tile code calls __str__ only")
     own = _method_text(t, value, "__str__")
     return repr_of(t, value) if own is None else own
