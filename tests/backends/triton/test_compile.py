@@ -202,7 +202,26 @@ def test_hints() -> None:
     choices = compiled(copy, (x, x.copy()), "sm_90").binary.texts["choices"]
     assert "warps per block: 16" in choices
     assert "registers per thread, at most: 64" in choices
-    assert "hints without effect: latency" in choices
+    assert "hints without effect: latency\n" in choices
+    amd = compiled(copy, (x, x.copy()), "gfx942").binary.texts["choices"]
+    assert "at most: no limit" in amd and "hints without effect: occupancy, latency\n" in amd
+    options = compiled(copy, (x, x.copy()), "sm_90", num_warps=4, maxnreg=48).binary.texts["choices"]
+    assert "at most: 48" in options and "hints without effect: num_worker_warps, latency\n" in options
+
+
+def test_hints_of_accesses() -> None:
+    @ct.kernel(num_ctas=ct.ByTarget(sm_100=4), opt_level=2)
+    def copy(x, out):
+        ct.store(out, (0, 0), ct.load(x, (0, 0), (64, 64), allow_tma=True))
+
+    even, odd = np.zeros((64, 64), np.float32), np.zeros((64, 128), np.float32)[:, ::2]
+    for arrays, target, ignored in (
+        ((even, even), "sm_90", "opt_level"),
+        ((odd, odd), "sm_90", "opt_level, allow_tma"),
+        ((even, even), "sm_80", "opt_level, allow_tma"),
+        ((even, even), "sm_100", "opt_level, allow_tma"),  # a cluster has no descriptors
+    ):
+        assert f"effect: {ignored}\n" in compiled(copy, arrays, target).binary.texts["choices"]
 
     crowded = product.replace_hints(occupancy=8)  # as many blocks as the results of 128x128 have no registers for
     choices = compiled(crowded, (HALF, HALF, HALF, 128, 128, 64), "sm_90").binary.texts["choices"]

@@ -195,11 +195,6 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> str:
     """What was decided for the kernel, and which hints had no effect."""
-    one_block = options.num_ctas == 1 and resolved(function.hints.get("num_ctas"), target) not in (None, 1)
-    unlimited = options.maxnreg is None and (resolved(function.hints.get("occupancy"), target) or 1) > 1
-    without_effect = {"opt_level": True, "num_ctas": one_block, "occupancy": unlimited}
-    ignored = [name for name in function.hints if without_effect.get(name)]
-    latency = any(op.attributes.get("latency") is not None for op in function.walk())
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -208,9 +203,24 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         f"tensor descriptors: {len(kernel.descriptors)}",
         f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
-        f"hints without effect: {', '.join(ignored + ['latency'] * latency) or 'none'}",
+        f"hints without effect: {', '.join(_ignored(options, kernel, function, target)) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _ignored(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> list[str]:
+    """The hints that had no effect. Those that ask for what holds anyway are not among them."""
+    hints = {name: resolved(value, target) for name, value in function.hints.items()}
+    ignored = {
+        "opt_level": "opt_level" in hints,
+        "num_ctas": hints.get("num_ctas") not in (None, options.num_ctas),
+        "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
+        "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
+        "latency": any(op.attributes.get("latency") is not None for op in function.walk()),
+        "allow_tma": not kernel.descriptors
+        and any(resolved(op.attributes.get("allow_tma"), target) is True for op in function.walk()),
+    }
+    return [name for name, found in ignored.items() if found]
 
 
 BACKEND = TritonBackend()

@@ -48,6 +48,8 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
     options = replace(options, **dict(given)).checked()
+    if not target.is_cuda:
+        return replace(options, maxnreg=None)  # AMD's compiler has no such limit
     occupancy = hints.get("occupancy")
     if occupancy and options.maxnreg is None and occupancy > 1:
         limit = _REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
