@@ -12,11 +12,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright
 from tilewright.compat import Implementation, cuda_tensors_on_cpu, install, run_program
+from tilewright.runtime import timeout
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "suite_of_tests")
@@ -122,10 +125,52 @@ def test_install_inside_a_process() -> None:
     assert module is tilewright
     exceptions = importlib.import_module("cuda.tile._exception")
     assert exceptions.TileTypeError is tilewright.TileTypeError and exceptions.__name__ == "cuda.tile._exception"
+    assert exceptions.TypeCheckingError is tilewright.TileTypeError
+    context = importlib.import_module("cuda.tile._cext").default_tile_context
+    assert context.config.compiler_timeout_sec is None
+    context.config.compiler_timeout_sec = 5
+    assert timeout.limit() == 5
+    context.config.compiler_timeout_sec = None
     first = module.kernel(lambda x: None)
     assert module.kernel(first._pyfunc, occupancy=2).function is first.function
     with pytest.raises(ModuleNotFoundError):
         __import__("cuda.tile.nowhere")
+
+
+def test_the_experimental_tuner() -> None:
+    install()
+    experimental = importlib.import_module("cuda.tile_experimental")
+
+    @tilewright.kernel
+    def add(x, out, T: tilewright.Constant[int]):
+        i = tilewright.bid(0)
+        tilewright.store(out, i, tilewright.load(x, i, T) + 1)
+
+    x, out, scratch = np.arange(64.0), np.zeros(64), np.zeros(64)
+
+    def tuned(**options: Any) -> Any:
+        return experimental.autotune_launch(
+            None,
+            lambda c: (64 // c,),
+            add,
+            lambda c: (x, scratch, c),
+            lambda c: (x, out, c),
+            hints_fn=lambda c: {"occupancy": 2},
+            search_space=lambda: iter([32, 3, 64]),
+            **options,
+        )
+
+    first = tuned()
+    assert (out == x + 1).all() and first.tuned_config in (32, 64) and not first.cache_hit
+    assert len(first.tuning_record) == 2 and all(ms > 0 for _, ms in first.tuning_record)
+    again = tuned()
+    assert again.cache_hit and again.kernel is first.kernel and again.grid == (64 // first.tuned_config,)
+    assert not tuned(key=1).cache_hit and tuned(key=1).cache_hit and not tuned(force_retune=True).cache_hit
+    experimental.clear_autotune_cache(kernel=add, key=1)
+    assert not tuned(key=1).cache_hit and tuned().cache_hit
+    experimental.clear_autotune_cache()
+    with pytest.raises(ValueError, match="No valid config"):
+        experimental.autotune_launch(None, lambda c: (1,), add, lambda c: (x, out, c), search_space=[])
 
 
 def test_environment_variables_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,16 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
+from tilewright.compat import private
 from tilewright.compat.environment import adopt_environment
 
 OURS = "tilewright"
 THEIRS = "cuda.tile"
 
-# Where the original defines its public names: published programs import some of them from there.
-_DEFINING = ("_cext", "_datatype", "_exception", "_execution", "_memory_model", "_numeric_semantics", "_stub")
+EXPERIMENTAL = "cuda.tile_experimental"
 
 
 class Implementation(Enum):
@@ -57,8 +57,7 @@ def _original_exists() -> bool:
         return False
 
 
-def _defining_modules() -> Iterable[str]:
-    return [f"{THEIRS}.{name}" for name in _DEFINING]
+_PRIVATE = {f"{THEIRS}.{name}": name for name in private.MODULES}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -67,7 +66,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname in _defining_modules():
+        if fullname in _PRIVATE or fullname == EXPERIMENTAL:
             return importlib.machinery.ModuleSpec(fullname, self)
         if fullname == THEIRS or fullname.startswith(THEIRS + "."):
             ours = OURS + fullname[len(THEIRS) :]
@@ -83,11 +82,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = types.ModuleType("cuda", "A namespace for cuda.tile.")
             module.__path__ = []
             return module
-        if spec.name in _defining_modules():
-            module = types.ModuleType(spec.name, "The public names of tilewright.")
-            ours = importlib.import_module(OURS)
-            module.__dict__.update({name: getattr(ours, name) for name in ours.__all__})
-            return module
+        if spec.name in _PRIVATE:
+            return private.module(_PRIVATE[spec.name], importlib.import_module(OURS))
+        if spec.name == EXPERIMENTAL:
+            return importlib.import_module("tilewright.compat.experimental")
         return importlib.import_module(OURS + spec.name[len(THEIRS) :])
 
     def exec_module(self, module: types.ModuleType) -> None:

@@ -20,14 +20,25 @@ def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
 
     It holds for the whole process, not for one thread. None means no limit. Source: fact sheet 1.1.
     """
-    global _seconds
-    if timeout_sec is not None and not timeout_sec > 0:
-        raise ValueError(f"compiler_timeout({timeout_sec!r}): the limit must be a positive number of seconds, or None")
-    outer, _seconds = _seconds, timeout_sec
+    outer = _seconds
+    set_limit(timeout_sec)
     try:
         yield
     finally:
-        _seconds = outer
+        set_limit(outer)
+
+
+def set_limit(timeout_sec: float | None) -> None:
+    """What ``compiler_timeout`` sets for a while. ValueError for no positive number."""
+    global _seconds
+    if timeout_sec is not None and not timeout_sec > 0:
+        raise ValueError(f"compiler_timeout({timeout_sec!r}): the limit must be a positive number of seconds, or None")
+    _seconds = timeout_sec
+
+
+def limit() -> float | None:
+    """The seconds that a compilation may take; None when there is no limit."""
+    return _environment() if _seconds is None else _seconds
 
 
 def _environment() -> float | None:
@@ -49,7 +60,7 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
 
     A native compiler cannot be interrupted: after the limit its thread ends by itself, and what it made is dropped.
     """
-    seconds = _environment() if _seconds is None else _seconds
+    seconds = limit()
     if seconds is None:
         return compile_()
     outcome: list[Any] = []
