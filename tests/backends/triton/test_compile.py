@@ -21,6 +21,7 @@ from backends.triton.conftest import TARGETS
 import tilewright as ct
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for, compiler
+from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.target import parse_target
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
@@ -541,6 +542,41 @@ def test_each_step_of_a_product_loads_its_own_registers(tmp_path: Path) -> None:
         assert "pendings = 3" in lines[at + 1]
     assert not serialized(binary.texts["PTX"], tmp_path)
     assert not spills(binary.texts["PTX"])
+
+
+# -- loads by pairs of blocks
+
+
+@ct.kernel
+def persistent(a, b, c):
+    columns = ct.cdiv(c.shape[1], 256)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], 128) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        total = ct.zeros((128, 256), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x = ct.load(a, (i, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(x, ct.load(b, (k, j), (64, 256), padding_mode=ct.PaddingMode.ZERO), total)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def test_pairs_of_blocks_share_loads_of_rows_that_start_inside_sectors(tmp_path: Path) -> None:
+    options = {"num_warps": 8, "num_stages": 4}
+    for n, shared in ((520, 2), (528, 0)):  # rows of 1040 and of 1056 bytes
+        half = np.zeros((n, n), np.float16)
+        artifact = compiled(persistent, (half, half, half), "sm_90", **options)
+        ptx = artifact.binary.texts["PTX"]
+        assert sum(d.pairs for d in artifact.descriptors) == shared
+        assert ("multicast::cluster" in ptx) == (shared > 0)
+        assert ptx.count("barrier.cluster.wait") == shared  # at the start, and in the loop
+        assert "wgmma.wait_group.sync.aligned 1;" in ptx
+        assert not serialized(ptx, tmp_path)
+        assert not spills(ptx)
+    assert not any(d.pairs for d in compiled(persistent, (half, half, half), "sm_100").descriptors)
+
+
+def test_loads_of_another_form_are_not_shared() -> None:
+    with pytest.raises(UnknownForm, match="0 uses of shared maps"):
+        share_loads("ret;", [3])
 
 
 SINGLE = np.zeros((512, 512), np.float32)

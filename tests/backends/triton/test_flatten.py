@@ -65,7 +65,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def flattened(function: Function) -> Function:
-    return flatten(function, parse_target("sm_90"), staging=True)
+    return flatten(function, parse_target("sm_90"), staging=True).function
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,59 @@ def test_the_same_result(depth: int, first: int, step: int, blocks: int, dtype: 
         run(REFERENCE, form, (blocks,), c=c, **values)
     np.testing.assert_array_equal(out[0], out[1])
     assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 7, 20])
+def test_pairs_of_blocks_share_loads(blocks: int) -> None:
+    """They run the same number of steps, and share what both need."""
+    rng = np.random.default_rng(blocks)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 168)))
+    bias, c = rng.integers(-4, 5, 168).astype(np.float32), np.full((200, 168), np.nan, np.float32)
+    function = optimized(product, a, b, bias, c, 0, 1, 64)
+    flat = flatten(function, parse_target("sm_90"), staging=True)
+    assert len(flat.shared) == 2
+    assert not flatten(function, parse_target("sm_90"), staging=True, sharing=False).shared
+    verify(flat.function)
+    run(REFERENCE, flat.function, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)
+    expected = a.astype(np.float32) @ b + np.where(np.arange(168) // 64 % 2 == 0, bias, 0)
+    np.testing.assert_array_equal(c, expected)
+
+
+@ct.kernel
+def apart(a, b, c):
+    """How many steps a block has depends on the block."""
+    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.bid(0), ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+        ct.store(c, (i, 0), total)
+
+
+@ct.kernel
+def strided(a, b, c):
+    """Blocks do not take neighbouring tiles."""
+    for i in range(ct.bid(0) * 2, 4, ct.num_blocks(0) * 2):
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+        ct.store(c, (i, 0), total)
+
+
+@ct.kernel
+def counting(a, b, c):
+    """A tile must not be done twice."""
+    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+        ct.store(c, (i, 0), total)
+        ct.atomic_add(c, (0, 0), 1.0)
+
+
+@pytest.mark.parametrize("kernel", [apart, strided, counting])
+def test_blocks_that_do_not_share(kernel: Launchable) -> None:
+    a, c = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32)
+    assert not flatten(optimized(kernel, a, a.copy(), c), parse_target("sm_90"), staging=True).shared
 
 
 @pytest.mark.parametrize("kernel", [in_place, carrying])

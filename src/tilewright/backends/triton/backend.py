@@ -16,9 +16,10 @@ from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
-from tilewright.backends.triton.flatten import flatten
+from tilewright.backends.triton.flatten import Flattened, flatten
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.options import Options, choose
+from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import (
     OutOfRegisters,
@@ -132,14 +133,15 @@ def compile_for(
     *,
     descriptors: bool = True,
     staging: bool = True,
+    sharing: bool = True,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
-    optimized = optimize(function)
+    optimized, shared = Flattened(optimize(function), {})
     if descriptors:
-        optimized = flatten(optimized, target, staging=staging)
+        optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing)
     chosen = choose(optimized, target, options)
     descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
-    kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging)
+    kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared)
     check_registers(optimized, target, chosen.num_warps)
     check_shared(optimized, target)
     try:
@@ -148,6 +150,8 @@ def compile_for(
         raise too_many_registers(optimized, chosen.num_warps, e) from e
     except OutOfSharedMemory as e:
         raise too_much_shared(optimized, e.needed, target.shared_memory) from e
+    except UnknownForm:
+        return compile_for(function, target, options, descriptors=descriptors, staging=staging, sharing=False)
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
@@ -202,6 +206,7 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         f"tensor descriptors: {len(kernel.descriptors)}",
+        f"shared by pairs of blocks: {len(kernel.shared_maps)}",
         f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
         f"hints without effect: {', '.join(_ignored(options, kernel, function, target)) or 'none'}",
     ]

@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
-from tilewright.backends.triton import ttgir
+from tilewright.backends.triton import ptx, ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
@@ -65,17 +65,21 @@ def _parsed(text: str, context: Any) -> Any:
     return module
 
 
-def _changed_stages(target: GpuTarget) -> Callable[..., tuple[str, str] | None]:
-    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache."""
+def _changed_stages(target: GpuTarget, maps: Collection[int]) -> Callable[..., tuple[str, str] | None]:
+    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
+    Pairs of blocks share loads with the tensor maps that are parameters ``maps``."""
+    version = f"{ttgir.VERSION} {ptx.VERSION} {sorted(maps)}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
     ) -> tuple[str, str] | None:
         if stages is None:
-            return ttgir.VERSION, ttgir.VERSION
+            return version, version
         if target.has_wgmma:
             stages["ttgir"] = _mended(stages["ttgir"])
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
+        if maps:
+            stages["ptx"] = _shared(stages["ptx"], maps)
         return None
 
     return change
@@ -89,6 +93,10 @@ def _mended(make_ttgir: Stage) -> Stage:
         return module if better == text else _parsed(better, module.context)
 
     return mended
+
+
+def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
+    return lambda source, metadata: ptx.share_loads(make_ptx(source, metadata), maps)
 
 
 def _fitting(make_llir: Stage, available: int) -> Stage:
@@ -128,16 +136,17 @@ def triton_target(target: GpuTarget) -> GPUTarget:
 def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
     """Machine code for ``kernel``.
 
-    OutOfSharedMemory where the tiles do not fit; TileError, naming the file with the details, when the compiler fails.
+    OutOfSharedMemory where the tiles do not fit; UnknownForm where its blocks cannot share loads; TileError, naming the
+    file with the details, when the compiler fails.
     """
     source = _Source(kernel.text, kernel.parameters)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target)
+                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target, kernel.shared_maps)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
-        except OutOfSharedMemory:
+        except (OutOfSharedMemory, ptx.UnknownForm):
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

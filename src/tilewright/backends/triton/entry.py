@@ -19,8 +19,9 @@ _SINGLE = {"f32", "tf32"}
 
 
 def entry(artifact: Artifact, kernel: driver.LoadedKernel) -> Entry | None:
-    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits."""
-    if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"}:
+    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits, or where
+    the grid says whether blocks are launched in pairs."""
+    if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"} or any(d.pairs for d in artifact.descriptors):
         return None
     body = Body()
     parameters = [_parameter(body, short, 8 * i) for i, short in enumerate(artifact.formats)]

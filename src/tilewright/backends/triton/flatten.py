@@ -6,18 +6,20 @@ stored; in two the matrix units wait for both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from tilewright.backends.triton.pairs import are_equal, only_stores, shared_loads
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import float32, int64
+from tilewright.ir.dtypes import bool_, float32, int64
 from tilewright.ir.effects import is_pure, jumps_out
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Mul, Select, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
 from tilewright.ir.ops.control import Continue, For, If, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import Permute
@@ -35,7 +37,8 @@ _FEW_STEPS = 48
 @dataclass(frozen=True)
 class Nest:
     """A loop over tiles: ``before`` and ``after`` are the ops around the loop of products, ``carried`` the numbers
-    that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed."""
+    that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed,
+    ``shared`` the loads that pairs of blocks may share, by the numbers that say of what."""
 
     outer: Op
     before: Sequence[Op]
@@ -43,25 +46,43 @@ class Nest:
     after: Sequence[Op]
     carried: Sequence[Value]
     turned: Collection[Op]
+    shared: Mapping[Op, Sequence[Value]] = field(default_factory=dict)
 
     def turns(self, position: int) -> bool:
         """Whether the sum at this position of the inner loop is one of a turned product."""
         return self.inner.regions[0].terminator.operands[position].op in self.turned
 
 
-def flatten(function: Function, target: GpuTarget, *, staging: bool) -> Function:
-    """``function`` with such nests of loops flattened, where the copy engine does all that their tiles need."""
+class Flattened(NamedTuple):
+    """``shared`` are loads of ``function``, and whether both blocks of a pair need the tile."""
+
+    function: Function
+    shared: Mapping[Op, Value]
+
+
+def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bool = True) -> Flattened:
+    """``function`` with such nests of loops flattened, where the copy engine does all that their tiles need.
+    ``sharing`` allows loads by pairs of blocks."""
+    unchanged = Flattened(function, {})
     if not target.has_wgmma:
-        return function
-    plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
+        return unchanged
+    facts = IntegerFacts(function)
+    plan = make_plan(function, target, facts, descriptors=True, staging=staging)
     if plan.clusters:
-        return function
+        return unchanged
     nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
     if not nests:
-        return function
-    flat = _Flattener(nests).function(function)
+        return unchanged
+    for nest in nests.values() if sharing else ():
+        if all(only_stores(op) for op in nest.after):
+            loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
+            nests[nest.outer] = replace(nest, shared=loads)
+    flattener = _Flattener(nests)
+    flat = flattener.function(function)
     plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
-    return function if plan.barriers_before or plan.unpipelined else flat  # a barrier would end the pipeline
+    if plan.barriers_before or plan.unpipelined:  # a barrier would end the pipeline
+        return unchanged
+    return Flattened(flat, flattener.shared)
 
 
 def _nest(outer: Op, plan: Plan) -> Nest | None:
@@ -130,6 +151,7 @@ class _Flattener(Rewriter):
     def __init__(self, nests: dict[Op, Nest]) -> None:
         super().__init__()
         self.nests = nests
+        self.shared: dict[Op, Value] = {}
 
     def insert(self, op: Op, builder: Builder) -> None:
         nest = self.nests.get(op)
@@ -137,7 +159,8 @@ class _Flattener(Rewriter):
             super().insert(op, builder)
             return
         builder.loc = op.loc
-        tiles, steps = (self._count(loop, builder) for loop in (nest.outer, nest.inner))
+        tiles = self._count(nest.outer, builder, paired=bool(nest.shared))
+        steps = self._count(nest.inner, builder)
         flat, plain = Block(), Block()
         with builder.at(flat):
             self._one_loop(nest, tiles, steps, builder)
@@ -164,9 +187,11 @@ class _Flattener(Rewriter):
         """What the sums of every tile start with."""
         return [self.values.get(v, v) for v in nest.inner.operands[3:]]
 
-    def _count(self, loop: Op, b: Builder) -> Value:
-        """How often the body of ``loop`` runs."""
+    def _count(self, loop: Op, b: Builder, *, paired: bool = False) -> Value:
+        """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
         lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self._bounds(loop))
+        if paired:
+            lower = b.emit(And, lower, b.constant(-2, int64))
         count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
         return b.emit(Max, count, b.constant(0, int64))
 
@@ -184,12 +209,14 @@ class _Flattener(Rewriter):
     def _one_loop(self, nest: Nest, tiles: Value, steps: Value, b: Builder) -> None:
         """Carries the tile, the step, the numbers of the tile, and the sums. It starts after the last step of a tile
         before the first."""
-        lower, _, step = self._bounds(nest.outer)
+        lower, upper, step = self._bounds(nest.outer)
         first_k, _, step_k = self._bounds(nest.inner)
         inits = [_turned(v, b) if nest.turns(k) else v for k, v in enumerate(self._sums(nest))]
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
-        numbers = [b.constant(0, v.tile.element) for v in nest.carried]
+        numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
+            b.constant(False, bool_) for _ in nest.shared
+        ]
         start = [b.emit(Sub, lower, step), last_k, *numbers, *inits]
         body, values = Block(), dict(self.values)
         body.add_arg(steps.type)
@@ -198,20 +225,26 @@ class _Flattener(Rewriter):
         with b.at(body):
             new = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
             k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
-            tile, *numbers = self._next_tile(nest, new, tile, step, numbers, b)
+            tile, *numbers = self._next_tile(nest, new, tile, numbers, b)
+            shared = dict(zip(nest.shared, numbers[len(nest.carried) :]))
             values[nest.outer.regions[0].args[0]] = tile
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.regions[0].args, (k, *sums)))
             for op in nest.inner.regions[0].ops[:-1]:
                 if op in nest.turned:
                     values[op.result] = _turned_product(op, values, b)
-                else:
-                    _clone([op], values, b)
+                    continue
+                _clone([op], values, b)
+                if op in shared:
+                    self.shared[b.block.ops[-1]] = shared[op]
             sums = [values.get(v, v) for v in nest.inner.regions[0].terminator.operands]
             done, going_on = Block(), Block()
             with b.at(done):
                 results = [_transposed(v, b) if nest.turns(k) else v for k, v in enumerate(sums)]
                 values.update(zip(nest.inner.results, results))
+                if nest.shared:  # one block of a pair may store the last tile again
+                    last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
+                    values[nest.outer.regions[0].args[0]] = b.emit(Min, tile, last)
                 _clone(nest.after, values, b)
                 b.emit_op(Yield, inits)
             with b.at(going_on):
@@ -222,20 +255,30 @@ class _Flattener(Rewriter):
         zero, one = b.constant(0, int64), b.constant(1, int64)
         b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body)
 
-    def _next_tile(
-        self, nest: Nest, new: Value, tile: Value, step: Value, numbers: Sequence[Value], b: Builder
-    ) -> list[Value]:
+    def _next_tile(self, nest: Nest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
-        changed, same, values = Block(), Block(), dict(self.values)
+        _, upper, step = self._bounds(nest.outer)
+        changed, same = Block(), Block()
         with b.at(changed):
-            following = b.emit(Add, tile, step)
-            values[nest.outer.regions[0].args[0]] = following
-            _clone(nest.before, values, b)
-            b.emit_op(Yield, [following, *(values[v] for v in nest.carried)])
+            following = real = b.emit(Add, tile, step)
+            if nest.shared:
+                one = b.constant(1, tile.tile.element)
+                last = b.emit(Sub, upper, one)
+                real = b.emit(Min, following, last)
+                mate = self._numbers(nest, b.emit(Min, b.emit(Xor, following, one), last), b)
+            ours = self._numbers(nest, real, b)
+            flags = [are_equal(loaded, ours, mate, b) for loaded in nest.shared.values()]
+            b.emit_op(Yield, [following, *(ours[v] for v in nest.carried), *flags])
         with b.at(same):
             b.emit_op(Yield, [tile, *numbers])
         types = (tile.type, *(v.type for v in numbers))
         return b.emit_op(If, new, types=types, then=changed, orelse=same).results
+
+    def _numbers(self, nest: Nest, tile: Value, b: Builder) -> ValueMap:
+        """All values with those that come before the products of ``tile``."""
+        values = {**self.values, nest.outer.regions[0].args[0]: tile}
+        _clone(nest.before, values, b)
+        return values
 
 
 def _turned(matrix: Value, b: Builder) -> Value:

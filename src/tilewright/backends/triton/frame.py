@@ -32,7 +32,8 @@ class Frame:
         # The order of the parameters: the numbers, the tensor maps, then pointers that the compiler added, all null.
         pointers = [start + 8 * i for i in range(count)] + [0] * maps + [start + 8 * i for i in range(count, slots)]
         self.pointers = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
-        attributes = b"".join(_attributes(binary.num_ctas))
+        self.pairs = any(d.pairs for d in artifact.descriptors)
+        attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
         self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
         self.attribute_count = len(attributes) // _ATTRIBUTE.size
         self.config = ctypes.create_string_buffer(_CONFIG.size)
@@ -46,10 +47,11 @@ class Frame:
 
     def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
         x, y, z = grid
+        alone = self.pairs and x % 2 != 0
         threads, attributes = 32 * binary.num_warps, ctypes.addressof(self.attributes)
         _CONFIG.pack_into(
             self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
-            self.attribute_count,
+            0 if alone else self.attribute_count,
         )  # fmt: skip
         self.grid, self.stream = grid, stream
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
@@ -24,7 +25,7 @@ from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Descriptor, State
 from tilewright.backends.triton.ttir.text import Val
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.passes.integers import IntegerFacts
 
@@ -45,6 +46,12 @@ class TtirKernel:
     reports: bool = False
     local_bytes: int = 0
 
+    @property
+    def shared_maps(self) -> list[int]:
+        """The parameters that are descriptors of what pairs of blocks share."""
+        first = len(self.parameters) + self.reports + (self.local_bytes > 0)
+        return [first + i for i, d in enumerate(self.descriptors) if d.pairs]
+
 
 def lower(
     function: Function,
@@ -53,13 +60,17 @@ def lower(
     *,
     descriptors: bool = True,
     staging: bool = True,
+    shared: Mapping[Op, Value] = MappingProxyType({}),
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
+    ``shared`` are loads by pairs of blocks, and whether both need the tile.
     """
     facts = IntegerFacts(function)
-    s = State(target, dialect, facts, make_plan(function, target, facts, descriptors=descriptors, staging=staging))
+    plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
+    plan.share(shared)
+    s = State(target, dialect, facts, plan)
     parameters = []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):

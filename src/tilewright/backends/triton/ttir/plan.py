@@ -183,10 +183,14 @@ def descriptor(
 
 def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
     """Whether the address and all strides but that of ``inner`` are known to be whole units of 16 bytes."""
+    return _divisor(view.base, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
+
+
+def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts, unit: int) -> bool:
+    """Whether all strides but that of ``inner`` are known to be whole units of ``unit`` bytes."""
     dynamic = iter(view.strides)
     divisors = [stride if stride is not None else _divisor(next(dynamic), facts) for stride in t.strides]
-    outer = (d for axis, d in enumerate(divisors) if axis != inner)
-    return _divisor(view.base, facts) % 16 == 0 and all(d * t.dtype.bytes % 16 == 0 for d in outer)
+    return all(d * t.dtype.bytes % unit == 0 for axis, d in enumerate(divisors) if axis != inner)
 
 
 def _pads_with_zero(partition: PartitionViewType) -> bool:

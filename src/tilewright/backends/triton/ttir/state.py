@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
@@ -34,7 +34,8 @@ class Descriptor:
     (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
     the order ``axes``; ``block`` is the tile.
     A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
-    describes a copy of it. One that ``rounds`` turns float32 into tfloat32.
+    describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
+    two blocks together.
     """
 
     base: int
@@ -45,6 +46,7 @@ class Descriptor:
     element: str
     staged: bool = False
     rounds: bool = False
+    pairs: bool = False
 
 
 @dataclass
@@ -57,7 +59,14 @@ class Plan:
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
+    shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
     clusters: bool = False  # of several blocks, for which Triton does not take operands from registers
+
+    def share(self, loads: Mapping[Op, Value]) -> None:
+        """Let pairs of blocks share ``loads`` where the values say so."""
+        self.shared = {op: both for op, both in loads.items() if op in self.descriptors}
+        for op in self.shared:
+            self.descriptors[op] = replace(self.descriptors[op], pairs=True)
 
 
 class State:

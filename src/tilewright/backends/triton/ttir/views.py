@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, strong
 from tilewright.backends.triton.ttir.shape import number, split
 from tilewright.backends.triton.ttir.state import Descriptor, Extent, State, View, axes_kept
@@ -213,10 +214,21 @@ def _load_descriptor(s: State, op: Any, d: Descriptor) -> Val:
     w = s.w
     shape = tuple(n for n in d.block if n != 1)
     result = Val("", d.element, shape)
-    coordinates = ", ".join(v.name for v in _coordinates(s, op, d))
+    starts = _coordinates(s, op, d)
+    if op in s.plan.shared:
+        starts[-1] = _marked(w, starts[-1], s[s.plan.shared[op]])
+    coordinates = ", ".join(v.name for v in starts)
     text = f"tt.descriptor_load {s.descriptors[d].name}[{coordinates}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
+
+
+def _marked(w: Writer, start: Val, both: Val) -> Val:
+    """The innermost coordinate of a load that a pair of blocks shares if ``both`` need it, as ``ptx`` knows it."""
+    start = w.op("arith.maxsi", start, w.constant(ptx.LOWEST, "i32"))
+    small = w.compare("ult", start, w.constant(ptx.END, "i32"))
+    marked = w.op("arith.ori", start, w.constant(ptx.MARK, "i32"))
+    return w.select(w.op("arith.andi", both, small), marked, start)
 
 
 def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:

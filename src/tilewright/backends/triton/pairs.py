@@ -1,0 +1,107 @@
+"""Pairs of neighbouring blocks that fetch a tile together.
+
+Where rows of a matrix do not start on whole sectors of the L2 cache, what the blocks fetch from it limits a product.
+Two blocks of a cluster that need the same tile of an operand then fetch one half each, for both. They go through the
+steps of their tiles side by side, the same number of them: one may do the last tile again that another has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from tilewright.backends.triton.ttir.plan import has_pitch
+from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.effects import is_pure
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import And, Cmp
+from tilewright.passes.integers import IntegerFacts
+
+_SECTOR = 32  # bytes
+_HALF = 16  # bits of an element; the strides of others are either known to be whole sectors or not known so well
+
+
+def shared_loads(
+    function: Function, outer: Op, inner: Op, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
+) -> dict[Op, Sequence[Value]]:
+    """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded.
+
+    ``outer`` must be a loop that every block runs, over the tiles that are left to it, and equally many steps each.
+    """
+    lower, upper, step = outer.operands[:3]
+    together = (
+        outer in function.body.ops
+        and not any(op.name == "assert" for op in function.walk())
+        and _counts(lower, "bid")
+        and _counts(step, "num_blocks")
+        and all(_is_uniform(v, function) for v in (upper, *inner.operands[:3]))
+    )
+    body = inner.regions[0]
+    if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
+        return {}
+    found: dict[Op, Sequence[Value]] = {}
+    for op in body.ops:
+        d = plan.descriptors.get(op) if op.name == "load_view" else None
+        if d is not None and _pays(op, d, facts):
+            numbers = _numbers(op.indices, carried, inner, function)  # type: ignore[attr-defined]
+            if numbers is not None:
+                found[op] = numbers
+    return found
+
+
+def _pays(load: Any, d: Descriptor, facts: IntegerFacts) -> bool:
+    """Whether the rows of a matrix do not start on sectors. Those of a copy do."""
+    type_ = load.view.type
+    if d.staged or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
+        return False
+    return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
+
+
+def only_stores(op: Op) -> bool:
+    """Whether ``op`` may be done twice: it only loads and stores tiles."""
+    if op.regions:
+        return all(only_stores(o) for region in op.regions for o in region.ops)
+    return op.name == "store_view" or op.spec.effect in (Effect.NONE, Effect.READ)
+
+
+def are_equal(
+    numbers: Sequence[Value], ours: Mapping[Value, Value], theirs: Mapping[Value, Value], b: Builder
+) -> Value:
+    """Whether each of ``numbers`` has one value in both."""
+    same = [b.emit(Cmp, ours[v], theirs[v], predicate=CmpPredicate.EQ) for v in numbers]
+    return reduce(lambda x, y: b.emit(And, x, y), same) if same else b.constant(True, bool_)
+
+
+def _counts(value: Value, name: str) -> bool:
+    """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
+    while value.op is not None and value.op.name == "cast":
+        value = value.op.operands[0]
+    return value.op is not None and value.op.name == name and value.op.attributes["axis"] == 0
+
+
+def _is_uniform(value: Value, function: Function) -> bool:
+    """Whether ``value`` is the same in both blocks of a pair."""
+    op = value.op
+    if op is None:
+        return value in function.body.args
+    return is_pure(op) and not _counts(value, "bid") and all(_is_uniform(v, function) for v in op.operands)
+
+
+def _numbers(indices: Sequence[Value], carried: Sequence[Value], loop: Op, function: Function) -> list[Value] | None:
+    """Those of ``carried`` that ``indices`` come from; None where they come from what blocks may not share."""
+    found: dict[Value, None] = {}
+    todo = list(indices)
+    while todo:
+        value = todo.pop()
+        if value in carried:
+            found[value] = None
+        elif value.op is not None and value.op in loop.regions[0].ops and is_pure(value.op):
+            todo += value.op.operands
+        elif value is not loop.regions[0].args[0] and not _is_uniform(value, function):
+            return None
+    return list(found)

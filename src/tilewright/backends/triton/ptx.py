@@ -1,0 +1,109 @@
+"""What Triton cannot say in its forms is added to PTX: loads of the copy engine by pairs of blocks.
+
+The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. The first
+block then fetches the boxes of even warps for both, the second one those of odd warps. Before they write to each
+other's memory both have to be done with what was there: they meet at the barrier of the cluster, at which each arrives
+when the matrix units have read the last step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+VERSION = "1"  # of what is done, for caches
+
+_BITS = 29
+MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
+END = 1 << _BITS
+LOWEST = -(1 << 30)  # of coordinates without a mark
+
+_LOAD = re.compile(
+    r"\s*@(%p\d+) (cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes)"
+    r" \[(%r\d+)\], \[(%rd\d+), \{(%r\d+), (%r\d+)\}\], \[(%r\d+)\];"
+)
+_ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
+_WAIT = "\tbarrier.cluster.wait.aligned;"
+_MEET = (
+    "\tfence.mbarrier_init.release.cluster;\n\tbarrier.cluster.arrive.release.aligned;\n"
+    "\tbarrier.cluster.wait.acquire.aligned;"
+)
+
+
+class UnknownForm(Exception):
+    """The PTX is not as this module expects it."""
+
+
+def share_loads(text: str, maps: Collection[int]) -> str:
+    """``text``, whose loads with the tensor maps that are parameters ``maps`` are made to be shared by pairs.
+
+    UnknownForm when it has loads of another form."""
+    lines = text.split("\n")
+    registers = _registers(lines, maps)
+    arrived: set[int] = set()  # the waits for products after which the barrier has been met
+    initialized = False  # whether there are new barriers of loads that the other block has to know of
+    product: int | None = None  # the wait for products in this basic block
+    shared = 0
+    for at, line in enumerate(lines):
+        load = _LOAD.match(line)
+        if "mbarrier.init." in line:
+            initialized = True
+        elif line.startswith("$L"):
+            product = None
+        elif "wgmma.wait_group.sync.aligned" in line:
+            product = at
+        elif load is not None and load[4] in registers:
+            shared += 1
+            before = ""
+            if product is None and initialized:
+                before, initialized = f"{_MEET}\n", False
+            elif product is not None and product not in arrived:
+                lines[product + 1] += f"\n{_ARRIVE}"  # after the end of the inline assembly
+                arrived.add(product)
+                before = f"{_WAIT}\n"
+            lines[at] = before + _shared(load)
+    uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
+    if not arrived or initialized or uses != shared:
+        raise UnknownForm(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
+    return "\n".join(lines)
+
+
+def _registers(lines: list[str], maps: Collection[int]) -> set[str]:
+    """The registers with the addresses of the tensor maps."""
+    found: set[str] = set()
+    for line in lines:
+        move = re.match(r"\s*(?:mov\.b64|mov\.b32|cvt\.u64\.u32|cvta\.param\.u64)\s+(%rd?\d+), (\S+);", line)
+        if move is not None:
+            parameter = re.fullmatch(r"\w+_param_(\d+)", move[2])
+            if move[2] in found or (parameter is not None and int(parameter[1]) in maps):
+                found.add(move[1])
+    return found
+
+
+def _shared(load: re.Match[str]) -> str:
+    """``load`` as both blocks of a pair make it."""
+    predicate, what, target, tensor, x, y, barrier = load.groups()
+    to_both = f"{what.replace('shared::cta', 'shared::cluster')}.multicast::cluster"
+    return f"""\t{{
+\t.reg .pred pair, mine, alone;
+\t.reg .b32 column, blocks, turn, warp;
+\t.reg .b16 both;
+\tshr.u32 blocks, {x}, {_BITS};
+\tsetp.eq.u32 pair, blocks, {(MARK & 0xFFFFFFFF) >> _BITS};
+\tand.b32 column, {x}, {~MARK & 0x7FFFFFFF};
+\tselp.b32 column, column, {x}, pair;
+\tmov.u32 blocks, %cluster_nctarank;
+\tsetp.eq.and.u32 pair, blocks, 2, pair;
+\tmov.u32 turn, %cluster_ctarank;
+\tmov.u32 warp, %tid.x;
+\tshr.u32 warp, warp, 5;
+\txor.b32 turn, turn, warp;
+\tand.b32 turn, turn, 1;
+\tsetp.eq.and.u32 mine, turn, 0, pair;
+\tand.pred mine, mine, {predicate};
+\tnot.pred alone, pair;
+\tand.pred alone, alone, {predicate};
+\tmov.b16 both, 3;
+\t@mine {to_both} [{target}], [{tensor}, {{column, {y}}}], [{barrier}], both;
+\t@alone {what} [{target}], [{tensor}, {{column, {y}}}], [{barrier}];
+\t}}"""
