@@ -98,7 +98,7 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
     bias, c = rng.integers(-4, 5, 168).astype(np.float32), np.full((200, 168), np.nan, np.float32)
     function = optimized(product, a, b, bias, c, 0, 1, 64)
     flat = flatten(function, parse_target("sm_90"), staging=True)
-    assert len(flat.shared) == 2
+    assert len(flat.shared) == 1
     assert not flatten(function, parse_target("sm_90"), staging=True, sharing=False).shared
     verify(flat.function)
     run(REFERENCE, flat.function, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)

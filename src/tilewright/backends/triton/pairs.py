@@ -29,7 +29,8 @@ _HALF = 16  # bits of an element; the strides of others are either known to be w
 def shared_loads(
     function: Function, outer: Op, inner: Op, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
 ) -> dict[Op, Sequence[Value]]:
-    """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded.
+    """The load of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded: of
+    several the largest, since neighbouring tiles have one operand in common.
 
     ``outer`` must be a loop that every block runs, over the tiles that are left to it, and equally many steps each.
     """
@@ -45,12 +46,10 @@ def shared_loads(
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
         return {}
     found: dict[Op, Sequence[Value]] = {}
-    for op in body.ops:
-        d = plan.descriptors.get(op) if op.name == "load_view" else None
-        if d is not None and _pays(op, d, facts):
-            numbers = _numbers(op.indices, carried, inner, function)  # type: ignore[attr-defined]
-            if numbers is not None:
-                found[op] = numbers
+    for op in sorted((o for o in body.ops if o in plan.descriptors), key=lambda o: o.result.tile.size):
+        numbers = _numbers(op.indices, carried, inner, function)  # type: ignore[attr-defined]
+        if numbers is not None and _pays(op, plan.descriptors[op], facts):
+            found = {op: numbers}
     return found
 
 

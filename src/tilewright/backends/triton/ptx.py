@@ -1,9 +1,9 @@
 """What Triton cannot say in its forms is added to PTX: loads of the copy engine by pairs of blocks.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. The first
-block then fetches the boxes of even warps for both, the second one those of odd warps. Before they write to each
-other's memory both have to be done with what was there: they meet at the barrier of the cluster, at which each arrives
-when the matrix units have read the last step.
+block then fetches the boxes of even warps for both, the second one those of odd warps; other loads are for one block.
+Before they write to each other's memory both have to be done with what was there: they meet at the barrier of the
+cluster, at which each arrives when the matrix units have read the last step.
 """
 
 from __future__ import annotations
@@ -24,6 +24,19 @@ _LOAD = re.compile(
 )
 _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
 _WAIT = "\tbarrier.cluster.wait.aligned;"
+_START = """
+\t.reg .pred pair_exists, pair_turn;
+\t.reg .b32 pair_alone, pair_warp;
+\tmov.u32 pair_alone, %cluster_nctarank;
+\tsetp.eq.u32 pair_exists, pair_alone, 2;
+\tmov.u32 pair_alone, %cluster_ctarank;
+\tmov.u32 pair_warp, %tid.x;
+\tshr.u32 pair_warp, pair_warp, 5;
+\txor.b32 pair_warp, pair_warp, pair_alone;
+\tand.b32 pair_warp, pair_warp, 1;
+\tsetp.eq.u32 pair_turn, pair_warp, 0;
+\tmov.u32 pair_warp, 1;
+\tshl.b32 pair_alone, pair_warp, pair_alone;"""
 _MEET = (
     "\tfence.mbarrier_init.release.cluster;\n\tbarrier.cluster.arrive.release.aligned;\n"
     "\tbarrier.cluster.wait.acquire.aligned;"
@@ -63,8 +76,10 @@ def share_loads(text: str, maps: Collection[int]) -> str:
                 before = f"{_WAIT}\n"
             lines[at] = before + _shared(load)
     uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
-    if not arrived or initialized or uses != shared:
+    declared = next((at for at, line in enumerate(lines) if line.startswith("\t.reg ")), None)
+    if not arrived or initialized or uses != shared or declared is None:
         raise UnknownForm(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
+    lines[declared] += _START
     return "\n".join(lines)
 
 
@@ -83,27 +98,20 @@ def _registers(lines: list[str], maps: Collection[int]) -> set[str]:
 def _shared(load: re.Match[str]) -> str:
     """``load`` as both blocks of a pair make it."""
     predicate, what, target, tensor, x, y, barrier = load.groups()
-    to_both = f"{what.replace('shared::cta', 'shared::cluster')}.multicast::cluster"
+    what = what.replace("shared::cta", "shared::cluster")
     return f"""\t{{
-\t.reg .pred pair, mine, alone;
-\t.reg .b32 column, blocks, turn, warp;
-\t.reg .b16 both;
-\tshr.u32 blocks, {x}, {_BITS};
-\tsetp.eq.u32 pair, blocks, {(MARK & 0xFFFFFFFF) >> _BITS};
+\t.reg .pred both, mine;
+\t.reg .b32 column, mask;
+\t.reg .b16 blocks;
+\tshr.u32 mask, {x}, {_BITS};
+\tsetp.eq.u32 both, mask, {(MARK & 0xFFFFFFFF) >> _BITS};
 \tand.b32 column, {x}, {~MARK & 0x7FFFFFFF};
-\tselp.b32 column, column, {x}, pair;
-\tmov.u32 blocks, %cluster_nctarank;
-\tsetp.eq.and.u32 pair, blocks, 2, pair;
-\tmov.u32 turn, %cluster_ctarank;
-\tmov.u32 warp, %tid.x;
-\tshr.u32 warp, warp, 5;
-\txor.b32 turn, turn, warp;
-\tand.b32 turn, turn, 1;
-\tsetp.eq.and.u32 mine, turn, 0, pair;
+\tselp.b32 column, column, {x}, both;
+\tand.pred both, both, pair_exists;
+\tselp.b32 mask, 3, pair_alone, both;
+\tcvt.u16.u32 blocks, mask;
+\tnot.pred mine, both;
+\tor.pred mine, mine, pair_turn;
 \tand.pred mine, mine, {predicate};
-\tnot.pred alone, pair;
-\tand.pred alone, alone, {predicate};
-\tmov.b16 both, 3;
-\t@mine {to_both} [{target}], [{tensor}, {{column, {y}}}], [{barrier}], both;
-\t@alone {what} [{target}], [{tensor}, {{column, {y}}}], [{barrier}];
+\t@mine {what}.multicast::cluster [{target}], [{tensor}, {{column, {y}}}], [{barrier}], blocks;
 \t}}"""
