@@ -25,9 +25,7 @@ import tilewright as ct
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks")]
-attention, matmul, harness, foundation = map(
-    importlib.import_module, ("attention", "matmul", "harness", "foundation")
-)
+attention, matmul, harness, foundation = map(importlib.import_module, ("attention", "matmul", "harness", "foundation"))
 
 ENGINES = ("cpu", "reference")
 KERNEL = ROOT / "benchmarks" / "attention.cu"

@@ -1,7 +1,7 @@
 # ruff: noqa: B023 - each row is measured before the next one is made
 """Kernels on a GPU beside the original implementation, hand-written Triton and PyTorch, in one process.
 
-    python benchmarks/gpu.py [--rows NAME ...] [--json FILE]
+    python benchmarks/gpu.py [--rows NAME ...] [--products TYPE:MxNxK ...] [--json FILE]
 
 Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts. Numbers are medians;
 results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported.
@@ -10,6 +10,7 @@ results are checked against PyTorch in higher precision. The original runs where
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import math
@@ -17,7 +18,7 @@ import statistics
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -305,39 +306,79 @@ def gather_row(tiles: list[Tile]) -> Iterator[Row]:
     )
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices: the type, and m, n and k."""
+
+    dtype: torch.dtype
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        name = "tf32" if self.dtype is torch.float32 else str(self.dtype)[6:]
+        return f"{name} {self.m}x{self.n}x{self.k}"
+
+
 _PRODUCTS = (
-    (torch.bfloat16, 8192, 8192, 8192),
-    (torch.float16, 4096, 4096, 4096),
-    (torch.float32, 4096, 4096, 4096),
-    (torch.bfloat16, 8192, 8192, 1024),
-    (torch.bfloat16, 4097, 4097, 4097),
-    (torch.float16, 4104, 4104, 4104),
+    Product(torch.bfloat16, 8192, 8192, 8192),
+    Product(torch.float16, 4096, 4096, 4096),
+    Product(torch.float32, 4096, 4096, 4096),
+    Product(torch.bfloat16, 8192, 8192, 1024),
+    Product(torch.float32, 8192, 8192, 1024),
+    Product(torch.float16, 1024, 1024, 1024),
+    Product(torch.bfloat16, 4097, 4097, 4097),
+    Product(torch.float16, 4104, 4104, 4104),
 )
+_TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32}
 
 
-# How many blocks work on a number of tiles: one each, one per processor, or the fewest that need no more rounds.
+# How many blocks work on a number of tiles: one each, one per processor, or the fewest pairs that need no more rounds.
 _SPREADS: dict[str, Callable[[int, int], int]] = {
     "tiles": lambda count, processors: count,
     "processors": min,
-    "even": lambda count, processors: cdiv(count, cdiv(count, processors)),
+    "even": lambda count, processors: 2 * cdiv(count, 2 * cdiv(count, processors)),
 }
 # A spread, and how many rows of tiles are done together.
 _ORDERS = (("tiles", 8), ("processors", 8), ("even", 8), ("even", 4))
+# Tiles with warps and stages of tilewright: those for many tiles, and those for few, which one block each does.
+_LARGE = {
+    16: (((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 4), ((128, 128, 64), 4, 4)),
+    32: (((256, 128, 32), 8, 3), ((256, 128, 32), 8, 4), ((128, 256, 32), 8, 4), ((128, 128, 32), 4, 3)),
+}
+_SMALL = {
+    16: (
+        ((128, 128, 64), 4, 6),
+        ((64, 128, 64), 4, 8),
+        ((128, 64, 64), 4, 8),
+        ((64, 128, 128), 4, 4),
+        ((64, 64, 128), 4, 6),
+        ((64, 32, 256), 4, 3),
+    ),
+    32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
+}
 
 
-def product_rows(tiles: list[Tile]) -> Iterator[Row]:
+def product_configs(bits: int, tile: Tile) -> list[Any]:
+    """Orders, tiles and options."""
+    ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
+    ours += [(("tiles", 8), s, w, n) for s, w, n in _SMALL[bits]]
+    large, small = (dict.fromkeys(s for s, *_ in table[bits]) for table in (_LARGE, _SMALL))
+    theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
+    theirs += [(("tiles", 8), s, {}) for s in small if s not in large]
+    return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
+
+
+def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> Iterator[Row]:
     torch.backends.cuda.matmul.allow_tf32 = True
     processors = torch.cuda.get_device_properties(0).multi_processor_count
-    for dtype, m, n, k in _PRODUCTS:
+    for product in products:
+        dtype, m, n, k = product.dtype, product.m, product.n, product.k
         a, b = torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
         c = torch.empty(m, n, device="cuda", dtype=dtype)
         expected = a.double() @ b.double()
         tf32 = dtype is torch.float32
-        shapes = (
-            ((128, 256, 32), (128, 128, 32), (256, 128, 32))
-            if tf32
-            else ((128, 256, 64), (256, 128, 64), (128, 128, 64))
-        )
+        bits = 32 if tf32 else 16
 
         def run(
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
@@ -348,23 +389,14 @@ def product_rows(tiles: list[Tile]) -> Iterator[Row]:
             grid = _SPREADS[spread](blocks, processors)
             t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, group, tf32))
 
-        ours_configs = [
-            (spread, shape, {"num_warps": w, "num_stages": s})
-            for spread in _ORDERS
-            for shape in shapes
-            for w in ((4, 8) if shape[0] == shape[1] else (8,))
-            for s in (3, 4)
-        ]
-        theirs = [(spread, shape, o) for spread in _ORDERS for shape in shapes for o in ({}, {"num_ctas": 2})]
-        sides = [Side(t.name, t.options(ours_configs, theirs), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles]
-        if (k * a.element_size()) % 16 == 0:
-            configs = [(*s, w, st) for s in shapes for w, st in ((8, 3), (8, 4), (4, 4))]
+        sides = [Side(t.name, product_configs(bits, t), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles]
+        if all(x * a.element_size() % 16 == 0 for x in (k, n)):
+            configs = [(*s, w, st) for s, _, _ in _LARGE[bits] for w, st in ((8, 3), (8, 4), (4, 4))]
             sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))
         sides.append(Side("torch", [None], lambda cfg, a=a, b=b, c=c: torch.mm(a, b, out=c)))
-        name = f"matmul {'tf32' if tf32 else str(dtype)[6:]} {m}x{n}x{k}"
         tolerance = 1e-3 if dtype is not torch.bfloat16 else 4e-3
         yield Row(
-            name,
+            f"matmul {product}",
             "TFLOP/s",
             2 * m * n * k / 1e12,
             sides,
@@ -493,11 +525,21 @@ GROUPS = {
 }
 
 
+def parse_product(text: str) -> Product:
+    kind, _, sizes = text.partition(":")
+    m, n, k = map(int, sizes.split("x"))
+    return Product(_TYPES[kind], m, n, k)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--products", nargs="*", type=parse_product, help="these only, such as f16:4096x4096x1024")
     parser.add_argument("--json", help="write all numbers here")
     arguments = parser.parse_args()
+    if arguments.products:
+        arguments.rows = ["matmul"]
+        GROUPS["matmul"] = functools.partial(product_rows, products=arguments.products)
     tiles = tile_sides()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
     names = ["tilewright", "cuda.tile", "triton", "torch"]

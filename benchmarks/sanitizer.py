@@ -1,6 +1,6 @@
 """What the sanitizer costs: every example, and kernels of many small operations, against the reference engine.
 
-    PYTHONPATH=src:examples python benchmarks/sanitizer.py
+PYTHONPATH=src:examples python benchmarks/sanitizer.py
 """
 
 from __future__ import annotations

@@ -54,13 +54,16 @@ def share_loads(text: str, maps: Collection[int]) -> str:
     lines = text.split("\n")
     registers = _registers(lines, maps)
     arrived: set[int] = set()  # the waits for products after which the barrier has been met
-    initialized = False  # whether there are new barriers of loads that the other block has to know of
+    initialized = met = False  # whether there are new barriers of loads that the other block has to know of, and does
+    multiplied = False  # since then
     product: int | None = None  # the wait for products in this basic block
     shared = 0
     for at, line in enumerate(lines):
         load = _LOAD.match(line)
         if "mbarrier.init." in line:
-            initialized = True
+            initialized, multiplied = True, False
+        elif "wgmma.mma_async" in line:
+            multiplied = True
         elif line.startswith("$L"):
             product = None
         elif "wgmma.wait_group.sync.aligned" in line:
@@ -68,8 +71,10 @@ def share_loads(text: str, maps: Collection[int]) -> str:
         elif load is not None and load[4] in registers:
             shared += 1
             before = ""
+            if product is None and multiplied:
+                raise UnknownForm(f"a shared load away from a wait for products: {line.strip()}")
             if product is None and initialized:
-                before, initialized = f"{_MEET}\n", False
+                before, initialized, met = f"{_MEET}\n", False, True
             elif product is not None and product not in arrived:
                 lines[product + 1] += f"\n{_ARRIVE}"  # after the end of the inline assembly
                 arrived.add(product)
@@ -77,7 +82,7 @@ def share_loads(text: str, maps: Collection[int]) -> str:
             lines[at] = before + _shared(load)
     uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
     declared = next((at for at, line in enumerate(lines) if line.startswith("\t.reg ")), None)
-    if not arrived or initialized or uses != shared or declared is None:
+    if not arrived or not met or uses != shared or declared is None:
         raise UnknownForm(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
     lines[declared] += _START
     return "\n".join(lines)
