@@ -26,8 +26,8 @@ def scaled(x, y, factor):
 @ct.kernel
 def summed(arrays, out):
     total = ct.zeros((TILE,), ct.float32)
-    for a in arrays:
-        total += ct.load(a, (ct.bid(0),), (TILE,))
+    for i in range(len(arrays)):
+        total += ct.load(arrays[i], (ct.bid(0),), (TILE,))
     ct.store(out, (ct.bid(0),), total)
 
 

@@ -7,6 +7,7 @@ import math
 import struct
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from support.driver import Driver, Launch, executable
@@ -16,7 +17,7 @@ from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.driver import CudaError
 
-FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x"}
+FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x", "f8e5m2": "B7x"}
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def seen(looking: Driver) -> list[Launch]:
         (("u64", "i32"), [(1 << 47, -3), (1 << 47, 5), (16, 5)]),
         (("u64", "f32"), [(16, 0.0), (16, -0.0), (16, 1.5)]),
         (("bf16", "i32"), [(0.0, 1), (-0.0, 1), (1.5, 2)]),
+        (("u64", "f8e5m2"), [(16, 0.0), (16, -0.0), (16, 1.6)]),
     ],
 )
 def test_every_launch_has_its_own_numbers(
@@ -66,6 +68,8 @@ def test_numbers_beyond_the_range_of_their_type(seen: list[Launch]) -> None:
 
 
 def _bits(f: str, value: Any) -> Any:
+    if f == "f8e5m2":
+        return int(np.float32(value).astype(ml_dtypes.float8_e5m2).view(np.uint8))
     return int(np.float32(value).view(np.uint32)) >> 16 if f == "bf16" else value
 
 

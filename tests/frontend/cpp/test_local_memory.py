@@ -166,11 +166,11 @@ def test_numbers_written_through_another_type_keep_their_bits() -> None:
         *(float*)(p + 1) = float(p[2]);
         *(int*)q = 0x40000000;
         *(__half*)h = __half(1.0f);
-        void* raw = p + 3;
+        void* raw = p + 4;
         *static_cast<double*>(raw) = 2.0;
     }"""
-    numbers, floats, halves = np.full(5, 7, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int16)
+    numbers, floats, halves = np.full(6, 7, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int16)
     run(Module(PREAMBLE + source).kernel("k"), (1,), numbers, floats, halves)
     assert numbers[:2].view(np.float32).tolist() == [1, 7]
     assert (floats[0], halves.view(np.float16)[0]) == (2, 1)
-    assert numbers[3:].tobytes() == np.float64(2).tobytes()
+    assert numbers[4:].tobytes() == np.float64(2).tobytes()

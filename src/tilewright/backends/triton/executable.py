@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.backends import native
@@ -25,6 +24,7 @@ from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.core import Function
+from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
 
@@ -37,7 +37,9 @@ _FORMATS = {
     "i1": "?7x", "i8": "b7x", "u8": "B7x", "i16": "h6x", "u16": "H6x", "i32": "i4x", "u32": "I4x", "i64": "q",
     "u64": "Q",
     "f16": "e6x", "bf16": "H6x", "f32": "f4x", "tf32": "f4x", "f64": "d",
+    "f8e4m3fn": "B7x", "f8e5m2": "B7x", "f8e8m0fnu": "B7x",
 }  # fmt: skip
+_AS_BITS = ("bf16", "f8e4m3fn", "f8e5m2", "f8e8m0fnu")  # struct does not know these
 
 
 _NARROW = {"f16": np.float16, "f32": np.float32, "tf32": np.float32}
@@ -66,7 +68,7 @@ class TritonExecutable:
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
-        self._converted = [i for i, f in enumerate(artifact.formats) if f == "bf16"]
+        self._converted = [(i, dtype_from_short(f)) for i, f in enumerate(artifact.formats) if f in _AS_BITS]
         self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
@@ -221,8 +223,8 @@ class TritonExecutable:
             self._copy_tables(values, arguments, borrowed)
         if self._converted:
             values = list(values)
-            for i in self._converted:
-                values[i] = int(np.float32(values[i]).astype(ml_dtypes.bfloat16).view(np.uint16))
+            for i, dtype in self._converted:
+                values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
         self._write(frame, values)
         if binary.descriptors:
             frame.maps = [self._map(i, d, arguments, borrowed) for i, d in enumerate(self.artifact.descriptors)]

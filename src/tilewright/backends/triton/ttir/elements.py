@@ -272,7 +272,10 @@ def _wrong_zero_of_an_extreme(op: Op) -> int | None:
     x is -0.0 and c is 0.0.
     """
     compared = op.operands[0].op
-    if compared is None or compared.name != "cmp" or not compared.operands[0].tile.element.is_floating:
+    if compared is None or compared.name != "cmp":
+        return None
+    compares = compared.operands[0].tile
+    if compares.is_pointer or not compares.element.is_floating:
         return None
     predicate = compared.attributes["predicate"]
     for x, zero in ((0, 1), (1, 0)):

@@ -25,6 +25,7 @@ from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Descriptor, State
 from tilewright.backends.triton.ttir.text import Val
+from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.passes.integers import IntegerFacts
@@ -71,12 +72,14 @@ def lower(
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     plan.share(shared)
     s = State(target, dialect, facts, plan)
-    parameters = []
+    parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
-        name, _ = s.form(value)
+        form, _ = s.form(value)
+        name = "i8" if form in FP8 else form
         arg = Val(f"%arg{i}", name)
-        s.bind(value, arg)
+        s.bind(value, s.w.bitcast(arg, form))
+        types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
     s.sites = {op: i for i, op in enumerate(report.sites(function))}
@@ -98,8 +101,7 @@ def lower(
     w.located("tt.return")
     head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    types = tuple(s[v].element for v in function.body.args)
-    return TtirKernel(text, types, tuple(s.descriptors), bool(s.sites), s.local_bytes)
+    return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes)
 
 
 def _divisors(function: Function) -> dict[int, int]:
