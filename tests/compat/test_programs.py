@@ -88,6 +88,46 @@ def test_commands(command: list[str], tmp_path: Path) -> None:
     assert done.returncode == 3 and done.stderr == "tilewright: cuda.tile is tilewright\n"
 
 
+CHILD = """
+import multiprocessing, subprocess, sys
+import cuda.tile as ct, cupy
+
+def work(queue):
+    queue.put((ct.__name__, cupy.cuda.is_available()))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    context.Process(target=work, args=(queue,)).start()
+    print(queue.get())
+    code = "import cuda.tile as ct, sitecustomize; print(ct.__name__, sitecustomize.MINE)"
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True))
+"""
+
+
+def test_processes_that_a_program_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("MINE = 7\n")
+    (tmp_path / "program.py").write_text(CHILD)
+    source = str(Path(tilewright.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(tmp_path)])}
+    command = [sys.executable, "-m", "tilewright", "run", "--device", "cpu", str(tmp_path / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert "('tilewright', True)\n" in done.stdout and "stdout='tilewright 7\\n', stderr=''" in done.stdout, done
+    before = dict(os.environ)
+    run_program(str(FOLDER / "numpy_only.py"), [])
+    assert dict(os.environ) == before
+
+
+@needs_torch
+def test_torch_in_a_process_that_a_program_starts(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text("import torch\nprint(torch.ones(2, device='cuda').is_cuda)\n")
+    (tmp_path / "program.py").write_text(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, {str(tmp_path / 'child.py')!r}])\n"
+    )
+    done = run("-m", "tilewright", "run", "--device", "cpu", str(tmp_path / "program.py"))
+    assert done.stdout == "True\n", done
+
+
 def test_modules_run_as_programs(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__main__.py").write_text("import sys, cuda.tile as ct\nprint(ct.__name__, sys.argv[1:])\n")

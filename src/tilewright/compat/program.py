@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from tilewright.compat.children import passed_on
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
 from tilewright.compat.modules import install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
@@ -30,8 +31,8 @@ def run_program(
     """Run the file ``program``, or the module of that name, with ``sys.argv[1:] == arguments``.
 
     Says which implementation of ``cuda.tile`` it gets. With ``device="cpu"``, what it allocates as torch CUDA tensors
-    are CPU tensors, and CuPy arrays are NumPy arrays. FileNotFoundError when there is no such program; whatever the
-    program raises passes through.
+    are CPU tensors, and CuPy arrays are NumPy arrays. The same holds in Python processes that the program starts.
+    FileNotFoundError when there is no such program; whatever the program raises passes through.
     """
     if not module and not Path(program).is_file():
         raise FileNotFoundError(f"there is no program {program}")
@@ -42,6 +43,7 @@ def run_program(
     sys.path.insert(0, os.getcwd() if module else str(Path(program).resolve().parent))
     try:
         with ExitStack() as stack:
+            stack.enter_context(passed_on(device=device, replace=replace))
             if device == "cpu":
                 stack.enter_context(cuda_tensors_on_cpu())
                 stack.enter_context(cupy_arrays_on_cpu())

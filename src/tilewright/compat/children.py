@@ -1,0 +1,84 @@
+"""Python processes that a program under ``tilewright run`` starts get ``cuda.tile`` as the program does.
+
+They find ``site/sitecustomize.py`` on their path, and what to do in an environment variable.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
+from tilewright.compat.modules import install
+from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
+
+_OPTIONS = "TILEWRIGHT_RUN"  # words: "replace", "cpu"; set for every child, if need be to no word
+_SITE = str(Path(__file__).parent / "site")
+
+
+@contextmanager
+def passed_on(*, device: str | None, replace: bool) -> Iterator[None]:
+    """Within this context new Python processes start as this one has."""
+    before = {name: os.environ.get(name) for name in (_OPTIONS, "PYTHONPATH")}
+    os.environ[_OPTIONS] = " ".join(["run", *["replace"] * replace, *filter(None, [device])])
+    os.environ["PYTHONPATH"] = os.pathsep.join([_SITE, *filter(None, [before["PYTHONPATH"]])])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def join() -> None:
+    """What such a process does at its start. Torch is patched when the program imports it: many children do not."""
+    options = os.environ.get(_OPTIONS, "").split()
+    if not options:
+        return
+    install(replace="replace" in options)
+    if "cpu" in options:
+        stack = ExitStack()
+        atexit.register(stack.close)
+        stack.enter_context(cupy_arrays_on_cpu())
+        sys.meta_path.insert(0, _TorchFinder(stack))
+
+
+class _TorchFinder(importlib.abc.MetaPathFinder):
+    """Finds ``torch`` where it is, and has its CUDA tensors on the CPU as soon as it is there."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.stack = stack
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Patching(spec.loader, self.stack)
+        return spec
+
+
+class _Patching(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader, stack: ExitStack) -> None:
+        self.loader = loader
+        self.stack = stack
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        self.loader.exec_module(module)
+        self.stack.enter_context(cuda_tensors_on_cpu())
