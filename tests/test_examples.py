@@ -18,8 +18,7 @@ FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
 
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 

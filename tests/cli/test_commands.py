@@ -43,7 +43,6 @@ ARGS = ["--arg", "f32[64]", "--arg", "f32[64]", "--arg", "f32", "--arg", "8"]
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
     (tmp_path / "kernels.py").write_text(KERNELS)
     monkeypatch.chdir(tmp_path)
 

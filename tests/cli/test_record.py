@@ -41,8 +41,7 @@ for n in map(int, sys.argv[1:]):
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv(RECORD, "")
-    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
+    monkeypatch.setenv(RECORD, "")  # the command sets it, in this process
     (tmp_path / "program.py").write_text(PROGRAM)
     monkeypatch.chdir(tmp_path)
 

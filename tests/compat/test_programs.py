@@ -59,10 +59,8 @@ def test_reference_engine(name: str) -> None:
 
 
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    source = str(Path(tilewright.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": source, "TILEWRIGHT_CACHE_DIR": "off"}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=folder)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
 
 
 @needs_torch
@@ -150,8 +148,7 @@ def test_an_installed_original_is_left_alone_unless_asked(options: list[str], us
     (package / "__init__.py").write_text(FAKE)
     program = tmp_path / "program.py"
     program.write_text("import cuda.tile as ct\nprint(getattr(ct, 'NAME', ct.__name__))\n")
-    source = str(Path(tilewright.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(tmp_path)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])}
     command = [sys.executable, "-m", "tilewright", "run", *options, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.stderr == f"tilewright: cuda.tile is {used}\n"
@@ -223,8 +220,6 @@ def test_environment_variables_of_the_original(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("CUDA_TILE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_TILE_COMPILER_TIMEOUT_SEC", "60")
     monkeypatch.setenv("CUDA_TILE_LOGS", "CUTILEIR")
-    source = str(Path(tilewright.__file__).parents[1])
-    monkeypatch.setenv("PYTHONPATH", source)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == "[2. 2. 2. 2.]\n", done.stderr

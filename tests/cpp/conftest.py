@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import tilewright as ct
 from tilewright.frontend.cpp.toolchain import find_compiler
 
 
@@ -21,13 +19,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
-    return tmp_path / "cache"
-
-
-@pytest.fixture(params=["reference", "cpu"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with ct.use_backend(request.param):
-        yield request.param
+def cached(cache_folder: Path) -> None:
+    """See ``cache_folder``."""

@@ -28,7 +28,6 @@ _WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception"}
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
     monkeypatch.chdir(tmp_path)
 
 

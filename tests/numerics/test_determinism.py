@@ -136,7 +136,6 @@ def fresh(name: str) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_widths_of_vectors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors with shorter vectors and fewer registers, but the same arithmetic instructions."""
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     found = set()
     for vector_bytes in (16, 32, 64):
         for registers in (16, 32):

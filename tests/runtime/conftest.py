@@ -1,4 +1,4 @@
-"""Every test gets a disk cache of its own, and both engines where it asks for ``engine``."""
+"""Every test gets a disk cache of its own, and every engine of the CPU where it asks for ``engine``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import tilewright as ct
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TILEWRIGHT_CACHE_SIZE", raising=False)
-    monkeypatch.delenv("TILEWRIGHT_BACKEND", raising=False)
-    return tmp_path / "cache"
+def cached(cache_folder: Path) -> None:
+    """See ``cache_folder``."""
 
 
 @pytest.fixture(params=["reference", "cpu", "python"])

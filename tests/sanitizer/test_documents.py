@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +57,10 @@ def violations(source: str) -> list[Violation]:
     return report.violations
 
 
-def numbered() -> Iterator[tuple[str, str]]:
-    yield from zip((c.name for c in CATEGORIES.values() if c.item is not None), annex() if REFERENCE.exists() else [])
+NUMBERED = list(zip((c.name for c in CATEGORIES.values() if c.item is not None), annex() if REFERENCE.exists() else []))
 
 
-@pytest.mark.parametrize(("category", "example"), numbered(), ids=[name for name, _ in numbered()])
+@pytest.mark.parametrize(("category", "example"), NUMBERED, ids=[name for name, _ in NUMBERED])
 def test_annex(category: str, example: str) -> None:
     shape = next((s for use, s in TILES.items() if use in example), None)
     tile = f"auto x = ct::iota<ct::tile<int, ct::shape<{shape}>>>();" if shape else ""

@@ -1,4 +1,4 @@
-"""Captures kernels for the tests that compile without a GPU."""
+"""What is compiled without a GPU is compiled anew in every test."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 
 @pytest.fixture(autouse=True)
 def triton_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton keeps what it compiled; the tests want to see it compile."""
+    """Triton has a disk cache of its own."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

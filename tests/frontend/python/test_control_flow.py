@@ -205,6 +205,7 @@ def test_keywords_that_builtins_do_not_take(call: str) -> None:
     refused(f"def k(a, n):\n    {call}\n", ct.TileTypeError, 2, 4, "keyword arguments")
 
 
+@pytest.mark.filterwarnings("ignore:'tuple' object is not callable")
 def test_callees_that_cannot_be_hashed() -> None:
     refused(
         """

@@ -1,4 +1,4 @@
-"""NumPy's warnings about special values are noise in comparisons of back ends."""
+"""NumPy's warnings about special values are noise in comparisons of engines."""
 
 from __future__ import annotations
 
