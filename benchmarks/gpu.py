@@ -418,11 +418,11 @@ def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
             ours_configs = [
                 (tq, tk, {"num_warps": w, "num_stages": s})
                 for tq, tk, w in ((128, 128, 8), (128, 64, 4), (64, 64, 4), (64, 128, 4))
-                for s in (1, 2, 3)
+                for s in (1, 2)
             ]
             theirs = [
                 (tq, tk, o)
-                for tq, tk in ((128, 128), (128, 64), (256, 64), (256, 128), (64, 64))
+                for tq, tk in ((64, 128), (64, 64), (128, 128), (128, 64), (256, 64))
                 for o in ({}, {"occupancy": 2})
             ]
             sides = [

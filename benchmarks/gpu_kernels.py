@@ -170,4 +170,5 @@ def attention(
             values = ct.load(v, (b, h, j, 0), (1, 1, TK, D)).reshape((TK, D))
             result = ct.mma(weights.astype(q.dtype), values, result * correction)
             top = new_top
-    ct.store(out, (b, h, block, 0), (result / total).reshape((1, 1, TQ, D)).astype(out.dtype))
+    result = ct.truediv(result, total, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
+    ct.store(out, (b, h, block, 0), result.reshape((1, 1, TQ, D)).astype(out.dtype))

@@ -14,6 +14,8 @@ from tilewright.backends.base import Executable, Export
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.chains import find_chains
+from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import Flattened, flatten
@@ -29,6 +31,7 @@ from tilewright.backends.triton.resources import (
     too_many_registers,
     too_much_shared,
 )
+from tilewright.backends.triton.rotate import rotate
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function
@@ -136,10 +139,13 @@ def compile_for(
     sharing: bool = True,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
-    optimized, shared = Flattened(optimize(function), {})
+    optimized, shared = Flattened(contract(optimize(function), target), {})
     if descriptors:
         optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing)
-    chosen = choose(optimized, target, options)
+    chains = find_chains(optimized, target, staging=staging) if descriptors else []
+    chosen = choose(optimized, target, options, chained=bool(chains))
+    if chosen.num_stages == 1:
+        optimized = rotate(optimized, chains, chosen.num_warps)
     descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
     kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared)
     check_registers(optimized, target, chosen.num_warps)
@@ -174,10 +180,14 @@ def _fitted(
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few.
     """
     compile_ttir = compiler().compile_ttir
+    ahead = target.has_wgmma
     while True:
         try:
-            return compile_ttir(kernel, target, chosen), chosen
+            return compile_ttir(kernel, target, chosen, ahead=ahead), chosen
         except OutOfSharedMemory as e:
+            if chosen.num_stages == 1 and ahead:
+                ahead = False  # tiles that are not loaded ahead share memory
+                continue
             if chosen.num_stages == 1 or "num_stages" in given:
                 raise
             fewer = chosen.num_stages * target.shared_memory // e.needed

@@ -20,7 +20,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
-from tilewright.backends.triton import ptx, ttgir
+from tilewright.backends.triton import overlap, prefetch, ptx, ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
@@ -32,11 +32,15 @@ TRITON_VERSION: str = triton.__version__
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
+_VERSION = f"{overlap.VERSION} {prefetch.VERSION} {ttgir.VERSION} {ptx.VERSION}"  # of what is done to Triton's forms
+
+
 class _Source(ASTSource):  # type: ignore[misc]
     """A TTIR module, for ``triton.compile`` to take through all of its stages."""
 
-    def __init__(self, text: str, parameters: tuple[str, ...]) -> None:
+    def __init__(self, text: str, parameters: tuple[str, ...], ahead: bool) -> None:
         self.text = text
+        self.ahead = ahead
         self.name = ENTRY
         self.ext = "ttir"
         self.language = Language.TRITON
@@ -46,7 +50,7 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{ttgir.VERSION} {self.text}".encode()).hexdigest()
+        return hashlib.sha256(f"{_VERSION} {self.ahead} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
         return _parsed(self.text, args[-1])
@@ -65,10 +69,10 @@ def _parsed(text: str, context: Any) -> Any:
     return module
 
 
-def _changed_stages(target: GpuTarget, maps: Collection[int]) -> Callable[..., tuple[str, str] | None]:
+def _changed_stages(target: GpuTarget, maps: Collection[int], ahead: bool) -> Callable[..., tuple[str, str] | None]:
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
-    Pairs of blocks share loads with the tensor maps that are parameters ``maps``."""
-    version = f"{ttgir.VERSION} {ptx.VERSION} {sorted(maps)}"
+    Pairs of blocks share loads with the tensor maps that are parameters ``maps``; ``ahead`` lets loads run ahead."""
+    version = f"{_VERSION} {sorted(maps)} {ahead}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -76,7 +80,7 @@ def _changed_stages(target: GpuTarget, maps: Collection[int]) -> Callable[..., t
         if stages is None:
             return version, version
         if target.has_wgmma:
-            stages["ttgir"] = _mended(stages["ttgir"])
+            stages["ttgir"] = _mended(stages["ttgir"], ahead)
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
         if maps:
             stages["ptx"] = _shared(stages["ptx"], maps)
@@ -85,11 +89,11 @@ def _changed_stages(target: GpuTarget, maps: Collection[int]) -> Callable[..., t
     return change
 
 
-def _mended(make_ttgir: Stage) -> Stage:
+def _mended(make_ttgir: Stage, ahead: bool) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
-        better = ttgir.mended(text)
+        better = ttgir.mended(prefetch.prefetch(overlap.overlap(text)) if ahead else text)
         return module if better == text else _parsed(better, module.context)
 
     return mended
@@ -133,18 +137,19 @@ def triton_target(target: GpuTarget) -> GPUTarget:
     return GPUTarget("hip", target.name, target.warp_size)
 
 
-def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> GpuBinary:
-    """Machine code for ``kernel``.
+def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options, *, ahead: bool = False) -> GpuBinary:
+    """Machine code for ``kernel``, whose loads run ahead where ``ahead`` lets them.
 
     OutOfSharedMemory where the tiles do not fit; UnknownForm where its blocks cannot share loads; TileError, naming the
     file with the details, when the compiler fails.
     """
-    source = _Source(kernel.text, kernel.parameters)
+    ahead = ahead and not kernel.shared_maps
+    source = _Source(kernel.text, kernel.parameters, ahead)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target, kernel.shared_maps)
+                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target, kernel.shared_maps, ahead)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except (OutOfSharedMemory, ptx.UnknownForm):
             raise

@@ -36,12 +36,13 @@ class Options:
 NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
-def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> Options:
-    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles."""
+def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False) -> Options:
+    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
+    ``chained`` says that its products follow each other in loops whose loads run ahead without further stages."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = _guess(function, target)
+    options = _guess(function, target, chained)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_ctas") and target.has_tma and spreads_over_clusters(function):
         options = replace(options, num_ctas=hints["num_ctas"])
@@ -57,10 +58,10 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any]) -> O
     return options
 
 
-def _guess(function: Function, target: GpuTarget) -> Options:
+def _guess(function: Function, target: GpuTarget, chained: bool) -> Options:
     products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     if products:
-        return _guess_products(function, products, target)
+        return _guess_products(function, products, target, chained)
     largest = max((words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
@@ -73,22 +74,24 @@ _PRODUCT_WORDS = 192  # of all results of products, per thread
 _STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a few blocks per multiprocessor
 
 
-def _guess_products(function: Function, products: list[Op], target: GpuTarget) -> Options:
+def _guess_products(function: Function, products: list[Op], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
     with more, such as attention, by several blocks per multiprocessor."""
     results = sum(op.results[0].tile.size for op in products) // _repeats(function)
     warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (1 if len(products) > 1 else 2) else 8
-    loaded = max((_loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
+    if chained:
+        return Options(num_warps=warps, num_stages=1)
+    loaded = max((loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
     most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if len(products) == 1 else (4, _STAGE_BYTES)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // max(loaded, 1))))
 
 
 def _repeats(function: Function) -> int:
     """In how many loops products are: only one of them runs at a time."""
-    return max(1, sum(_loaded_bytes(op) > 0 for op in function.walk() if op.name == "for"))
+    return max(1, sum(loaded_bytes(op) > 0 for op in function.walk() if op.name == "for"))
 
 
-def _loaded_bytes(loop: Op) -> int:
+def loaded_bytes(loop: Op) -> int:
     """What one iteration of a loop with products loads."""
     ops = loop.regions[0].ops
     if not any(op.name in ("mma", "mma_scaled") for op in ops):
