@@ -258,8 +258,10 @@ def test_tiles_that_registers_cannot_hold(
     monkeypatch.setattr("triton.compile", fail)
     with pytest.raises(ct.TileError, match=r"more than the 255 registers of a thread, with 8 warps .* compiler is in"):
         compiled(product, PRODUCT_ARGS, "sm_90")
+    with pytest.raises(ct.TileError, match=r"more than the 64 registers of a thread that maxnreg .* a larger limit,"):
+        compiled(product, PRODUCT_ARGS, "sm_90", maxnreg=64)
     assert capfd.readouterr() == ("", "")
-    (report,) = tmp_path.glob("tilewright-gpu-*.ttir")
+    report = min(tmp_path.glob("tilewright-gpu-*.ttir"), key=lambda p: "maxnreg" in p.read_text())
     assert "// a page of PTX" in report.read_text()
     monkeypatch.undo()
     command = re.search(r"^// (triton\.compile\(.*\))$", report.read_text(), re.MULTILINE)
@@ -299,6 +301,14 @@ def test_kernels_that_would_compile_for_minutes() -> None:
     x = np.zeros(1 << 20, np.float32)
     with pytest.raises(ct.TileError, match=r"f32\[1048576\] takes 1024 registers .* in each of the 1024 threads"):
         compiled(wave, (x, x, 1 << 20), "sm_90")
+
+    @ct.kernel
+    def unrolled(x):
+        for i in ct.static_iter(range(200)):
+            ct.store(x, i, ct.load(x, i + 1, 16))
+
+    with pytest.raises(ct.TileError, match=r"has 400 loads, .* takes minutes for more than 320; loop over range"):
+        compiled(unrolled, (x,), "sm_90")
 
 
 def test_options_are_checked() -> None:

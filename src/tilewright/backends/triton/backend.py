@@ -26,6 +26,7 @@ from tilewright.backends.triton.requirements import compiler_missing, version, v
 from tilewright.backends.triton.resources import (
     OutOfRegisters,
     OutOfSharedMemory,
+    check_length,
     check_registers,
     check_shared,
     too_many_registers,
@@ -150,10 +151,11 @@ def compile_for(
     kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared)
     check_registers(optimized, target, chosen.num_warps)
     check_shared(optimized, target)
+    check_length(optimized)
     try:
         binary, chosen = _fitted(kernel, target, chosen, options)
     except OutOfRegisters as e:
-        raise too_many_registers(optimized, chosen.num_warps, e) from e
+        raise too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e) from e
     except OutOfSharedMemory as e:
         raise too_much_shared(optimized, e.needed, target.shared_memory) from e
     except UnknownForm:

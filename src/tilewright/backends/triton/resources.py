@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
+from tilewright.ir.opdef import Effect
 from tilewright.ir.types import TileType
 
 _REGISTERS = 65536  # of 32 bits, of a multiprocessor
@@ -16,6 +17,7 @@ _THREAD_REGISTERS = 255
 _MOST_WORDS = 1024
 _MOST_WORDS_OF_PRODUCTS = 510
 _MOST_WORDS_OF_LONG_KERNELS = 256
+_MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
 _ROWS_OF_MATRIX_UNITS = 64  # products of fewer rows are computed another way
@@ -99,15 +101,29 @@ class OutOfRegisters(TileError):
     """The compiler found no room in the registers of a thread."""
 
 
-def too_many_registers(function: Function, num_warps: int, error: OutOfRegisters) -> TileError:
-    """``error`` in the terms of the kernel."""
-    largest = max(function.walk(), key=words)
+def too_many_registers(function: Function, num_warps: int, limit: int | None, error: OutOfRegisters) -> TileError:
+    """``error`` in the terms of the kernel, compiled with at most ``limit`` registers for a thread."""
+    largest, registers = max(function.walk(), key=words), _registers(num_warps)
+    if limit is not None and limit < registers:
+        needs, remedy = f"the {limit} registers of a thread that maxnreg or occupancy leave it", "a larger limit, "
+    else:
+        needs, remedy = f"the {registers} registers of a thread", ""
     return TileError(
-        f"{function.name}() needs more than the {_registers(num_warps)} registers of a thread, with {num_warps} warps "
-        f"per block; its largest tile is {largest.results[0].type}. Use smaller tiles, or more warps "
-        f"(num_worker_warps); {error.message}",
+        f"{function.name}() needs more than {needs}, with {num_warps} warps per block; its largest tile is "
+        f"{largest.results[0].type}. Use {remedy}smaller tiles, or more warps (num_worker_warps); {error.message}",
         largest.loc,
     )
+
+
+def check_length(function: Function) -> None:
+    """TileError when there are so many accesses that the compiler, which compares each with all, takes minutes."""
+    accesses = [op for op in function.walk() if op.spec.effect & (Effect.READ | Effect.WRITE)]
+    if len(accesses) > _MOST_ACCESSES:
+        raise TileError(
+            f"{function.name}() has {len(accesses)} loads, stores and atomics, and the GPU compiler takes minutes for "
+            f"more than {_MOST_ACCESSES}; loop over range(...) instead of unrolling, or use more kernels",
+            accesses[_MOST_ACCESSES].loc,
+        )
 
 
 class OutOfSharedMemory(Exception):
