@@ -180,6 +180,44 @@ def test_a_closure_of_a_path_is_refused_where_paths_meet() -> None:
     )  # fmt: skip
 
 
+def test_closures_of_calls_that_have_ended_are_joined() -> None:
+    outer = 2
+
+    def adder(step, *, more=0):
+        def twice(x):
+            return outer * x + more
+
+        def add(x, extra=step + 1):
+            return twice(x) + step + extra
+
+        step += 0
+        return add, "name"
+
+    @ct.kernel
+    def kernel(out, n):
+        base = ct.bid(0)
+
+        def from_here(k):
+            return lambda x: x + k * base + later
+
+        if base == 0:
+            f, text = adder(3)
+            g = from_here(10)
+        else:
+            f, text = adder(n, more=n)
+            g = from_here(n)
+        later = 100
+        ct.static_assert(text == "name")
+        ct.store(out, (base, 0), f(1))
+        ct.store(out, (base, 1), f(1, extra=0))
+        ct.store(out, (base, 2), g(1))
+
+    out = np.zeros((2, 3), np.int32)
+    for engine in ("reference", "python"):
+        ct.launch(None, (2,), kernel, (out, 7), backend=engine)
+        assert out.tolist() == [[9, 5, 101], [24, 16, 108]]
+
+
 def test_a_number_that_becomes_something_else_in_a_loop() -> None:
     for value in ("(1,)", "None", "lambda: 1", "'text'"):
         refused(

@@ -7,12 +7,14 @@ error only for code that reads it.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.frontend.python.scope import LocalFunction, Unusable
+from tilewright.frontend.python.scope import LocalFunction, Scope, Unusable
 from tilewright.frontend.python.values import Array, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
@@ -109,6 +111,8 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
     if is_record(first) and all(type(v) is type(first) for v in values):
         fields = tuple(f.name for f in dataclasses.fields(first))
         return _join_fields(name, values, fields, paths, merged, builder)
+    if all(isinstance(v, LocalFunction) for v in values):
+        return _join_functions(name, values, paths, merged, builder) or _conflict(name, values)
     if all(isinstance(v, Value) for v in values) and len({v.type for v in values}) == 1:
         return _leaf(values, paths, merged, lambda value: value)
     if all(same(first, v) for v in values[1:]):
@@ -181,6 +185,41 @@ def _join_fields(
 
     def rebuild(it: Iterator[Value]) -> Any:
         return with_fields(first, {f: part(it) for f, part in parts.items()})
+
+    return rebuild
+
+
+def _join_functions(
+    name: str, values: list[LocalFunction], paths: Sequence[Path], merged: Merged, builder: Builder
+) -> Rebuild | None:
+    """Functions of one definition, made by calls that have ended: the variables of these calls are joined. Else None.
+
+    Functions of a call that goes on are one with its variables, which may change yet.
+    """
+    first = values[0]
+    chains = [list(v.scope.chain()) for v in values]
+    active = next((s for s in chains[0] if all(s in c for c in chains)), None)
+    ended = [list(itertools.takewhile(lambda s: s is not active, c)) for c in chains]
+    if not all(ended) or any(v.source.node is not first.source.node for v in values):
+        return None
+    read = {n.id for n in ast.walk(first.source.node) if isinstance(n, ast.Name)}
+    seen = [{n: x for s in reversed(scopes) for n, x in s.names.items() if n in read} for scopes in ended]
+    roots = [scopes[-1] for scopes in ended]
+    alike = all(c.keys() == seen[0].keys() for c in seen) and all(
+        r.free.keys() == roots[0].free.keys() and all(r.free[n] is x for n, x in roots[0].free.items()) for r in roots
+    )
+    if not alike or any(x is v for c, v in zip(seen, values) for x in c.values()):
+        return None
+    captured = {n: _join(n, [c[n] for c in seen], paths, merged, builder) for n in seen[0]}
+    defaults = _join(name, [v.defaults for v in values], paths, merged, builder)
+    by_keyword = {
+        n: _join(n, [v.keyword_defaults[n] for v in values], paths, merged, builder) for n in first.keyword_defaults
+    }
+
+    def rebuild(it: Iterator[Value]) -> LocalFunction:
+        names = {n: part(it) for n, part in captured.items()}
+        scope = Scope(names, active, roots[0].free, roots[0].module)
+        return LocalFunction(first.source, scope, defaults(it), {n: part(it) for n, part in by_keyword.items()})
 
     return rebuild
 

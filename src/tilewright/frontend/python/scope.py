@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ class Unusable:
     reason: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Scope:
     """The local variables of one call. ``names`` is replaced, never changed, when control flow splits."""
 
@@ -46,12 +46,17 @@ class Scope:
             return True, getattr(builtins, name)
         return False, None
 
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those of the enclosing functions, outwards."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
     def root(self) -> Scope:
         """The scope of the outermost enclosing function, which knows the module."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
+        *_, outermost = self.chain()
+        return outermost
 
 
 @dataclass(frozen=True, eq=False)
