@@ -107,7 +107,7 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
 
 
 @ct.kernel
-def apart(a, b, c):
+def apart(a, b, c, flags):
     """How many steps a block has depends on the block."""
     for i in range(ct.bid(0), 4, ct.num_blocks(0)):
         total = ct.zeros((64, 64), ct.float32)
@@ -117,7 +117,7 @@ def apart(a, b, c):
 
 
 @ct.kernel
-def strided(a, b, c):
+def strided(a, b, c, flags):
     """Blocks do not take neighbouring tiles."""
     for i in range(ct.bid(0) * 2, 4, ct.num_blocks(0) * 2):
         total = ct.zeros((64, 64), ct.float32)
@@ -127,20 +127,32 @@ def strided(a, b, c):
 
 
 @ct.kernel
-def counting(a, b, c):
+def waiting(a, b, c, flags):
+    """Blocks may wait for each other."""
+    while ct.atomic_add(flags, 0, 0) == 0:
+        pass
+    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+        ct.store(c, (i, 0), total)
+
+
+@ct.kernel
+def counting(a, b, c, flags):
     """A tile must not be done twice."""
     for i in range(ct.bid(0), 4, ct.num_blocks(0)):
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.cdiv(a.shape[1], 64)):
             total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
         ct.store(c, (i, 0), total)
-        ct.atomic_add(c, (0, 0), 1.0)
+        ct.atomic_add(flags, 0, 1)
 
 
-@pytest.mark.parametrize("kernel", [apart, strided, counting])
+@pytest.mark.parametrize("kernel", [apart, strided, waiting, counting])
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
-    a, c = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32)
-    assert not flatten(optimized(kernel, a, a.copy(), c), parse_target("sm_90"), staging=True).shared
+    a, c, flags = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(1, np.int32)
+    assert not flatten(optimized(kernel, a, a.copy(), c, flags), parse_target("sm_90"), staging=True).shared
 
 
 @pytest.mark.parametrize("kernel", [in_place, carrying])

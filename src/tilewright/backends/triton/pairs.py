@@ -17,7 +17,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import is_pure
-from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.enums import CmpPredicate, MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cmp
 from tilewright.passes.integers import IntegerFacts
@@ -37,7 +37,7 @@ def shared_loads(
     lower, upper, step = outer.operands[:3]
     together = (
         outer in function.body.ops
-        and not any(op.name == "assert" for op in function.walk())
+        and not any(_stops(op) for op in function.walk())
         and _counts(lower, "bid")
         and _counts(step, "num_blocks")
         and all(_is_uniform(v, function) for v in (upper, *inner.operands[:3]))
@@ -59,6 +59,11 @@ def _pays(load: Any, d: Descriptor, facts: IntegerFacts) -> bool:
     if d.staged or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
     return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
+
+
+def _stops(op: Op) -> bool:
+    """Whether a block may end at ``op``, or wait there for another one, which a pair may not."""
+    return op.name == "assert" or op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
 
 
 def only_stores(op: Op) -> bool:
