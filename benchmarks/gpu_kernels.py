@@ -65,6 +65,26 @@ def gather_rows(table, rows, out, T: ct.Constant[int]):
     ct.store(out, (i, 0), ct.load(table, (row, 0), (1, T)))
 
 
+def place(tile, rows, columns, GROUP):
+    """The row and the column of a tile; GROUP rows of tiles are done together."""
+    wide = GROUP * columns
+    first = (tile // wide) * GROUP
+    height = min(rows - first, GROUP)
+    return first + (tile % wide) % height, (tile % wide) // height
+
+
+def product(a, b, i, j, TM, TN, TK, TF32):
+    """The tile of a @ b in row i and column j."""
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        if TF32:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        total = ct.mma(x, y, total)
+    return total
+
+
 @ct.kernel
 def matmul(
     a,
@@ -76,21 +96,8 @@ def matmul(
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
-    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
-    block = ct.bid(0)
-    wide = GROUP * columns
-    first = (block // wide) * GROUP
-    height = min(rows - first, GROUP)
-    i = first + (block % wide) % height
-    j = (block % wide) // height
-    total = ct.zeros((TM, TN), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], TK)):
-        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
-        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
-        if TF32:
-            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
-        total = ct.mma(x, y, total)
-    ct.store(c, (i, j), total.astype(c.dtype))
+    i, j = place(ct.bid(0), ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN), GROUP)
+    ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
 
 
 @ct.kernel
@@ -105,21 +112,51 @@ def matmul_persistent(
     TF32: ct.Constant[bool],
 ):
     rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
-    steps = ct.cdiv(a.shape[1], TK)
-    for block in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
-        wide = GROUP * columns
-        first = (block // wide) * GROUP
-        height = min(rows - first, GROUP)
-        i = first + (block % wide) % height
-        j = (block % wide) // height
-        total = ct.zeros((TM, TN), ct.float32)
-        for k in range(steps):
-            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
-            y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
-            if TF32:
-                x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
-            total = ct.mma(x, y, total)
-        ct.store(c, (i, j), total.astype(c.dtype))
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = place(tile, rows, columns, GROUP)
+        ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
+
+
+@ct.kernel
+def matmul_mixed(
+    a,
+    b,
+    c,
+    rounds,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    SM: ct.Constant[int],
+    SN: ct.Constant[int],
+    SK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+    TF32: ct.Constant[bool],
+):
+    """Large tiles where whole ones fit, then small ones at the right and the lower edge. The blocks with one large tile
+    less than the others first do that many ``rounds`` of small ones alone."""
+    block, blocks = ct.bid(0), ct.num_blocks(0)
+    rows, columns = c.shape[0] // TM, c.shape[1] // TN
+    for tile in range(block, rows * columns, blocks):
+        i, j = place(tile, rows, columns, GROUP)
+        ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
+    top, left = rows * (TM // SM), columns * (TN // SN)
+    right = max(ct.cdiv(c.shape[1], SN) - left, 1)
+    corner = top * (ct.cdiv(c.shape[1], SN) - left)
+    wide = ct.cdiv(c.shape[1], SN)
+    count = corner + (ct.cdiv(c.shape[0], SM) - top) * wide
+    busy = rows * columns % blocks
+    idle = blocks - busy
+    early = min(count, idle * rounds)
+    if busy == 0:
+        early = count
+    first, stop, step = block - busy, early, idle
+    if block < busy:
+        first, stop, step = early + block, count, busy
+    for tile in range(first, stop, step):
+        i, j = tile // right, left + tile % right
+        if tile >= corner:
+            i, j = top + (tile - corner) // wide, (tile - corner) % wide
+        ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
 
 
 @ct.kernel
