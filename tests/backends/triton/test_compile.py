@@ -540,6 +540,12 @@ def two_products(a, b, c, d):
     ct.store(d, (0, 0), total)
 
 
+def test_loops_with_one_product_each_have_deep_pipelines() -> None:
+    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE), "sm_90").binary.texts["choices"]
+    assert "pipeline stages: 3" in choices
+    assert "warps per block: 8" in choices
+
+
 def test_each_step_of_a_product_loads_its_own_registers(tmp_path: Path) -> None:
     """In every loop of a kernel, though the loops use the same names."""
     a = np.zeros((512, 512), np.float32)

@@ -77,18 +77,22 @@ _STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a fe
 def _guess_products(function: Function, products: list[Op], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
     with more, such as attention, by several blocks per multiprocessor."""
-    results = sum(op.results[0].tile.size for op in products) // _repeats(function)
-    warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (1 if len(products) > 1 else 2) else 8
+    groups = _groups(function) or [products]
+    results = max(sum(op.results[0].tile.size for op in group) for group in groups)
+    single = all(len(group) == 1 for group in groups)
+    warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (2 if single else 1) else 8
     if chained:
         return Options(num_warps=warps, num_stages=1)
     loaded = max((loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
-    most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if len(products) == 1 else (4, _STAGE_BYTES)
+    most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if single else (4, _STAGE_BYTES)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // max(loaded, 1))))
 
 
-def _repeats(function: Function) -> int:
-    """In how many loops products are: only one of them runs at a time."""
-    return max(1, sum(loaded_bytes(op) > 0 for op in function.walk() if op.name == "for"))
+def _groups(function: Function) -> list[list[Op]]:
+    """The products of each loop: only one of them runs at a time."""
+    bodies = (op.regions[0].ops for op in function.walk() if op.name == "for")
+    found = ([op for op in ops if op.name in ("mma", "mma_scaled")] for ops in bodies)
+    return [group for group in found if group]
 
 
 def loaded_bytes(loop: Op) -> int:
