@@ -39,14 +39,20 @@ def copies(values: Arrays) -> tuple[Arrays, list[np.ndarray[Any, Any]]]:
 
 
 def compare(function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, **values: Any) -> Arrays:
-    """Run on both; every byte around the arrays must agree too. Returns the arrays as the CPU left them.
+    """``compare_on`` the CPU engine."""
+    return compare_on(CPU, function, grid, rtol, **values)
+
+
+def compare_on(engine: Any, function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, **values: Any) -> Arrays:
+    """Run on ``engine`` and the reference; every byte around the arrays must agree too. Returns the arrays as the
+    engine left them.
 
     Floats may differ by ``rtol``; NaN equals NaN, whatever its sign and payload.
     """
     ours, memory = copies(values)
     theirs, expected = copies(values)
     run(REFERENCE, function, grid, **theirs)
-    run(CPU, function, grid, **ours)
+    run(engine, function, grid, **ours)
     for mine, wanted in zip(memory, expected):
         if mine.dtype.kind in "biu":
             np.testing.assert_array_equal(mine, wanted)

@@ -30,9 +30,11 @@ _FLOAT_BINARY = (Add, Sub, Mul, Min, Max)
 
 
 class ProgramMaker:
-    """Builds one program from a seed, and the arrays that it runs on."""
+    """Builds one program from a seed, and the arrays that it runs on. With ``any_order`` its folds give the same in
+    whatever order elements are combined."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, any_order: bool = False) -> None:
+        self.any_order = any_order
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.k = KernelBuilder(f"program{seed}")
@@ -248,8 +250,9 @@ class ProgramMaker:
         x = self.pick(float32, int32, float16, float64, int8, bool_, rank=1)
         dtype, k = x.tile.element, self.k
         axis = self.random.randrange(x.tile.rank)
-        op: type[Op] = self.random.choice((Add, Max, Mul))
-        if self.random.random() < 0.3:
+        inexact = self.any_order and dtype.is_floating
+        op: type[Op] = Max if inexact else self.random.choice((Add, Max, Mul))
+        if not self.any_order and self.random.random() < 0.3:
             body = k.combiner([dtype, int32], lambda a, i, b, j: _argmax(k, a, i, b, j))
             index = k.iota(*x.tile.shape)
             op2 = k.b.emit_op(
@@ -264,7 +267,8 @@ class ProgramMaker:
 
     def scan(self) -> Value:
         x = self.pick(float32, int32, float16, rank=1)
-        body = self.k.combiner([x.tile.element], lambda a, b: [self.k.emit(Add, a, b)])
+        op = Max if self.any_order and x.tile.element.is_floating else Add
+        body = self.k.combiner([x.tile.element], lambda a, b: [self.k.emit(op, a, b)])
         axis = self.random.randrange(x.tile.rank)
         return self.k.emit(Scan, [x], axis=axis, identities=(0,), reverse=self.random.random() < 0.5, body=body)
 

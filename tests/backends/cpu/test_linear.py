@@ -19,7 +19,7 @@ from tilewright.ir.dtypes import DType, float16, float32, float64, int8, int32, 
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.location import Loc
-from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Mul, Select, Sub
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Min, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import MMA_SCALED_BLOCKS, Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import Load
@@ -245,6 +245,20 @@ def test_reduce_and_scan(shape: tuple[int, ...], dtype: DType, commutative: bool
         found = k.emit(Scan, [x], axis=axis, identities=(0,), reverse=commutative, body=body)
         k.store_tile(k.array(f"s{axis}", dtype, rank), found, zeros(k, rank))
         arrays[f"s{axis}"] = np.zeros(shape, dtype.storage)
+    compare(k.function(), **arrays)
+
+
+def test_running_extremes_of_what_is_no_nan() -> None:
+    """LLVM knows that of converted integers."""
+    k = KernelBuilder()
+    x = k.emit(Cast, k.load_tile(k.array("x", int32, 2), (4, 64), zeros(k, 2)), dtype=float32)
+    arrays: dict[str, Any] = {"x": np.random.default_rng(0).integers(-99, 99, (4, 64)).astype(np.int32)}
+    for op in (Max, Min):
+        for axis, reverse in ((0, False), (1, True)):
+            body = k.combiner([float32], lambda a, b, op=op: [k.emit(op, a, b)])
+            found = k.emit(Scan, [x], axis=axis, identities=(0,), reverse=reverse, body=body)
+            k.store_tile(k.array(f"{op.__name__}{axis}", float32, 2), found, zeros(k, 2))
+            arrays[f"{op.__name__}{axis}"] = np.zeros((4, 64), np.float32)
     compare(k.function(), **arrays)
 
 

@@ -6,6 +6,7 @@ scan, has one result per lane and walks along the axis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from llvmlite import ir
@@ -57,6 +58,9 @@ class _Fold:
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
         self.neutral = neutral_element(op.regions[0])
+        if op.name == "scan" and self.neutral is not None and math.isnan(self.neutral):
+            # LLVM takes the running maximum of numbers that are none, started at NaN, to be NaN.
+            self.neutral = None
         self.ordered = self._ordered(op.regions[0])
 
     def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
