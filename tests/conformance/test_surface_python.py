@@ -659,6 +659,19 @@ class OwnInit:
 
 
 @dataclasses.dataclass(frozen=True)
+class OwnNew:
+    x: int
+
+    def __new__(cls, x):
+        return object.__new__(cls)
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class NoInit:
+    x: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Factory:
     x: tuple = dataclasses.field(default_factory=tuple)
 
@@ -675,6 +688,8 @@ class Plain:
 def test_classes_that_tile_code_does_not_have() -> None:
     refuses(lambda n: Mutable(1), TTE, 1)
     refuses(lambda n: OwnInit(1), TTE, 1)
+    refuses(lambda n: OwnNew(1), TTE, 1)
+    refuses(lambda n: NoInit(1), TTE, 1)
     refuses(lambda n: Factory(), TTE, 1)
     refuses(lambda n: NotInit(), TTE, 1)
     refuses(lambda n: Plain(), UCE, 1)

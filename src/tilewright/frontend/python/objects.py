@@ -378,7 +378,7 @@ def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[s
         t.fail(TileTypeError, f"{cls.__name__} is a dataclass without __init__, which tile code cannot make")
     fields = dataclasses.fields(cls)
     for name in ("__new__", "__init__"):
-        own = inspect.getattr_static(cls, name)
+        own = getattr(cls, name)
         if isinstance(own, types.FunctionType) and not _is_generated(own):
             t.fail(TileTypeError, f"{cls.__name__} has its own {name}, which tile code cannot call")
     if any(f.default_factory is not dataclasses.MISSING or not f.init for f in fields):
