@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends import native
 from tilewright.backends.environment import variable
 from tilewright.ir.errors import TileError
 from tilewright.runtime.numpy_memory import address_of
@@ -71,6 +74,25 @@ def test_it_keeps_the_memory_alive() -> None:
     run()
     kept = run.owners[0][0]  # type: ignore[attr-defined]
     assert kept.ctypes.data == base and list(kept) == [1, 1, 1, 1]
+
+
+def test_machine_code_calls_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a step in Python, and it does what Python would do."""
+    counts = np.zeros(2, np.int32)
+    increment.bind((2,), (counts,))()
+    monkeypatch.setattr(native, "available", lambda: False)
+    by_python = increment.bind((2,), (counts,))
+    monkeypatch.undo()
+    by_machine_code = increment.bind((2,), (counts,))
+    assert isinstance(by_machine_code.func, types.BuiltinFunctionType)  # type: ignore[attr-defined]
+    for run in (by_python, by_machine_code):
+        run()
+    assert list(counts) == [3, 3]
+    before = sys.getrefcount(None), sys.getrefcount(counts)
+    for _ in range(10_000):
+        by_machine_code()
+    assert list(counts) == [10_003] * 2
+    assert abs(sys.getrefcount(None) - before[0]) < 1000 and sys.getrefcount(counts) == before[1]
 
 
 @pytest.mark.parametrize("blocks", [1, 100_000])

@@ -24,7 +24,8 @@ PLAIN, CONSTANT = Rule(), Rule(constant=True)
 @pytest.fixture(autouse=True, params=["Python", "machine code"])
 def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What asks whether launches are alike: machine code from the third one on, or never."""
-    monkeypatch.setattr(repeat, "_WORTH_MACHINE_CODE", 1 if request.param == "machine code" else -1)
+    for name in ("_SOON", "_LATER"):
+        monkeypatch.setattr(repeat, name, 1 if request.param == "machine code" else 1 << 60)
     fill.again = None
     fill.prepared.clear()
     fill._last = (None, None)

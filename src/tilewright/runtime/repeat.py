@@ -17,7 +17,9 @@ from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 
-_WORTH_MACHINE_CODE = 16  # launches: making it takes as long as some thousand of them
+# Launches after which machine code is made: it takes some milliseconds, and a tenth of a second if LLVM is not loaded,
+# which on a CPU, where kernels from the disk cache do without it, only many launches make up for.
+_SOON, _LATER = 4, 1000
 
 
 class Again:
@@ -38,7 +40,8 @@ class Again:
         self.values = values_if_alike(rules, args, recipe)
         self.launch = self._launch
         self._rules, self._recipe, self._executable, self._device = rules, recipe, executable, device
-        self._count = 0
+        self._count = 0  # of repeated launches
+        self._settled = False  # whether there is machine code, or can be none
 
     def recognizes(self, args: Any) -> bool:
         """Whether it runs launches with the settings of the earlier one and ``args``, which are like its arguments."""
@@ -62,8 +65,11 @@ class Again:
         return True
 
     def _repeated(self, args: Any) -> None:
-        self._count = count = self._count + 1  # of several threads, one at least finds each number
-        if count == _WORTH_MACHINE_CODE and native.available():
-            module = importlib.import_module("tilewright.runtime.alike_native")
-            made = module.native_launch(self.settings, self._rules, args, self._recipe, self._executable, self._device)
-            self.launch = made or self.launch
+        self._count += 1
+        soon = self._device is not None or native.loaded()
+        if not self._settled and self._count >= (_SOON if soon else _LATER):
+            self._settled = True
+            if native.available():
+                module = importlib.import_module("tilewright.runtime.alike_native")
+                given = self._rules, args, self._recipe, self._executable, self._device
+                self.launch = module.native_launch(self.settings, *given) or self.launch

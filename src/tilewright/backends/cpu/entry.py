@@ -8,7 +8,7 @@ from tilewright.backends.cpu.context import Field
 from tilewright.backends.native import Entry
 from tilewright.backends.native.body import Body, pointer
 
-_MAX_SCRATCH = 1 << 14  # bytes on the stack
+MAX_SCRATCH = 1 << 14  # bytes on the stack
 _MAX_BLOCKS = 1 << 20
 _ALIGNMENT = 64
 
@@ -19,7 +19,7 @@ def entry(code: int, blocks: int, scratch_bytes: int, kept: Any) -> Entry | None
     ``code`` is the address of its machine code, which lives with ``kept``. None where it needs more scratch memory than
     a stack should give.
     """
-    if scratch_bytes > _MAX_SCRATCH:
+    if scratch_bytes > MAX_SCRATCH:
         return None
     body = Body()
     most, total = min(blocks, _MAX_BLOCKS), "1"

@@ -8,15 +8,15 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments, Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.cpu.entry import entry
+from tilewright.backends.cpu.entry import MAX_SCRATCH, entry
 from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.printing import printer
-from tilewright.backends.native import Entry
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -71,7 +71,7 @@ class CpuExecutable:
         else:
             self._run(grid, total, count, packed)
 
-    def entry(self, device: int) -> Entry | None:
+    def entry(self, device: int) -> native.Entry | None:
         """How machine code runs the launches that are too short for several threads; None where a block may print or
         fail."""
         if not self._silent:
@@ -91,6 +91,10 @@ class CpuExecutable:
             return functools.partial(self._run, grid, total, count, packed)
         context = _pack_context(0, total, 1, x, y, z, 0, 0, 0)
         alone, scratch, scratch_bytes = self._alone, threads.scratch, self._scratch_bytes
+        if scratch_bytes <= MAX_SCRATCH and native.available() and native.loaded():
+            kept = ctypes.create_string_buffer(packed), ctypes.create_string_buffer(context)
+            address, given = self._native.address(SERIAL_SYMBOL), list(map(ctypes.addressof, kept))
+            return functools.partial(native.maker().runner(address, given, scratch_bytes, *kept, self._native))
 
         def run() -> None:
             alone(packed, context, scratch(scratch_bytes))

@@ -41,6 +41,11 @@ def available() -> bool:
     return locked and sys.maxsize > 1 << 32 and importlib.util.find_spec("llvmlite") is not None
 
 
+def loaded() -> bool:
+    """Whether LLVM is there, so that making one takes milliseconds only."""
+    return "llvmlite.binding" in sys.modules
+
+
 def maker() -> Any:
     """The module that makes them; loading it loads LLVM."""
     return importlib.import_module("tilewright.backends.native.code")

@@ -46,7 +46,8 @@ class _Code:
         with _LOCK:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
-            target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
+            # The time goes into calls: optimizing them takes ten times as long as the rest, for nothing.
+            target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
             self._engine.finalize_object()
             self.method = _Method(name.encode(), self._engine.get_function_address("call"), flags, None)
@@ -75,23 +76,52 @@ def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     return _Code(name, module, _FASTCALL).function(*body.kept)
 
 
-def caller(address: int, arguments: Sequence[int], otherwise: Callable[[], None], *kept: Any) -> Callable[[], None]:
+def caller(address: int, arguments: Sequence[int], otherwise: Callable[[], None]) -> Callable[[], None]:
     """A function that calls the C function at ``address`` with four pointers, without the interpreter's lock, and
-    then ``otherwise`` where that does not return 0. It keeps the objects ``kept`` alive."""
+    then ``otherwise`` where that does not return 0."""
     record = (ctypes.c_uint64 * 5)(address, *arguments)
-    return _caller().function(ctypes.addressof(record), otherwise, record, *kept)
+    return _caller().function(ctypes.addressof(record), otherwise, record)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _caller() -> _Code:
     body = Body()
-    record = body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
-    function, *arguments = (body.load("ptr", record, 8 * i) for i in range(5))
+    function, *arguments = _record(body, 5)
     state = body.call("PyEval_SaveThread")
     code = body.let(f"call i32 {function}({', '.join(f'ptr {a}' for a in arguments)})")
     body.call("PyEval_RestoreThread", state)
     body.require_equal("i32", code, 0)
     body.call("Py_IncRef", body.reference(None))
-    body.do(f"ret ptr {pointer(id(None))}\nno:")
-    otherwise = body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1))
-    return _Code("launch", f"define ptr @call(ptr %self, ptr %nothing) {{\n{body}\nret ptr {otherwise}\n}}\n", _NOARGS)
+    body.do(f"ret ptr {pointer(id(None))}")
+    body.label("no")
+    return _without_arguments(body, body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1)))
+
+
+def runner(address: int, arguments: Sequence[int], scratch_bytes: int, *kept: Any) -> Callable[[], None]:
+    """A function that calls the C function at ``address`` with two pointers and one to so many bytes of its own on the
+    stack, without the interpreter's lock. It keeps the objects ``kept`` alive."""
+    record = (ctypes.c_uint64 * 4)(address, *arguments, scratch_bytes)
+    return _runner().function(ctypes.addressof(record), record, *kept)
+
+
+@functools.cache
+def _runner() -> _Code:
+    body = Body()
+    function, first, second, size = _record(body, 4)
+    count = body.let(f"ptrtoint ptr {size} to i64")
+    scratch = body.let(f"alloca i8, i64 {count}, align 64")
+    state = body.call("PyEval_SaveThread")
+    body.do(f"call void {function}(ptr {first}, ptr {second}, ptr {scratch})")
+    body.call("PyEval_RestoreThread", state)
+    body.call("Py_IncRef", body.reference(None))
+    return _without_arguments(body, pointer(id(None)))
+
+
+def _record(body: Body, count: int) -> list[str]:
+    """The words at the address that ``self`` starts with."""
+    record = body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
+    return [body.load("ptr", record, 8 * i) for i in range(count)]
+
+
+def _without_arguments(body: Body, result: str) -> _Code:
+    return _Code("launch", f"define ptr @call(ptr %self, ptr %nothing) {{\n{body}\nret ptr {result}\n}}\n", _NOARGS)

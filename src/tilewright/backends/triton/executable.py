@@ -148,19 +148,11 @@ class TritonExecutable:
         frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
         frame.configure(self.artifact.binary, grid, arguments.stream)
         self._fill(frame, arguments, [])
-        launch, config, handle, pointers = frame.launch, frame.config_pointer, kernel.handle, frame.pointer_pointer
-
-        def run() -> None:
-            if launch(config, handle, pointers, None):
-                self._run(frame, kernel)
-
+        run = functools.partial(self._run, frame, kernel)
         if not native.available():
             return run
-        given = (config.value, handle.value, pointers.value, 0)
-        called = native.maker().caller(
-            driver.address("cuLaunchKernelEx"), given, functools.partial(self._run, frame, kernel)
-        )
-        return functools.partial(called)
+        given = frame.config_pointer.value, kernel.handle.value, frame.pointer_pointer.value, 0
+        return functools.partial(native.maker().caller(driver.address("cuLaunchKernelEx"), given, run))
 
     def entry(self, device: int) -> native.Entry | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
