@@ -15,6 +15,7 @@ from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.contract import contract
+from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.rotate import rotate
 from tilewright.backends.triton.target import parse_target
 from tilewright.ir.core import Function
@@ -24,6 +25,7 @@ from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable
 
 HOPPER = parse_target("sm_90")
+SPILLED = "bytes of stack and spilled registers per thread"
 
 
 @ct.kernel
@@ -146,5 +148,22 @@ def test_loads_run_ahead_and_products_overlap(machine_code: tuple[bool, Any]) ->
     pending = [int(n) for n in re.findall(r"warp_group_dot_wait .*pendings = (\d)", body)]
     assert pending == ([1, 0] if turned else [0, 0])
     assert body.index("ttng.wait_barrier") < body.index("ttng.async_tma_copy")
-    assert ".local " not in binary.texts["PTX"]
+    assert footprint(binary, HOPPER)[SPILLED] == 0
     assert binary.shared_bytes <= (HOPPER.shared_memory // (2 if turned else 4))
+
+
+def test_tiles_for_which_there_is_no_room_ahead_share_memory() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    wide = np.zeros((256, 256), ml_dtypes.bfloat16)
+    function = specialization(attend, (wide, wide, wide, wide, 0.1, 9, 256, 64, 256), "reference").function
+    binary = compile_for(function, HOPPER, {}).binary
+    assert 2 * wide.nbytes > HOPPER.shared_memory >= binary.shared_bytes
+
+
+def test_two_blocks_of_eight_warps_share_a_multiprocessor_where_rows_are_many() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    function = specialization(attend, (HALF, HALF, HALF, HALF, 0.1, 9, 128, 128, 64), "reference").function
+    artifact = compile_for(function, HOPPER, {})
+    assert "warps per block: 8\n" in artifact.binary.texts["choices"]
+    assert "registers per thread, at most: 128\n" in artifact.binary.texts["choices"]
+    assert footprint(artifact.binary, HOPPER)[SPILLED] == 0

@@ -10,8 +10,8 @@ from tilewright.passes.integers import IntegerFacts
 
 
 def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> list[Op]:
-    """The loops of ``function`` in which a product of 16-bit floats is computed from another one, and the copy engine
-    does all loads. None when there is another loop of products: what is decided for these loops holds for all."""
+    """The loops of ``function`` with two products of 16-bit floats, one computed from the other, in which the copy
+    engine does all loads. None when there is another loop of products: what is decided for them holds for all."""
     if not target.has_wgmma:
         return []
     plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
@@ -27,10 +27,11 @@ def products(loop: Op) -> list[Op]:
 def _is_chain(loop: Op, plan: Plan) -> bool:
     inside = [op for o in loop.regions[0].ops for op in o.walk()]
     loads = [op for op in inside if op.name.startswith("load")]
-    if any(p.name != "mma" or p.operands[0].tile.element.bitwidth != 16 for p in products(loop)):
+    pair = products(loop)
+    if len(pair) != 2 or any(p.name != "mma" or p.operands[0].tile.element.bitwidth != 16 for p in pair):
         return False
     ahead = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
-    return ahead and any(depends(p, q) for p in products(loop) for q in products(loop) if p is not q)
+    return ahead and depends(pair[1], pair[0])
 
 
 def depends(later: Op, earlier: Op) -> bool:

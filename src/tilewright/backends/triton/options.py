@@ -71,6 +71,8 @@ def _guess(function: Function, target: GpuTarget, chained: bool) -> Options:
 
 _WORDS = 16  # of the largest tile, per thread
 _PRODUCT_WORDS = 192  # of all results of products, per thread
+_CHAIN_WORDS = 160  # of two products that follow each other: with more, two blocks of 8 warps are faster,
+_FEW_WORDS = 112  # if they take no more of each thread
 _STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a few blocks per multiprocessor
 
 
@@ -82,6 +84,9 @@ def _guess_products(function: Function, products: list[Op], target: GpuTarget, c
     single = all(len(group) == 1 for group in groups)
     warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (2 if single else 1) else 8
     if chained:
+        live = results + products[-1].operands[0].tile.size // 2
+        if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
+            return Options(num_warps=8, num_stages=1, maxnreg=_REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)
     loaded = max((loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
     most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if single else (4, _STAGE_BYTES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.triton.chains import depends, products
+from tilewright.backends.triton.chains import products
 from tilewright.backends.triton.options import loaded_bytes
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -54,10 +54,9 @@ def _gains(loop: Op, num_warps: int) -> bool:
 
 def _turn(loop: Op) -> _Turn | None:
     body = loop.regions[0]
-    chain = products(loop)
-    first, last = chain[0], chain[-1]
+    first, last = products(loop)
     carried = body.terminator.operands
-    if len(chain) != 2 or not depends(last, first) or constant_of(loop.operands[2]) != 1:
+    if constant_of(loop.operands[2]) != 1:
         return None
     if _users(body.ops, last.result) != {body.terminator} or carried.count(last.result) != 1:
         return None
