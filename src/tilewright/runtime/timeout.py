@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
+from tilewright.backends.abandonment import UNDO, Undo
 from tilewright.ir.errors import TileCompilerTimeoutError
 
 _T = TypeVar("_T")
@@ -59,13 +60,16 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     """``compile_()``, or TileCompilerTimeoutError.
 
     A native compiler cannot be interrupted: after the limit its thread ends by itself, and what it made is dropped.
+    What it said with ``on_abandonment`` is undone at the limit.
     """
     seconds = limit()
     if seconds is None:
         return compile_()
     outcome: list[Any] = []
+    undo: list[Undo] = []
 
     def work() -> None:
+        UNDO.set(undo)  # of this thread
         try:
             outcome.extend((True, compile_()))
         except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
@@ -75,6 +79,8 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
+        for change in undo:
+            change()
         raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
     succeeded, result = outcome
     if not succeeded:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -311,6 +313,26 @@ def test_tiles_that_shared_memory_cannot_hold() -> None:
             compiled(product, (large, large, large, 256, 256, depth), target)
     with pytest.raises(ct.TileError, match=r"needs 524288 bytes .* has 166912; its largest tile is f32\[256,512\]"):
         compiled(turn, (large, large), "sm_80")
+
+
+def test_a_compilation_that_takes_too_long_leaves_the_output_alone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    going, ended = threading.Event(), threading.Event()
+
+    def endless(*_: Any, **__: Any) -> None:
+        going.wait(10)
+        ended.set()
+        raise RuntimeError("nobody listens")
+
+    monkeypatch.setattr("triton.compile", endless)
+    with ct.compiler_timeout(0.5), pytest.raises(ct.TileCompilerTimeoutError, match=r"product\(\) took longer"):
+        product.compile_for("sm_90", PRODUCT_ARGS)
+    print("output")
+    os.write(2, b"error")
+    assert capfd.readouterr() == ("output\n", "error")
+    going.set()
+    assert ended.wait(10)
 
 
 def test_a_first_compilation_does_not_read_all_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:

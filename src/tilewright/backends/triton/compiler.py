@@ -8,6 +8,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +21,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
+from tilewright.backends.abandonment import on_abandonment
 from tilewright.backends.triton import overlap, prefetch, ptx, ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
@@ -195,16 +197,26 @@ def _known_by_fingerprint() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _output_to(file: IO[str]) -> Iterator[None]:
-    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
+    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead.
+
+    Until it ends or is abandoned: both belong to the whole process.
+    """
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept, stdout, only_once = os.dup(2), sys.stdout, threading.Lock()
+
+    def restore() -> None:
+        if only_once.acquire(blocking=False):
+            os.dup2(kept, 2)
+            os.close(kept)
+            sys.stdout = stdout
+
     os.dup2(file.fileno(), 2)
+    sys.stdout = file
+    on_abandonment(restore)
     try:
-        with contextlib.redirect_stdout(file):
-            yield
+        yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        restore()
 
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:
