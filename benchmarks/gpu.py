@@ -358,19 +358,20 @@ _SMALL = {
     ),
     32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
 }
-# A large tile, and small ones for the edges.
+# A large tile, and small ones for the edges or for what is no whole round.
 _MIXED = {16: ((128, 256, 64), ((64, 64, 128), (128, 128, 64))), 32: ((256, 128, 32), ((64, 64, 64), (128, 128, 32)))}
 
 
 def product_configs(bits: int, tile: Tile) -> list[Any]:
-    """Orders, tiles and options; the group of the order "mixed" is how many rounds of small tiles come first."""
+    """Orders, tiles and options; the group of the order "edges" is how many rounds of small tiles come first."""
     ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
     ours += [(o, s, w, n) for o in (("tiles", 8), ("even", 8)) for s, w, n in _SMALL[bits]]
     large, small = (dict.fromkeys(s for s, *_ in table[bits]) for table in (_LARGE, _SMALL))
     theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
     theirs += [(("tiles", 8), s, {}) for s in small if s not in large]
     whole, edges = _MIXED[bits]
-    mixed = [(("mixed", rounds), (*whole, *edge)) for rounds in (1, 2, 4) for edge in edges]
+    mixed = [(("edges", rounds), (*whole, *edge)) for rounds in (1, 2, 4) for edge in edges]
+    mixed += [(("rounds", group), (*whole, *edge)) for group in (4, 8) for edge in edges]
     ours += [(o, s, 8, 4) for o, s in mixed]
     theirs += [(o, s, {}) for o, s in mixed]
     return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
@@ -391,8 +392,11 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
             (spread, group), shape, options = cfg
-            if spread == "mixed":
-                t.launch("matmul_mixed", options, (processors,), (a, b, c, group, *shape, 8, tf32))
+            if spread == "edges":
+                t.launch("matmul_edges", options, (processors,), (a, b, c, group, *shape, 8, tf32))
+                return
+            if spread == "rounds":
+                t.launch("matmul_rounds", options, (processors,), (a, b, c, *shape, group, tf32))
                 return
             TM, TN, TK = shape
             blocks = cdiv(m, TM) * cdiv(n, TN)

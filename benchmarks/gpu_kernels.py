@@ -118,7 +118,7 @@ def matmul_persistent(
 
 
 @ct.kernel
-def matmul_mixed(
+def matmul_edges(
     a,
     b,
     c,
@@ -156,6 +156,36 @@ def matmul_mixed(
         i, j = tile // right, left + tile % right
         if tile >= corner:
             i, j = top + (tile - corner) // wide, (tile - corner) % wide
+        ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
+
+
+@ct.kernel
+def matmul_rounds(
+    a,
+    b,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    SM: ct.Constant[int],
+    SN: ct.Constant[int],
+    SK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+    TF32: ct.Constant[bool],
+):
+    """Large tiles as long as every block has one, then the others in small parts; parts outside do the last one."""
+    block, blocks = ct.bid(0), ct.num_blocks(0)
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
+    rest = rows * columns % blocks
+    for tile in range(block, rows * columns - rest, blocks):
+        i, j = place(tile, rows, columns, GROUP)
+        ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
+    parts = (TM // SM) * (TN // SN)
+    lowest, rightmost = ct.cdiv(c.shape[0], SM) - 1, ct.cdiv(c.shape[1], SN) - 1
+    for part in range(block, rest * parts, blocks):
+        i, j = place(rows * columns - rest + part // parts, rows, columns, GROUP)
+        i = min(i * (TM // SM) + part % parts % (TM // SM), lowest)
+        j = min(j * (TN // SN) + part % parts // (TM // SM), rightmost)
         ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
 
 
