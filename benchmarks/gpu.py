@@ -349,7 +349,6 @@ _LARGE = {
 _SMALL = {
     16: (
         ((128, 128, 64), 4, 6),
-        ((128, 128, 64), 8, 6),
         ((64, 128, 64), 4, 8),
         ((128, 64, 64), 4, 8),
         ((64, 128, 128), 4, 4),
@@ -362,18 +361,23 @@ _SMALL = {
 _MIXED = {16: ((128, 256, 64), ((64, 64, 128), (128, 128, 64))), 32: ((256, 128, 32), ((64, 64, 64), (128, 128, 32)))}
 
 
-def product_configs(bits: int, tile: Tile) -> list[Any]:
-    """Orders, tiles and options; the group of the order "edges" is how many rounds of small tiles come first."""
-    ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
-    ours += [(o, s, w, n) for o in (("tiles", 8), ("even", 8)) for s, w, n in _SMALL[bits]]
-    large, small = (dict.fromkeys(s for s, *_ in table[bits]) for table in (_LARGE, _SMALL))
-    theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
-    theirs += [(("tiles", 8), s, {}) for s in small if s not in large]
+def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
+    """Orders, tiles and options. Small tiles are tried where large ones are few, and next to large ones where those do
+    not fit; the group of the order "edges" is how many rounds of small tiles come first."""
+    bits = torch.finfo(product.dtype).bits
     whole, edges = _MIXED[bits]
-    mixed = [(("edges", rounds), (*whole, *edge)) for rounds in (1, 2, 4) for edge in edges]
-    mixed += [(("rounds", group), (*whole, *edge)) for group in (4, 8) for edge in edges]
-    ours += [(o, s, 8, 4) for o, s in mixed]
-    theirs += [(o, s, {}) for o, s in mixed]
+    few = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) < 2 * processors
+    ragged = product.m % whole[0] != 0 or product.n % whole[1] != 0
+    ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
+    large = dict.fromkeys(s for s, *_ in _LARGE[bits])
+    theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
+    if few:
+        ours += [(o, s, w, n) for o in (("tiles", 8), ("even", 8)) for s, w, n in _SMALL[bits]]
+        theirs += [(("tiles", 8), s, {}) for s in dict.fromkeys(s for s, *_ in _SMALL[bits]) if s not in large]
+    if ragged:
+        mixed = [(order, (*whole, *edge)) for order in (("edges", 1), ("edges", 2), ("rounds", 8)) for edge in edges]
+        ours += [(o, s, 8, 4) for o, s in mixed]
+        theirs += [(o, s, {}) for o, s in mixed]
     return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
 
 
@@ -404,7 +408,9 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             grid = _SPREADS[spread](blocks, processors)
             t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, group, tf32))
 
-        sides = [Side(t.name, product_configs(bits, t), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles]
+        sides = [
+            Side(t.name, product_configs(product, t, processors), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles
+        ]
         if all(x * a.element_size() % 16 == 0 for x in (k, n)):
             configs = [(*s, w, st) for s, _, _ in _LARGE[bits] for w, st in ((8, 3), (8, 4), (4, 4))]
             sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))
