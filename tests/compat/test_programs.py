@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,8 @@ def test_torch_is_itself_again_afterwards() -> None:
             torch.cuda.CUDAGraph()
         assert torch.compile(torch.sin) is torch.sin and torch.compile(fullgraph=True)(torch.sin) is torch.sin
         assert torch.zeros(2, pin_memory=True, device="cuda").tolist() == [0, 0]
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.ones, 1, device="cuda").result().is_cuda
     assert torch.compile is compiler and not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")

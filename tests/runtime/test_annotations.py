@@ -144,6 +144,16 @@ def test_annotations_that_exclude_each_other() -> None:
     assert rule_of(int, "argument 'x'", {}) == Rule()
 
 
+def test_the_entries_of_a_constant_have_no_annotations_of_their_own() -> None:
+    @ct.kernel
+    def kernel(pair: ct.Constant[tuple[ct.ScalarInt64, int]]):
+        pass
+
+    with pytest.raises(TypeError, match="entries cannot be annotated"):
+        ct.launch(None, (1,), kernel, ((1, 2),))
+
+
+
 def test_values_reach_the_kernel(engine: str) -> None:
     @ct.kernel
     def combine(out, flag, number, factor, pair, arrays, N: ct.Constant[int], wide: ct.ScalarInt64):

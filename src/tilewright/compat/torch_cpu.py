@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -25,7 +26,9 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
     torch = importlib.import_module("torch")
     overrides = importlib.import_module("torch.overrides")
     with ExitStack() as stack:
-        stack.enter_context(_device_mode(torch, overrides.TorchFunctionMode))
+        mode = _device_mode(torch, overrides.TorchFunctionMode)
+        stack.enter_context(mode())
+        stack.enter_context(mock.patch.object(threading.Thread, "run", _within(mode, threading.Thread.run)))
         for name, value in _TENSOR.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, value))
         stack.enter_context(mock.patch.object(torch, "Generator", _cpu_generators(torch)))
@@ -72,7 +75,7 @@ def _cpu_generators(torch: Any) -> Any:
 
 
 def _device_mode(torch: Any, base: Any) -> Any:
-    """A mode that rewrites the devices in the arguments of every torch function."""
+    """The class of modes that rewrite the devices in the arguments of every torch function."""
 
     class CpuMode(base):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,7 +90,17 @@ def _device_mode(torch: Any, base: Any) -> Any:
                 values[1] = "cpu"
             return func(*values, **keywords)
 
-    return CpuMode()
+    return CpuMode
+
+
+def _within(mode: Callable[[], Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """``run`` of threads, each in a mode of its own: torch keeps them per thread."""
+
+    def within(self: Any) -> None:
+        with mode():
+            run(self)
+
+    return within
 
 
 # As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.

@@ -67,6 +67,9 @@ def rule_of(annotation: Any, where: str, global_names: dict[str, Any]) -> Rule:
     if len(marks) > 1:
         raise TypeError(f"{where} has {len(marks)} annotations that exclude each other: {marks}")
     if marks:
+        inner = [rule_of(a, where, global_names) for a in typing.get_args(annotation)[:1]]
+        if isinstance(marks[0], ConstantAnnotation) and any(map(_is_typed, inner)):
+            raise TypeError(f"{where} is a constant, whose entries cannot be annotated as scalars, arrays or lists")
         return _marked(marks[0])
     if typing.get_origin(annotation) is tuple:
         entries = typing.get_args(annotation)
@@ -77,6 +80,12 @@ def rule_of(annotation: Any, where: str, global_names: dict[str, Any]) -> Rule:
 
 
 _MARKS = (ConstantAnnotation, ArrayAnnotation, ScalarAnnotation, ListAnnotation)
+
+
+def _is_typed(rule: Rule) -> bool:
+    """Whether ``rule`` says as what an argument or an entry of it is passed at run time."""
+    own = rule.array is not None or rule.scalar is not None or rule.element is not None
+    return own or any(map(_is_typed, rule.items or ()))
 
 
 def _marked(mark: Any) -> Rule:
