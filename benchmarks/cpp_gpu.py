@@ -56,8 +56,10 @@ CASES = (
     Case("matmul bf16 8192x8192x8192", "matmul", (BF16, 128, 128, 64)),
     Case("matmul f16 4096x4096x4096", "matmul", (HALF, 128, 256, 64)),
     Case("matmul f16 4096x4096x4096", "matmul", (HALF, 128, 128, 64)),
+    Case("attention bf16 B4 H32 S4096 D128", "attention", (BF16, 128, 64, 128)),
     Case("attention bf16 B4 H32 S4096 D128", "attention", (BF16, 128, 128, 128)),
     Case("attention bf16 B4 H32 S4096 D128", "attention", (BF16, 128, 128, 64)),
+    Case("attention bf16 B4 H32 S4096 D64", "attention", (BF16, 64, 64, 128)),
     Case("attention bf16 B4 H32 S4096 D64", "attention", (BF16, 64, 128, 128)),
     Case("attention bf16 B4 H32 S4096 D64", "attention", (BF16, 64, 128, 64)),
 )

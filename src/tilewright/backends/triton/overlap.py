@@ -12,12 +12,11 @@ from itertools import pairwise
 
 from tilewright.backends.triton.lines import NAME, WAIT, Loop, end_of, innermost_loops, names_in
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _COPY = re.compile(
     r"(\s*)(%\w+) = ttg\.local_alloc (%[\w#]+) : \(tensor<(\d+)x(\d+)x(\w+), (#\w+)>\) -> (!ttg\.memdesc<[^>]*>)"
 )
-_ROWS = re.compile(r".* : (?:.* -> )?(tensor<\d+xf32, #ttg\.slice<\{[^}]*\}>>)(?: loc\(.*\))?$")
 _PRODUCT = re.compile(r"\s*(%\w+) = ttng\.warp_group_dot (%[\w#]+), .*isAsync = true.* : (.*?) \* ")
 
 
@@ -72,28 +71,21 @@ def _delayed(lines: list[str], loop: Loop) -> list[str]:
         use = next(i for i in range(at + 1, len(ops)) if name in names_in(ops[i]))
         pending = sum(at < i < use for i in products)
         wait = ops[at][0].replace("pendings = 0", f"pendings = {pending}")
-        moved.setdefault(use, []).append(_kept(wait, [*_left(ops[at - 1][0]), *_sums(ops, at, use)]))
+        moved.setdefault(use, []).append(_kept(wait, _left(ops[at - 1][0])))
     return [line for i, op in enumerate(ops) for line in (*moved.get(i, ()), *(() if i in waits else op))]
 
 
 def _waits_at_once(product: str, wait: str) -> bool:
+    """Whether ``wait`` is for ``product`` and all others, and gives more than its result."""
     found = WAIT.match(wait)
-    return found is not None and found[3] == "0" and found[2].split(", ")[0] == _PRODUCT.match(product)[1]  # type: ignore[index]
+    result, *others = found[2].split(", ") if found is not None and found[3] == "0" else [""]
+    return bool(others) and result == _PRODUCT.match(product)[1]  # type: ignore[index]
 
 
 def _left(product: str) -> list[tuple[str, str]]:
     """The left operand of ``product`` and its type, if it is in registers: they must stay until the wait."""
     left, type_ = _PRODUCT.match(product).groups()[1:]  # type: ignore[union-attr]
     return [(left, type_)] if type_.startswith("tensor<") else []
-
-
-def _sums(ops: list[list[str]], at: int, use: int) -> list[tuple[str, str]]:
-    """What the loop carries and computes between two ops, one number for a row. A wait that takes them is not moved
-    before them by the assembler."""
-    carried = names_in(ops[-1])
-    found = [_ROWS.match(op[-1] if op[0].rstrip().endswith("({") else op[0]) for op in ops[at + 1 : use]]
-    names = [NAME.match(op[0].strip()) for op in ops[at + 1 : use]]
-    return [(name[0], row[1]) for name, row in zip(names, found) if name and row and name[0] in carried]
 
 
 def _kept(wait: str, more: list[tuple[str, str]]) -> str:
