@@ -575,10 +575,10 @@ def serialized(ptx: str, folder: Path) -> bool:
 
 
 @ct.kernel
-def two_products(a, b, c, d):
+def two_products(a, b, c, d, START: ct.Constant[float]):
     """Loops over tiles and K, then one over K."""
     for i in range(ct.bid(0), ct.cdiv(c.shape[0], 128), ct.num_blocks(0)):
-        total = ct.zeros((128, 128), ct.float32)
+        total = ct.full((128, 128), START, ct.float32)
         for k in range(ct.cdiv(a.shape[1], 32)):
             x, y = ct.load(a, (i, k), (128, 32)), ct.load(b, (k, 0), (32, 128))
             total = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), total)
@@ -590,8 +590,15 @@ def two_products(a, b, c, d):
     ct.store(d, (0, 0), total)
 
 
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_sums_that_start_with_zeros_stay_in_their_registers(start: float) -> None:
+    texts = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE, start), "sm_90", num_warps=8).binary.texts
+    chosen = re.findall(r"arith\.select .* : tensor<128x128xf32", texts["TTGIR"])
+    assert len(chosen) == (start != 0)
+
+
 def test_loops_with_one_product_each_have_deep_pipelines() -> None:
-    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE), "sm_90").binary.texts["choices"]
+    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE, 0.0), "sm_90").binary.texts["choices"]
     assert "pipeline stages: 3" in choices
     assert "warps per block: 8" in choices
 
@@ -599,7 +606,7 @@ def test_loops_with_one_product_each_have_deep_pipelines() -> None:
 def test_each_step_of_a_product_loads_its_own_registers(tmp_path: Path) -> None:
     """In every loop of a kernel, though the loops use the same names."""
     a = np.zeros((512, 512), np.float32)
-    binary = compiled(two_products, (a, a, a, a), "sm_90", num_warps=8).binary
+    binary = compiled(two_products, (a, a, a, a, 0.0), "sm_90", num_warps=8).binary
     lines = binary.texts["TTGIR"].splitlines()
     steps = [at for at, line in enumerate(lines) if "ttng.warp_group_dot " in line]
     assert len(steps) == 12  # of the loops over tiles and K as one, as two, and of the last loop

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "4"  # of what is done, for caches
+VERSION = "5"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -25,7 +25,7 @@ _STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(
 _SLICE = re.compile(rf"({_VALUE})\[(\d+), 0\] : ")
 _LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w+), mutable> -> ")
 _TENSOR = re.compile(r"tensor<(\d+)x(\d+)x(\w+), (#ttg\.dot_op<.*?>)>")
-_ZEROS = re.compile(rf"\s*(%\w+) = arith\.select (%\w+), %cst\w*, ({_VALUE}) : (tensor<[^(]*>)")
+_ZEROS = re.compile(rf"\s*(%\w+) = arith\.select (%\w+), (%cst\w*), ({_VALUE}) : (tensor<[^(]*>)")
 _LOOP = re.compile(r"(\s*%\w+:)(\d+)( = scf\.for .* iter_args\()(.*)\) -> \((.*)\)( *:.*\{)")
 _BETWEEN = ("ttg.convert_layout", "tt.split", "tt.trans", "tt.reshape", "tt.elementwise_inline_asm")
 
@@ -147,52 +147,77 @@ def carry_sums(text: str) -> str:
     """The TTGIR module ``text`` whose loops carry sums where they carried sums or zeros."""
     lines = text.split("\n")
     for at in range(len(lines)):
-        zeros = _ZEROS.match(lines[at])
-        found = _find_sum(lines, at, zeros[1]) if zeros is not None else None
-        if zeros is not None and found is not None:
-            _carry_sum(lines, at, zeros, found)
+        found = _find_sum(lines, at)
+        if found is not None:
+            _carry_sum(lines, at, found)
     return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """The lines of a loop and of its yield, and the step that adds to the sum that the loop carries."""
+    """A sum that a loop carries, or zeros in its place after ``ended``: the lines of the loop, of the step that adds to
+    it, of what is done where it has ended, and of the yield."""
 
+    name: str
+    ended: str
+    total: str
+    type: str
     loop: int
-    end: int
     step: int
+    whole: int
+    end: int
 
 
-def _find_sum(lines: list[str], at: int, name: str) -> _Sum | None:
-    """The loop around line ``at`` that carries ``name`` as the sum of a product from registers."""
+def _find_sum(lines: list[str], at: int) -> _Sum | None:
+    """What line ``at`` chooses from, the sum of a product from registers and zeros, where nothing else sees either."""
+    zeros = _ZEROS.match(lines[at])
+    if zeros is None or not any(
+        re.match(rf"\s*{zeros[3]} = arith\.constant dense<0\.0+e\+00> ", x) for x in lines[:at]
+    ):
+        return None
+    name, ended, _, total, type_ = zeros.groups()
     start = next(k for k in range(at, -1, -1) if _indent(lines[k]) < _indent(lines[at]))
     end = next(k for k in range(at, len(lines)) if _indent(lines[k + 1]) < _indent(lines[at]))
     loop, values = _LOOP.match(lines[start]), _yielded(lines[end])
-    if loop is None or name not in values:
+    whole = next((k for k in range(at, end) if f"scf.if {ended} {{" in lines[k]), None)
+    if loop is None or name not in values or whole is None:
         return None
-    argument = loop[4].split(", ")[values.index(name)].split(" = ")[0]
-    for k in range(start, at):
-        step = _STEP.fullmatch(lines[k])
-        if step is not None and step[5].startswith(f", {argument} {{") and " : tensor<" in step[5]:
-            return _Sum(start, end, k)
-    return None
+    position = values.index(name)
+    argument = loop[4].split(", ")[position].split(" = ")[0]
+    uses = [k for k in range(start + 1, end) if re.search(rf"{argument}\b", lines[k])]
+    step = _STEP.fullmatch(lines[uses[0]]) if len(uses) == 1 else None
+    if step is None or not step[5].startswith(f", {argument} {{") or " : tensor<" not in step[5]:
+        return None
+    if not _is_dropped(lines, end + 1, f"{loop[1].strip()[:-1]}#{position}"):
+        return None
+    return _Sum(name, ended, total, type_, start, uses[0], whole, end)
 
 
-def _carry_sum(lines: list[str], at: int, zeros: re.Match[str], found: _Sum) -> None:
-    name, ended, total, type_ = zeros.groups()
+def _is_dropped(lines: list[str], end: int, result: str) -> bool:
+    """Whether ``result`` of the loop that ends in line ``end`` is only waited for."""
+    last = next((k for k in range(end + 1, len(lines)) if _indent(lines[k]) < _indent(lines[end])), len(lines))
+    after = lines[end + 1 : last]
+    waits = [_DEFINITION.match(line) for line in after if re.search(rf"{result}\b", line)]
+    return all(
+        wait is not None
+        and wait[2] == "ttng.warp_group_dot_wait"
+        and sum(re.search(rf"{wait[1]}\b", line) is not None for line in after) == 1
+        for wait in waits
+    )
+
+
+def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     adds, yes, more, whole = (f"%{word}{at}" for word in ("adds", "yes", "more", "whole"))
-    opening = next(k for k in range(at, found.end) if f"scf.if {ended} {{" in lines[k])
-    for k in range(opening + 1, found.end):
-        if _indent(lines[k]) <= _indent(lines[opening]):
+    for k in range(found.whole + 1, found.end):
+        if _indent(lines[k]) <= _indent(lines[found.whole]):
             break
-        lines[k] = re.sub(rf"{total}\b", whole, lines[k])
-    lines[opening] += f"\n{whole} = ttng.warp_group_dot_wait {total} {{pendings = 0 : i32}} : {type_}"
-    lines[at] = f"{more} = arith.xori {ended}, {yes} : i1"
+        lines[k] = re.sub(rf"{found.total}\b", whole, lines[k])
+    lines[found.whole] += f"\n{whole} = ttng.warp_group_dot_wait {found.total} {{pendings = 0 : i32}} : {found.type}"
+    lines[at] = f"{more} = arith.xori {found.ended}, {yes} : i1"
     lines[found.step] = lines[found.step].replace(" {", f", {adds} {{", 1)
     values, types = lines[found.end].split(" : ", 1)
-    lines[found.end] = (
-        re.sub(rf"{name}\b", total, values) + f", {more} : " + re.sub(r"( loc\(|$)", r", i1\1", types, count=1)
-    )
+    values, types = re.sub(rf"{found.name}\b", found.total, values), re.sub(r"( loc\(|$)", r", i1\1", types, count=1)
+    lines[found.end] = f"{values}, {more} : {types}"
     loop = _LOOP.match(lines[found.loop])
     assert loop is not None
     head, count, bounds, arguments, kinds, tail = loop.groups()
