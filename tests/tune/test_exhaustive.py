@@ -94,6 +94,25 @@ def test_failures_are_results(monkeypatch: pytest.MonkeyPatch) -> None:
         watch.search([8], single_run_timeout_sec=0)
 
 
+def test_what_is_no_search() -> None:
+    def search(space: Any, grid: Any, kernel: Any, args: Any) -> None:
+        ct.tune.exhaustive_search(space, None, grid, kernel, args, quiet=True)
+
+    def fine(config: int) -> tuple[int]:
+        return (config,)
+
+    with pytest.raises(TypeError, match="search_space is None; it must be a sequence of configurations"):
+        search(None, fine, doubled, fine)
+    with pytest.raises(TypeError, match=r"grid_fn is \(4,\); it must be a function of the configuration"):
+        search([8], (4,), doubled, fine)
+    with pytest.raises(TypeError, match="kernel is 5; it must be a kernel"):
+        search([8], fine, 5, fine)
+    with pytest.raises(ValueError, match=r"raised TypeError: kernel\(config\) is \(8,\); decorate it with @ct.kernel"):
+        search([8], fine, fine, fine)
+    with pytest.raises(TypeError, match="args_fn is None; it must be a function"):
+        ct.tune.Tuner(doubled, [8], fine, None)  # type: ignore[arg-type]
+
+
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = threading.Event()
     watch = Stopwatch(monkeypatch, lambda tile, run: 1.0 if tile == 8 else float(not stuck.wait(30)))

@@ -10,6 +10,7 @@ from tilewright.tune.candidate import BATCH, Candidate, Work, with_hints
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.results import TuningResult, no_success
+from tilewright.tune.space import checked_space
 
 T = TypeVar("T")
 Failures = list[tuple[T, type[BaseException], str]]
@@ -39,17 +40,19 @@ def exhaustive_search(
 
     A configuration that raises is a failure of the result, and so is one whose first run takes longer than
     ``single_run_timeout_sec``, or which ``gate`` refuses. ``flush_l2`` empties the cache of a GPU before each run.
-    A progress bar and a summary are printed unless ``quiet``. ValueError for an empty space, and when every
-    configuration fails. Source: fact sheet 4.
+    A progress bar and a summary are printed unless ``quiet``. TypeError for what is no space, kernel or function;
+    ValueError for an empty space, and when every configuration fails. Source: fact sheet 4.
     """
-    configs = list(search_space)
-    if not configs:
-        raise ValueError("search_space is empty: there is nothing to measure")
+    if not isinstance(kernel, Launchable) and not callable(kernel):
+        raise TypeError(f"kernel is {kernel!r}; it must be a kernel, or a function that gives one for a configuration")
+    configs = checked_space("search_space", search_space, {"grid_fn": grid_fn, "args_fn": args_fn})
     if single_run_timeout_sec is not None and not single_run_timeout_sec > 0:
         raise ValueError(f"single_run_timeout_sec is {single_run_timeout_sec!r}; it must be positive, or None")
 
     def work(config: T) -> Work:
         chosen: Any = kernel if isinstance(kernel, Launchable) else kernel(config)
+        if not isinstance(chosen, Launchable):
+            raise TypeError(f"kernel(config) is {chosen!r}; decorate it with @ct.kernel")
         hints = {} if hints_fn is None else hints_fn(config)
         return Work(with_hints(chosen, hints), grid_fn(config), lambda: args_fn(config))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Config = dict[str, Any]
@@ -18,6 +18,22 @@ def space(*, where: Callable[[Config], bool] | None = None, **values: Sequence[A
     """
     found = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))
     return [config for config in found if where is None or where(config)]
+
+
+def checked_space(name: str, configs: Any, functions: Mapping[str, Any]) -> list[Any]:
+    """The configurations of the argument ``name``. TypeError when they, or what takes one, cannot be that; ValueError
+    when there are none."""
+    if not isinstance(configs, Iterable):
+        raise TypeError(
+            f"{name} is {configs!r}; it must be a sequence of configurations, such as ct.tune.space(tile=(64, 128))"
+        )
+    for function, value in functions.items():
+        if not callable(value):
+            raise TypeError(f"{function} is {value!r}; it must be a function of the configuration")
+    found = list(configs)
+    if not found:
+        raise ValueError(f"{name} is empty: there is nothing to choose from")
+    return found
 
 
 def neighbours(config: Any, configs: Sequence[Any]) -> list[int]:

@@ -20,6 +20,7 @@ from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.racing import Limits, Race
 from tilewright.tune.results import TuningResult, no_success
+from tilewright.tune.space import checked_space
 
 T = TypeVar("T")
 Key = tuple[Any, ...]
@@ -74,12 +75,12 @@ class Tuner(Generic[T]):
         flush_l2: bool = True,
         quiet: bool = False,
     ) -> None:
-        if not configs:
-            raise ValueError("configs is empty: there is nothing to choose from")
+        if not isinstance(kernel, Launchable):
+            raise TypeError(f"kernel is {kernel!r}; decorate it with @ct.kernel")
         if patience < 1 or not budget_sec > 0:
             raise ValueError(f"patience is {patience} and budget_sec {budget_sec}; both must be positive")
         self.kernel = kernel
-        self.configs = list(configs)
+        self.configs: list[T] = checked_space("configs", configs, {"grid_fn": grid_fn, "args_fn": args_fn})
         self._grid_fn, self._args_fn = grid_fn, args_fn
         self._hints_fn, self._options_fn = hints_fn, options_fn
         self._gate = gate
