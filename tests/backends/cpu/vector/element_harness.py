@@ -19,9 +19,8 @@ PORTABLE = HostFeatures()
 LANES = (16, None)
 
 
-@functools.cache
 def target_machine(portable: bool) -> llvm.TargetMachine:
-    """Code generation for this machine, or for the oldest one of its architecture."""
+    """Code generation for this machine, or for the oldest one of its architecture; an engine takes it with it."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
@@ -110,7 +109,7 @@ class ElementFunction:
         return out[:size].reshape(shape)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def _compiled(*key: Any) -> ElementFunction:
     name, dtypes, result, attrs, lanes, features = key
     return ElementFunction(name, dtypes, result, dict(attrs), lanes, features)
