@@ -90,7 +90,8 @@ def _div_range(facts: IntegerFacts, op: Op) -> Range:
 
 def _rem_range(facts: IntegerFacts, op: Op) -> Range:
     low, high = facts.range(op.operands[1])
-    floor = op.attributes["rounding"] is RoundingMode.RM or facts.range(op.operands[0])[0] >= 0
+    rounding = op.attributes["rounding"]
+    floor = rounding is RoundingMode.RM or (rounding is RoundingMode.RZ and facts.range(op.operands[0])[0] >= 0)
     dtype = op.result.tile.element
     return (0, high - 1) if low > 0 and floor else (dtype.min, dtype.max)
 
