@@ -1,0 +1,50 @@
+"""Products over many tiles by few blocks: exact, since their numbers are small integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cuda import DeviceArray
+
+import tilewright as ct
+
+
+@ct.kernel
+def persistent(a, b, c, GROUP: ct.Constant[int], TK: ct.Constant[int]):
+    rows, columns = ct.cdiv(c.shape[0], 64), ct.cdiv(c.shape[1], 128)
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        first = tile // (GROUP * columns) * GROUP
+        height = min(rows - first, GROUP)
+        i, j = first + tile % (GROUP * columns) % height, tile % (GROUP * columns) // height
+        total = ct.zeros((64, 128), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], TK)):
+            x = ct.load(a, (i, k), (64, TK), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, j), (TK, 128), padding_mode=ct.PaddingMode.ZERO)
+            if a.dtype == ct.float32:
+                x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+            total = ct.mma(x, y, total)
+        ct.store(c, (i, j), total)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "m", "n", "k"),
+    [
+        (np.float16, 520, 776, 200),  # rows of whole units of 16 bytes that are not of 32: pairs of blocks share loads
+        (np.float16, 512, 768, 192),
+        (np.float16, 130, 257, 67),
+        (np.float32, 300, 260, 72),  # few steps for each tile
+        (np.float32, 300, 260, 2000),  # many
+    ],
+)
+@pytest.mark.parametrize("group", [1, 3, 8])
+def test_every_number_of_blocks(dtype: Any, m: int, n: int, k: int, group: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-2, 3, (m, k)).astype(dtype), rng.integers(-2, 3, (k, n)).astype(dtype)
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    on_device = DeviceArray.of(a), DeviceArray.of(b)
+    for blocks in (1, 2, 3, 4, 7, 8, 33, 200):
+        out = DeviceArray((m, n), np.float32)
+        ct.launch(None, (blocks,), persistent, (*on_device, out, group, 128 // a.itemsize))
+        np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks")
