@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import NAME, WAIT, Loop, end_of, innermost_loops, names_in, renamed, view_of
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _COPY = re.compile(r"\s*ttng\.async_tma_copy_global_to_local %\w+\[([^\]]*)\] (%\w+), (%\w+), (%\w+) : .*")
 _SCALAR = re.compile(r"\s*(%\w+) = arith\.\w+ ")
@@ -245,12 +245,13 @@ def _before_branch(lines: list[str], load: _Load, scalars: list[int], branch: in
     own = {load.tile: f"%early_tile{load.place}", load.barrier: f"%early_barrier{load.made}"}
     start = [renamed(lines[at], own) for at in (load.place, load.made, load.start)]
     start += _started(lines, load, scalars, own, {}, condition, "early")
-    gone = load.gone - {load.wait, load.end}
+    gone = load.gone - {load.wait}
     end = end_of(lines, branch)
     return [
         *lines[:branch],
         *(indent + line.strip() for line in start),
         *(renamed(line, own) for at, line in enumerate(lines[branch : end + 1], branch) if at not in gone),
+        indent + renamed(lines[load.end], own).strip(),
         *lines[end + 1 :],
     ]
 
