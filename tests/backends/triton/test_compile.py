@@ -236,6 +236,8 @@ def test_hints() -> None:
     assert "hints without effect: latency\n" in choices
     amd = compiled(copy, (x, x.copy()), "gfx942").binary.texts["choices"]
     assert "at most: no limit" in amd and "hints without effect: occupancy, latency\n" in amd
+    wide = compiled(copy.replace_hints(num_worker_warps=32), (x, x.copy()), "gfx942").binary
+    assert wide.num_warps == 16 and "without effect: num_worker_warps, " in wide.texts["choices"]
     options = compiled(copy, (x, x.copy()), "sm_90", num_warps=4, maxnreg=48).binary.texts["choices"]
     assert "at most: 48" in options and "hints without effect: num_worker_warps, latency\n" in options
 
@@ -364,6 +366,8 @@ def test_kernels_that_would_compile_for_minutes() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="num_warps is 3; it must be 1, 2, 4, 8, 16 or 32"):
         compiled(product, PRODUCT_ARGS, "sm_90", num_warps=3)
+    with pytest.raises(ValueError, match="num_warps is 32; a block of gfx942 has at most 16"):
+        compiled(product, PRODUCT_ARGS, "gfx942", num_warps=32)
     with pytest.raises(ValueError, match="no option 'warps'; its options are num_warps, num_stages, maxnreg"):
         compiled(product, PRODUCT_ARGS, "sm_90", warps=3)
 

@@ -48,7 +48,10 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
         options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
+    options = replace(options, num_warps=min(options.num_warps, target.most_warps))
     options = replace(options, **dict(given)).checked()
+    if options.num_warps > target.most_warps:
+        raise ValueError(f"num_warps is {options.num_warps}; a block of {target.name} has at most {target.most_warps}")
     if not target.is_cuda:
         return replace(options, maxnreg=None)  # AMD's compiler has no such limit
     occupancy = hints.get("occupancy")

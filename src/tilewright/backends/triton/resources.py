@@ -85,7 +85,7 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
             raise TileError(
                 f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
                 f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
-                + (", or more threads (num_worker_warps)" if words(op) <= most * 32 * target.warp_size else ""),
+                + (", or more threads (num_worker_warps)" if words(op) <= most * target.most_warps * target.warp_size else ""),
                 op.loc,
             )
 

@@ -29,6 +29,11 @@ class GpuTarget:
         return 64 if self.name.startswith("gfx9") else 32
 
     @property
+    def most_warps(self) -> int:
+        """Of a block, which has up to 1024 threads."""
+        return 1024 // self.warp_size
+
+    @property
     def has_tma(self) -> bool:
         """Whether it copies tiles by tensor descriptors."""
         return self.capability >= 90
