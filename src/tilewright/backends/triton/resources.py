@@ -81,11 +81,12 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
         most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
         if op.name in ("mma", "mma_scaled"):
             most = _MOST_WORDS_OF_PRODUCTS
+        wider = words(op) <= most * target.most_warps * target.warp_size
         if words(op) > most * threads:
             raise TileError(
                 f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
                 f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
-                + (", or more threads (num_worker_warps)" if words(op) <= most * target.most_warps * target.warp_size else ""),
+                + (", or more threads (num_worker_warps)" if wider else ""),
                 op.loc,
             )
 
