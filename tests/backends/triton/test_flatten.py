@@ -117,6 +117,19 @@ def apart(a, b, c, flags):
 
 
 @ct.kernel
+def choosing(a, b, c, flags):
+    """How many tiles there are depends on the block."""
+    tiles = 4
+    if ct.bid(0) == 1:
+        tiles = c.shape[0] // 64
+    for i in range(ct.bid(0), tiles, ct.num_blocks(0)):
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+        ct.store(c, (i, 0), total)
+
+
+@ct.kernel
 def strided(a, b, c, flags):
     """Blocks do not take neighbouring tiles."""
     for i in range(ct.bid(0) * 2, 4, ct.num_blocks(0) * 2):
@@ -149,7 +162,7 @@ def counting(a, b, c, flags):
         ct.atomic_add(flags, 0, 1)
 
 
-@pytest.mark.parametrize("kernel", [apart, strided, waiting, counting])
+@pytest.mark.parametrize("kernel", [apart, choosing, strided, waiting, counting])
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, flags = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(1, np.int32)
     assert not flatten(optimized(kernel, a, a.copy(), c, flags), parse_target("sm_90"), staging=True).shared

@@ -7,7 +7,7 @@ steps of their tiles side by side, the same number of them: one may do the last 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -90,22 +90,34 @@ def _counts(value: Value, name: str) -> bool:
 
 def _is_uniform(value: Value, function: Function) -> bool:
     """Whether ``value`` is the same in both blocks of a pair."""
-    op = value.op
-    if op is None:
-        return value in function.body.args
-    return is_pure(op) and not _counts(value, "bid") and all(_is_uniform(v, function) for v in op.operands)
+    return all(
+        _is_plain(v.op) and not _counts(v, "bid") if v.op is not None else v in function.body.args
+        for v in _sources([value], lambda op: True)
+    )
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether the results of ``op`` come from its operands alone."""
+    return is_pure(op) and not op.regions
 
 
 def _numbers(indices: Sequence[Value], carried: Sequence[Value], loop: Op, function: Function) -> list[Value] | None:
     """Those of ``carried`` that ``indices`` come from; None where they come from what blocks may not share."""
-    found: dict[Value, None] = {}
-    todo = list(indices)
+    body = loop.regions[0]
+    inside = {op for op in body.ops if _is_plain(op)}
+    found = _sources(indices, lambda op: op in inside)
+    others = (v for v in found if v not in carried and v.op not in inside and v is not body.args[0])
+    return [v for v in found if v in carried] if all(_is_uniform(v, function) for v in others) else None
+
+
+def _sources(values: Iterable[Value], enters: Callable[[Op], bool]) -> list[Value]:
+    """``values`` and what they are computed from, by operations that ``enters`` says."""
+    found = dict.fromkeys(values)
+    todo = list(found)
     while todo:
-        value = todo.pop()
-        if value in carried:
-            found[value] = None
-        elif value.op is not None and value.op in loop.regions[0].ops and is_pure(value.op):
-            todo += value.op.operands
-        elif value is not loop.regions[0].args[0] and not _is_uniform(value, function):
-            return None
+        op = todo.pop().op
+        if op is not None and enters(op):
+            new = [v for v in op.operands if v not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
     return list(found)
