@@ -84,3 +84,8 @@ def traced(body: str, names: dict[str, Any], signature: str = "n") -> Callable[.
     scope = dict(names)
     exec(compile(text, filename, "exec"), scope)
     return scope["body"]
+
+
+def refused(*cases: Callable[..., Any], error: type[ct.TileError] = ct.TileTypeError) -> Any:
+    """Parametrizes a test over functions ``bad`` that raise ``error``."""
+    return pytest.mark.parametrize(("error", "bad"), [(error, c) for c in cases], ids=range(len(cases)))
