@@ -3,6 +3,7 @@ there the GPU engine gives the reference's bits."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from tilewright.ir.dtypes import (
     uint8,
 )
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, Cmp, Max, Min, Mul, Select
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Max, Min, Mul, Select
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 
 SHAPES = [(64,), (4, 1024), (1024, 4), (8, 2), (4, 64, 2), (1, 8), (16, 1), (2, 2, 2, 2), (2048,)]
@@ -130,3 +131,20 @@ def test_products(dtype: DType, out: DType, batch: tuple[int, ...]) -> None:
         k.store_tile(k.array("found", out, rank), k.emit(Mma, *tiles), zeros(k, rank))
         arrays = {name: whole_numbers(dtypes[name], shape, 2) for name, shape in shapes.items()}
         compare_on(BACKEND, k.function(), **arrays, found=np.zeros(shapes["acc"], out.storage))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("source", [int8, float16, float8_e4m3fn, float32], ids=str)
+def test_short_products_of_converted_operands(source: DType, depth: int) -> None:
+    for dtype, (m, n) in itertools.product((float16, bfloat16, float32, float64), ((4, 4), (16, 16), (64, 32))):
+        if source is float32 and dtype is not float64:
+            continue
+        k = KernelBuilder()
+        shapes = {"x": (m, depth), "y": (depth, n)}
+        tiles = [k.load_tile(k.array(name, source, 2), shape, zeros(k, 2)) for name, shape in shapes.items()]
+        x, y = (k.emit(Cast, t, dtype=dtype) if dtype is not source else t for t in tiles)
+        out = float64 if dtype is float64 else float32
+        acc = k.constant(1, out, (m, n))
+        k.store_tile(k.array("found", out, 2), k.emit(Mma, x, y, acc), zeros(k, 2))
+        arrays = {name: whole_numbers(source, shape, 3) for name, shape in shapes.items()}
+        compare_on(BACKEND, k.function(), **arrays, found=np.zeros((m, n), out.storage))

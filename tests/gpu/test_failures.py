@@ -98,26 +98,6 @@ with stream() as queue:
     assert status == 1 and lines == ["TypeError"] and errors.endswith("KeyError: 'in the middle'\n")
 
 
-def test_a_destroyed_stream(outcome: Outcome) -> None:
-    status, lines, _ = outcome("""
-with stream() as queue:
-    ct.launch(queue, (4,), increased, (x, y))
-for kernel in (increased, checked):
-    try:
-        ct.launch(queue, (4,), kernel, (x, y))
-    except ct.TileError as e:
-        print(str(e).replace(hex(queue), "STREAM"))
-works()
-""")
-    text = (
-        "the launch of {}(): its arrays are on cuda:0, and the stream STREAM is none of that device, or was destroyed; "
-    )
-    assert (
-        status == 0
-        and [line.startswith(text.format(k)) for k, line in zip(("increased", "checked"), lines)] == [True] * 2
-    )
-
-
 def test_a_lost_device(outcome: Outcome) -> None:
     """An index that was promised to be inside, and is not."""
     status, lines, errors = outcome("""

@@ -410,6 +410,26 @@ def test_rounding_modes() -> None:
 
 
 @ct.kernel
+def converted_product(x, y, out, K: ct.Constant[int], dtype: ct.Constant):
+    a, b = ct.load(x, (0, 0), (16, K)).astype(dtype), ct.load(y, (0, 0), (K, 16)).astype(dtype)
+    ct.store(out, (0, 0), ct.mma(a, b, ct.zeros((16, 16), out.dtype)))
+
+
+@pytest.mark.parametrize("depth", [1, 4, 8, 16])
+@pytest.mark.parametrize("source", [np.int8, np.float16, np.float32])
+def test_threads_of_a_row_share_a_short_product(source: Any, depth: int) -> None:
+    """Four threads with the elements that Triton gives each: if those are more than there are, some count twice."""
+    x = np.zeros((64, 64), source)
+    for dtype in (ct.float16, ct.float32, ct.float64):
+        out = np.zeros((16, 16), np.float64 if dtype is ct.float64 else np.float32)
+        found = compiled(converted_product, (x, x, out, depth, dtype), "sm_90").binary.texts
+        for k, width in re.findall(
+            r"tensor<16x(\d+)xf\d+, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = (\d)", found["TTGIR"]
+        ):
+            assert int(k) >= 4 * int(width), (dtype, k, width)
+
+
+@ct.kernel
 def zeros_of_a_sign(x, y, above: ct.Constant[float], below: ct.Constant[float]):
     t = ct.load(x, (0,), (128,))
     high, low = ct.full((), above, x.dtype), ct.full((), below, x.dtype)

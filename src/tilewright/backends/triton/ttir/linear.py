@@ -11,7 +11,9 @@ from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.types import TileType
 
 Combine = Callable[[State, Op], None]
 
@@ -94,6 +96,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
 
 # Bits of an element -> the smallest K of the matrix instructions. Shorter products get zeros.
 _SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
+_BYTE = 8
 
 
 def mma(s: State, op: Mma) -> Val:
@@ -136,7 +139,7 @@ def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     total = w.convert("arith.extf", acc, "f32") if half else acc
     precision = _tf32_precision(w, x) if dtype.short == "tf32" else _float32_precision(w, x, y)
     imprecise = 1 << 30 if op.attributes["fast_acc"] else 0
-    total = dot(w, x, y, total, precision, imprecise)
+    total = dot(w, x, y, total, precision, imprecise, origin=min(_origin(op.x), _origin(op.y)))
     return w.convert("arith.truncf", total, "f16") if half else total
 
 
@@ -151,10 +154,34 @@ def _float32_precision(w: Writer, x: Val, y: Val) -> str:
     return "tf32x3" if large else "ieee"
 
 
-def dot(w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0) -> Val:
+def _origin(value: Value) -> int:
+    """Bits of the narrowest elements that ``value`` is made of, but no less than those of a byte."""
+    found, left, seen = 64, [value], {value}
+    while left:
+        v = left.pop()
+        if isinstance(v.type, TileType) and not v.type.is_pointer:
+            found = min(found, v.tile.element.bitwidth)
+        if v.op is not None and not v.op.spec.effect & Effect.READ and not v.op.regions:
+            new = [o for o in v.op.operands if o not in seen]
+            seen.update(new)
+            left += new
+    return max(found, _BYTE)
+
+
+def dot(
+    w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0, *, origin: int = _BYTE
+) -> Val:
+    """``origin`` is the width of the elements that x and y were loaded as.
+
+    Triton gives each of the four threads of a row 32 bits of those, and twice as much where zeros were joined. What is
+    shorter it multiplies more than once, and float64 it cannot multiply then: such operands hide where they come from.
+    """
     rank = len(x.shape)
+    hidden = x.shape[-1] < max(_SMALLEST_K[x.bits], 4 * 32 // origin) or (x.bits == 64 and origin < 32)
     while x.shape[-1] < _SMALLEST_K[x.bits]:
         x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
+    if hidden and w.target.is_cuda and x.bits > _BYTE:
+        x, y = w.opaque(x, pure=False), w.opaque(y, pure=False)
     if rank == 2 and acc.element == "f64" and not w.target.is_cuda:  # Triton has such products with batches only
         x, y, total = (w.reshape(v, (1, *v.shape)) for v in (x, y, acc))
         return w.reshape(dot(w, x, y, total), acc.shape)

@@ -246,12 +246,12 @@ class Writer:
         code, register = (f"mov.u32 $0, $1; {code}", "r") if self.target.is_cuda else (code, "v")
         self.asm(code, f"={register},{register}", [self.constant(0, "i32")], "i32", pure=False)
 
-    def opaque(self, x: Val) -> Val:
-        """``x``, a number of 16, 32 or 64 bits, as a value that the compiler knows nothing of."""
+    def opaque(self, x: Val, *, pure: bool = True) -> Val:
+        """``x``, a number of 16, 32 or 64 bits, as a value that LLVM knows nothing of, nor Triton if not ``pure``."""
         if not self.target.is_cuda:
-            return self.asm("", "=v,0", [x], x.element)
+            return self.asm("", "=v,0", [x], x.element, pure=pure)
         register = {"f32": "f", "f64": "d", "i64": "l"}.get(x.element, "h" if x.bits == 16 else "r")
-        return self.asm(f"mov.b{x.bits} $0, $1;", f"={register},{register}", [x], x.element)
+        return self.asm(f"mov.b{x.bits} $0, $1;", f"={register},{register}", [x], x.element, pure=pure)
 
     def opaque_zeros(self, shape: Shape) -> Val:
         """float32 zeros, each a number of its own to the compiler, which merges what has equal operands."""
