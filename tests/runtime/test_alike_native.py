@@ -128,6 +128,16 @@ def test_what_the_driver_refuses_is_left_to_python(ways: Any) -> None:
     assert outcome(ways[0], None, (1,), (BASE[:64], 1, 1.0, 7), None)
 
 
+def test_an_interrupt_gets_out(ways: Any) -> None:
+    class Interrupted:
+        @property
+        def cuda_stream(self) -> int:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ways[0](Interrupted(), (1,), (BASE[:64], 1, 1.0, 7), None)
+
+
 def test_nothing_is_kept_or_lost(ways: Any) -> None:
     array, stream, constant = BASE[:64], SimpleNamespace(cuda_stream=1 << 50), 7
     args = array, 1 << 20, 2.5, constant

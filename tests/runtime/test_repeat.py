@@ -231,6 +231,28 @@ def test_an_array_that_lets_itself_be_exported_once() -> None:
         np.testing.assert_array_equal(launched(Once(np.arange(4.0), 1), i, 1), expected(np.arange(4.0), i, 1))
 
 
+@pytest.mark.parametrize(("error", "calls"), [(KeyboardInterrupt, 1), (LookupError, 2)])
+def test_an_export_that_fails(error: type[BaseException], calls: int, asked_in: str) -> None:
+    class Failing(Exported):
+        failures = 0
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            if fail:
+                Failing.failures += 1
+                raise error("now")
+            return super().__dlpack__(**keywords)
+
+    array, fail = np.arange(4.0), False
+    for i in range(10):
+        np.testing.assert_array_equal(launched(Failing(array, 1), i, 1), expected(array, i, 1))
+    fail = True
+    with pytest.raises(error, match="now"):
+        launched(Failing(array, 1), 1, 1)
+    assert Failing.failures == (calls if asked_in == "machine code" else 1)  # Python takes a look after machine code
+    fail = False
+    np.testing.assert_array_equal(launched(Failing(array, 1), 7, 1), expected(array, 7, 1))
+
+
 def test_threads_have_launches_of_their_own() -> None:
     """The same kernel, alike arguments, from many threads at once."""
 

@@ -171,14 +171,14 @@ class _Questions:
         given = body.stack(f"[{len(tensors)} x ptr]")
         for place, i in enumerate(tensors):
             body.store("ptr", self._arguments[i], given, 8 * place)
-        said = body.call("PyObject_Vectorcall", body.reference(check), given, len(tensors), "null")
+        said = body.call("PyObject_VectorcallDict", body.reference(check), given, len(tensors), "null")
         body.require_equal("ptr", body.held(said), body.reference(True))
 
     def tensor(self, i: int, tensor: Any) -> None:
         body = self.body
         given = body.stack("ptr")
         body.store("ptr", self._arguments[i], given)
-        address = body.call("PyObject_Vectorcall", body.reference(type(tensor).data_ptr), given, 1, "null")
+        address = body.call("PyObject_VectorcallDict", body.reference(type(tensor).data_ptr), given, 1, "null")
         body.require_object(address)
         self._address_of(body.held(address), tensor.data_ptr())
 
@@ -303,14 +303,17 @@ def _stream(body: Body) -> str:
     body.label("torch")
     found = body.held(body.call("PyObject_GetAttr", stream, body.reference("cuda_stream")))
     body.store("ptr", found, number)
-    body.branch(body.let(f"icmp eq ptr {found}, null"), "other", "found")
+    body.branch(body.let(f"icmp eq ptr {found}, null"), "missing", "found")
     body.label("found")
     body.branch(body.has_type(found, int), "number", "other")
-    body.label("other")
+    body.label("missing")
+    body.require(body.raised(AttributeError))
     body.call("PyErr_Clear")
+    body.jump("other")
+    body.label("other")
     given = body.stack("ptr")
     body.store("ptr", stream, given)
-    found = body.held(body.call("PyObject_Vectorcall", body.reference(stream_handle), given, 1, "null"))
+    found = body.held(body.call("PyObject_VectorcallDict", body.reference(stream_handle), given, 1, "null"))
     body.require_object(found)
     body.store("ptr", found, number)
     body.jump("number")

@@ -6,12 +6,14 @@ import ctypes
 import functools
 from typing import Any
 
-# Functions of Python's C interface -> the LLVM types of their result and of their arguments.
+# Functions of Python's C interface, which exist from 3.10 on -> the LLVM types of their result and of their arguments.
 _API: dict[str, tuple[str, ...]] = {
     "PyCapsule_GetPointer": ("ptr", "ptr", "ptr"),
     "PyContextVar_Get": ("i32", "ptr", "ptr", "ptr"),
     "PyDict_GetItemWithError": ("ptr", "ptr", "ptr"),
     "PyErr_Clear": ("void",),
+    "PyErr_ExceptionMatches": ("i32", "ptr"),
+    "PyErr_Occurred": ("ptr",),
     "PyEval_RestoreThread": ("void", "ptr"),
     "PyEval_SaveThread": ("ptr",),
     "PyFloat_AsDouble": ("double", "ptr"),
@@ -24,7 +26,7 @@ _API: dict[str, tuple[str, ...]] = {
     "PyObject_HasAttr": ("i32", "ptr", "ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
     "PyObject_Type": ("ptr", "ptr"),
-    "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),
+    "PyObject_VectorcallDict": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "PyTuple_GetItem": ("ptr", "ptr", "i64"),
     "PyTuple_Size": ("i64", "ptr"),
@@ -103,6 +105,10 @@ class Body:
         """Release what is held."""
         for slot in self._held:
             self.call("Py_DecRef", self.load("ptr", slot))
+
+    def raised(self, kind: type[BaseException]) -> str:
+        """Whether the exception that was raised, for there must be one, is of this kind."""
+        return self.let(f"icmp ne i32 {self.call('PyErr_ExceptionMatches', self.reference(kind))}, 0")
 
     def label(self, name: str) -> None:
         self.do(f"{name}:")

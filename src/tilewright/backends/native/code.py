@@ -59,14 +59,22 @@ class _Code:
 
 
 def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
-    """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, else True.
-    It raises nothing. ``text`` holds other functions that ``body`` calls."""
+    """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, or raises
+    an Exception, and True otherwise. Only what is no Exception, such as KeyboardInterrupt, gets out. ``text`` holds
+    other functions that ``body`` calls."""
     result = body.stack("ptr")
     body.store("ptr", body.reference(True), result)
     body.jump("end")
     body.label("no")
-    body.call("PyErr_Clear")
     body.store("ptr", body.reference(False), result)
+    body.branch(body.let(f"icmp eq ptr {body.call('PyErr_Occurred')}, null"), "end", "failed")
+    body.label("failed")
+    body.branch(body.raised(Exception), "mistaken", "interrupted")
+    body.label("mistaken")
+    body.call("PyErr_Clear")
+    body.jump("end")
+    body.label("interrupted")
+    body.store("ptr", "null", result)
     body.jump("end")
     body.label("end")
     body.release()
