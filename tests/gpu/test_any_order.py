@@ -36,7 +36,7 @@ DTYPES = [float32, float16, bfloat16, float64, int32, int64, int8, uint8]
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_random_programs(seed: int) -> None:
+def test_generated_programs(seed: int) -> None:
     function, arrays = ProgramMaker(seed, any_order=True).make(14)
     compare_on(BACKEND, function, (1,), 0, **arrays)
 
