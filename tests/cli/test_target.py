@@ -109,3 +109,5 @@ def test_from_python() -> None:
     assert ".target sm_100a" in found.stage("PTX")
     assert found.written == {"out"}
     assert not double.inspect().specializations  # nothing that a launch would take
+    with pytest.raises(ValueError, match="90 is no GPU architecture; write for example sm_90"):
+        double.compile_for(90, (x, x))  # type: ignore[arg-type]

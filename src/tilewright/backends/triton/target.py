@@ -76,7 +76,7 @@ def parse_target(name: str) -> GpuTarget:
     """The target called ``name``. ValueError when kernels cannot be compiled for it."""
     if name in _NVIDIA or name in _AMD:
         return GpuTarget(name)
-    if not re.fullmatch(r"sm_\d{2,3}|gfx[0-9a-f]{3,4}", name):
+    if not isinstance(name, str) or not re.fullmatch(r"sm_\d{2,3}|gfx[0-9a-f]{3,4}", name):
         raise ValueError(f"{name!r} is no GPU architecture; write for example sm_90 or gfx942")
     known = sorted(_NVIDIA, key=lambda n: int(n[3:])) if name.startswith("sm_") else _AMD
     raise ValueError(f"{name} is not supported: kernels compile for {', '.join(known)}")
