@@ -27,6 +27,7 @@ from tilewright.backends.triton.backend import TritonBackend, compile_for, compi
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
+from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.target import parse_target
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
@@ -446,7 +447,8 @@ def test_the_sign_of_a_zero_is_kept(dtype: Any) -> None:
     plain, kept = (
         compiled(zeros_of_a_sign, (x, x, *c), "sm_90").binary.texts["PTX"] for c in ((0.0, -0.0), (-0.0, 0.0))
     )
-    assert re.search(r"\bmax\.", plain) and re.search(r"\bmin\.", plain)
+    if version() < (3, 9):  # the LLVM of later ones does not
+        assert re.search(r"\bmax\.", plain) and re.search(r"\bmin\.", plain)
     assert not re.search(r"\b(max|min)\.", kept)
 
 
@@ -633,10 +635,12 @@ def test_each_step_of_a_product_loads_its_own_registers(tmp_path: Path) -> None:
     binary = compiled(two_products, (a, a, a, a, 0.0), "sm_90", num_warps=8).binary
     lines = binary.texts["TTGIR"].splitlines()
     steps = [at for at, line in enumerate(lines) if "ttng.warp_group_dot " in line]
-    assert len(steps) == 12  # of the loops over tiles and K as one, as two, and of the last loop
+    loops = 3  # over tiles and K as one, as two, and the last one
+    per_loop, pending = (4, 3) if version() < (3, 9) else (2, 1)  # Triton takes 8 or 16 of K in a step
+    assert len(steps) == loops * per_loop
     for at in steps:
         assert "ttg.local_load" in lines[at - 1]
-        assert "pendings = 3" in lines[at + 1]
+        assert f"pendings = {pending}" in lines[at + 1]
     assert not serialized(binary.texts["PTX"], tmp_path)
     assert not spills(binary)
 
