@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.driver import Driver, executable
 
 from tilewright.backends.triton import driver
+from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.runtime.alike_native import native_launch
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.backend_choice import force_backend, settings, use_backend
@@ -71,7 +72,9 @@ ARRAYS += [np.zeros(64, np.int32), np.zeros(64, ">f4"), BASE[:64].view(np.recarr
 INTEGERS = st.one_of(st.integers(-(1 << 70), 1 << 70), st.integers(-9, 9), st.booleans(), st.sampled_from([1.0, None]))
 FLOATS = st.one_of(st.floats(), st.sampled_from([np.float64(1), 1, True]))
 GRIDS = st.one_of(
-    st.lists(st.one_of(st.integers(-1, 1 << 25), st.integers(1, 9)), min_size=1, max_size=4).map(tuple),
+    st.lists(
+        st.one_of(st.integers(-1, 1 << 25), st.integers(1, 9), st.integers(0, 9).map(np.int64)), min_size=1, max_size=4
+    ).map(tuple),
     st.sampled_from([1, [1], (True,), (1.0,), (1 << 80,), None]),
 )
 
@@ -94,7 +97,6 @@ def test_both_ways_hand_over_the_same(ways: Any, stream: Any, grid: Any, args: t
         lambda grid, args: (grid, (*args, 1)),
         lambda grid, args: (grid, list(args)),
         lambda grid, args: ([1], args),
-        lambda grid, args: ((np.int64(1),), args),  # Python takes this one
     ],
 )
 def test_what_needs_a_closer_look(ways: Any, change: Callable[..., Any]) -> None:
@@ -126,6 +128,31 @@ def test_what_the_driver_refuses_is_left_to_python(ways: Any) -> None:
     LOOKING.codes = [driver.INVALID_CONTEXT]
     assert outcome(ways[0], None, (1,), (BASE[:64], 1, 1.0, 7), None) is False
     assert outcome(ways[0], None, (1,), (BASE[:64], 1, 1.0, 7), None)
+
+
+@pytest.mark.parametrize("shape", [(64, 48), (1, 48), (300, 1), (1, 1)])
+@pytest.mark.parametrize("rounds", [True, False])
+def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], rounds: bool) -> None:
+    extents, steps = (("p", 1, 1), ("p", 2, 3)), (("p", 3, 2), ("c", 1, 1))
+    d = Descriptor(0, extents, steps, (0, 1), (64, 32), "f32" if rounds else "bf16", rounds=rounds)
+    meta = {"elem_size": 4 if rounds else 2, "block_size": [64, 32], "swizzle": 3}
+    made = executable(("u64", "i32", "i64", "i32"), looking, [(d, meta)])
+    base = np.zeros(80, np.float32)
+    args, recipe = (base[16:],), (HOLE, *shape, 1 if 1 in shape else 24)
+    launch = native_launch(settings(None), RULES[:1], args, recipe, made, 0)
+    assert launch is not None
+    for array in (base[16:], base[:64]):
+        looking.maps.clear()
+        assert outcome(launch, None, (1,), (array,), None)
+        made._maps.clear()
+        made.run((1, 1, 1), (array.ctypes.data, *recipe[1:]), 0, 1)
+        by_machine_code, by_python = looking.maps
+        assert by_machine_code == by_python and by_python[2] == array.ctypes.data
+    looking.codes = [1]
+    assert outcome(launch, None, (1,), args, None) is False  # as the driver refuses the map
+    empty = native_launch(settings(None), RULES[:1], args, (HOLE, 0, 48, 24), made, 0)
+    assert empty is not None
+    assert outcome(empty, None, (1,), args, None) is False  # Python finds some memory for it
 
 
 def test_an_interrupt_gets_out(ways: Any) -> None:

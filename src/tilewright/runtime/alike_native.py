@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tilewright.runtime import backend_choice, dlpack, numpy_memory
 from tilewright.runtime.alike import ask
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.arrays import several_gpus
-from tilewright.runtime.grid import MAX_GRID
+from tilewright.runtime.grid import MAX_GRID, checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 
@@ -175,12 +175,7 @@ class _Questions:
         body.require_equal("ptr", body.held(said), body.reference(True))
 
     def tensor(self, i: int, tensor: Any) -> None:
-        body = self.body
-        given = body.stack("ptr")
-        body.store("ptr", self._arguments[i], given)
-        address = body.call("PyObject_VectorcallDict", body.reference(type(tensor).data_ptr), given, 1, "null")
-        body.require_object(address)
-        self._address_of(body.held(address), tensor.data_ptr())
+        self._address_of(_called(self.body, type(tensor).data_ptr, self._arguments[i]), tensor.data_ptr())
 
     def same(self, i: int, other: int) -> None:
         self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
@@ -271,20 +266,42 @@ def _ask_settings(body: Body, settings: tuple[Any, ...]) -> bool:
 
 
 def _grid(body: Body) -> list[str]:
-    """The extents of a grid, as ``checked_grid`` gives them for integers of Python."""
-    grid = _argument(body, _GRID)
+    """The extents of a grid, as ``checked_grid`` gives them, which is called for integers that are not Python's."""
+    grid, checked = _argument(body, _GRID), body.stack("ptr")
     body.require_type(grid, tuple)
-    size = body.call("PyTuple_Size", grid)
-    _require_range(body, size, 1, 3)
+    _require_range(body, body.call("PyTuple_Size", grid), 1, 3)
+    body.store("ptr", grid, checked)
+    plain = "1"
+    for entry, _ in _entries(body, grid):
+        plain = body.let(f"and i1 {plain}, {body.has_type(entry, int)}")
+    body.branch(plain, "plain", "unusual")
+    body.label("unusual")
+    body.store("ptr", _called(body, checked_grid, grid), checked)
+    body.jump("plain")
+    body.label("plain")
     extents = []
-    for axis in range(3):
-        # Beyond the end stands an extent that is there, to be ignored: there is one path for all grids.
-        there = body.let(f"icmp sgt i64 {size}, {axis}")
-        index = body.let(f"select i1 {there}, i64 {axis}, i64 0")
-        number = body.integer(body.call("PyTuple_GetItem", grid, index))
+    for entry, there in _entries(body, body.load("ptr", checked)):
+        number = body.integer(entry)
         _require_range(body, number, 1, MAX_GRID)
         extents.append(body.let(f"select i1 {there}, i64 {number}, i64 1"))
     return extents
+
+
+def _entries(body: Body, grid: str) -> Iterator[tuple[str, str]]:
+    """Three entries of a grid, and whether each is there: beyond the end stands the first one, to be ignored."""
+    size = body.call("PyTuple_Size", grid)
+    for axis in range(3):
+        there = body.let(f"icmp sgt i64 {size}, {axis}")
+        yield body.call("PyTuple_GetItem", grid, body.let(f"select i1 {there}, i64 {axis}, i64 0")), there
+
+
+def _called(body: Body, function: Callable[[Any], Any], argument: str) -> str:
+    """What a function of Python returns."""
+    given = body.stack("ptr")
+    body.store("ptr", argument, given)
+    found = body.held(body.call("PyObject_VectorcallDict", body.reference(function), given, 1, "null"))
+    body.require_object(found)
+    return found
 
 
 def _no_stream(body: Body) -> str:
@@ -311,11 +328,7 @@ def _stream(body: Body) -> str:
     body.call("PyErr_Clear")
     body.jump("other")
     body.label("other")
-    given = body.stack("ptr")
-    body.store("ptr", stream, given)
-    found = body.held(body.call("PyObject_VectorcallDict", body.reference(stream_handle), given, 1, "null"))
-    body.require_object(found)
-    body.store("ptr", found, number)
+    body.store("ptr", _called(body, stream_handle, stream), number)
     body.jump("number")
     body.label("number")
     value = body.call("PyLong_AsUnsignedLongLong", body.load("ptr", number))
