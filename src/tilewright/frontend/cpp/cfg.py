@@ -22,7 +22,6 @@ class NaturalLoop:
     header: str
     blocks: set[str]
     latches: list[str]
-    parent: NaturalLoop | None = None
     exits: list[str] = field(default_factory=list)
 
 
@@ -43,9 +42,9 @@ class Graph:
         for name in self.order[1:]:
             self.children[self.idom[name]].append(name)
         self.loops = self._natural_loops()
-        self.loop_of = self._innermost()
 
     def dominates(self, a: str, b: str) -> bool:
+        """Whether every way from the entry to block ``b`` goes through block ``a``."""
         while self.index[b] > self.index[a]:
             b = self.idom[b]
         return a == b
@@ -104,16 +103,8 @@ class Graph:
                     if block not in loop.blocks:
                         loop.blocks.add(block)
                         work.extend(self.predecessors[block])
+        for loop in loops.values():
+            inside = sorted(loop.blocks, key=self.index.__getitem__)
+            left = (target for name in inside for target in self.blocks[name].terminator.labels)
+            loop.exits += dict.fromkeys(target for target in left if target not in loop.blocks)
         return loops
-
-    def _innermost(self) -> dict[str, NaturalLoop]:
-        by_size = sorted(self.loops.values(), key=lambda loop: len(loop.blocks))
-        innermost: dict[str, NaturalLoop] = {}
-        for i, loop in enumerate(by_size):
-            loop.parent = next((p for p in by_size[i + 1 :] if loop.header in p.blocks), None)
-            for name in sorted(loop.blocks, key=self.index.__getitem__):
-                innermost.setdefault(name, loop)
-                for target in self.blocks[name].terminator.labels:
-                    if target not in loop.blocks and target not in loop.exits:
-                        loop.exits.append(target)
-        return innermost
