@@ -10,6 +10,17 @@ from pathlib import Path
 import pytest
 
 import tilewright as ct
+from tilewright.frontend.cpp.toolchain import find_compiler
+
+TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = [i for i in items if any(f in i.path.as_posix() for f in TILE_CPP) and "needs_no_compiler" not in i.name]
+    if not tests or find_compiler() is not None:
+        return
+    for test in tests:
+        test.add_marker(pytest.mark.skip(reason="no C++ compiler: neither ziglang nor a recent clang++ is there"))
 
 
 @pytest.fixture(scope="session", autouse=True)
