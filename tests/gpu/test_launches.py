@@ -54,7 +54,9 @@ def fresh(kernel: Any) -> Any:
     return kernel.replace_options("triton")
 
 
-@pytest.mark.parametrize("kind", [lambda t: t, cupy.from_dlpack, Interface, Exported], ids=str)
+@pytest.mark.parametrize(
+    "kind", [lambda t: t, cupy.from_dlpack, Interface, Exported], ids=["torch", "cupy", "CAI", "DLPack"]
+)
 def test_arrays_of_every_kind(kind: Callable[[Any], Any]) -> None:
     kernel = fresh(add)
     for i in range(40):
