@@ -363,18 +363,19 @@ _MIXED = {16: ((128, 256, 64), ((64, 64, 128), (128, 128, 64))), 32: ((256, 128,
 
 def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
     """Orders, tiles and options. Small tiles are tried where large ones are few, and next to large ones where those do
-    not fit; the group of the order "edges" is how many rounds of small tiles come first."""
+    not fit, or with tf32, whose large tiles end late; the group of the order "edges" is how many rounds of small tiles
+    come first."""
     bits = torch.finfo(product.dtype).bits
     whole, edges = _MIXED[bits]
     few = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) < 2 * processors
-    ragged = product.m % whole[0] != 0 or product.n % whole[1] != 0
+    next_to_large = product.m % whole[0] != 0 or product.n % whole[1] != 0 or bits == 32
     ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
     large = dict.fromkeys(s for s, *_ in _LARGE[bits])
     theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
     if few:
         ours += [(o, s, w, n) for o in (("tiles", 8), ("even", 8)) for s, w, n in _SMALL[bits]]
         theirs += [(("tiles", 8), s, {}) for s in dict.fromkeys(s for s, *_ in _SMALL[bits]) if s not in large]
-    if ragged:
+    if next_to_large:
         mixed = [(order, (*whole, *edge)) for order in (("edges", 1), ("edges", 2), ("rounds", 8)) for edge in edges]
         ours += [(o, s, 8, 4) for o, s in mixed]
         theirs += [(o, s, {}) for o, s in mixed]
