@@ -64,6 +64,18 @@ def stepping(a, b, c, out, T: ct.Constant[int]):
 
 
 @ct.kernel
+def stepping_sum(a, b, c, out, T: ct.Constant[int]):
+    """Two products of one sum, with loads by a carried index."""
+    x = ct.load(a, (0, 0), (T, T))
+    total, at = ct.zeros((T, T), ct.float32), 0
+    for _ in range(b.shape[0]):
+        y = ct.mma(x, ct.load(b, (at, 0), (T, T)), ct.zeros((T, T), ct.float32))
+        total += ct.exp2(ct.mma(x, ct.load(c, (at, 0), (T, T)), y))
+        at = (at * 3 + 1) % b.shape[0]
+    ct.store(out, (0, 0), total.astype(out.dtype))
+
+
+@ct.kernel
 def same_tile(a, b, out, T: ct.Constant[int]):
     """Both products read one tile."""
     x = ct.load(a, (0, 0), (T, T))
@@ -150,6 +162,14 @@ def test_loads_run_ahead_and_products_overlap(machine_code: tuple[bool, Any]) ->
     assert body.index("ttng.wait_barrier") < body.index("ttng.async_tma_copy")
     assert footprint(binary, HOPPER)[SPILLED] == 0
     assert binary.shared_bytes <= (HOPPER.shared_memory // (2 if turned else 4))
+
+
+def test_no_product_runs_beside_a_load_that_cannot_run_ahead() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    function = specialization(stepping_sum, (HALF, HALF, HALF, HALF, 64), "reference").function
+    ttgir = compile_for(function, HOPPER, {"num_stages": 1}).binary.texts["TTGIR"]
+    order = re.findall(r"ttng\.(init_barrier|warp_group_dot_wait|warp_group_dot) ", ttgir[ttgir.index("scf.for") :])
+    assert order == ["init_barrier", "warp_group_dot", "warp_group_dot_wait"] * 2
 
 
 def test_tiles_for_which_there_is_no_room_ahead_share_memory() -> None:

@@ -11,8 +11,9 @@ import re
 from itertools import pairwise
 
 from tilewright.backends.triton.lines import NAME, WAIT, Loop, end_of, innermost_loops, names_in
+from tilewright.backends.triton.prefetch import has_load_at_once
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _COPY = re.compile(
     r"(\s*)(%\w+) = ttg\.local_alloc (%[\w#]+) : \(tensor<(\d+)x(\d+)x(\w+), (#\w+)>\) -> (!ttg\.memdesc<[^>]*>)"
@@ -26,7 +27,8 @@ def overlap(text: str) -> str:
         return text
     lines = _from_registers(text.split("\n"))
     for loop in reversed(innermost_loops(lines)):
-        lines[loop.head + 1 : loop.end] = _delayed(lines, loop)
+        if not has_load_at_once(lines, loop):  # beside one, ptxas 12.8 has used registers before they are set
+            lines[loop.head + 1 : loop.end] = _delayed(lines, loop)
     return "\n".join(lines)
 
 

@@ -57,6 +57,13 @@ def prefetch(text: str) -> str:
     return "\n".join(_late_waits(_early_starts(lines)))
 
 
+def has_load_at_once(lines: list[str], loop: Loop) -> bool:
+    """Whether ``loop`` has a load that cannot run ahead, so that each iteration waits for it where it starts."""
+    body, carried = range(loop.head + 1, loop.end), _carried(lines[loop.head])
+    loads = _loads(lines, loop.head + 1, loop.end, loop.indent + "  ")
+    return any(_scalars(lines, load, body, carried) is None for load in loads)
+
+
 def _loads(lines: list[str], first: int, last: int, indent: str) -> list[_Load]:
     """The loads of the block between two lines that are waited for at once."""
     found: list[_Load] = []
