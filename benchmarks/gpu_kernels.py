@@ -140,9 +140,9 @@ def matmul_edges(
         i, j = place(tile, rows, columns, GROUP)
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
     top, left = rows * (TM // SM), columns * (TN // SN)
-    right = max(ct.cdiv(c.shape[1], SN) - left, 1)
-    corner = top * (ct.cdiv(c.shape[1], SN) - left)
     wide = ct.cdiv(c.shape[1], SN)
+    right = max(wide - left, 1)
+    corner = top * (wide - left)
     count = corner + (ct.cdiv(c.shape[0], SM) - top) * wide
     busy = rows * columns % blocks
     idle = blocks - busy

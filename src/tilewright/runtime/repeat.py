@@ -17,8 +17,8 @@ from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 
-# Launches after which machine code is made: it takes some milliseconds, and a tenth of a second if LLVM is not loaded,
-# which on a CPU, where kernels from the disk cache do without it, only many launches make up for.
+# Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
+# is not on a CPU for kernels from the disk cache.
 _SOON, _LATER = 4, 1000
 
 

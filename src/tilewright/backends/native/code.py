@@ -46,7 +46,7 @@ class _Code:
         with _LOCK:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
-            # The time goes into calls: optimizing them takes ten times as long as the rest, for nothing.
+            # The time goes into calls, which optimizing makes no faster.
             target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
             self._engine.finalize_object()
