@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.backends.triton.resources import spreads_over_clusters, words
+from tilewright.backends.triton.resources import enough_warps, spreads_over_clusters, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
 
@@ -48,6 +48,8 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
         options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
+    elif "num_warps" not in given:
+        options = replace(options, num_warps=enough_warps(function, target, options.num_warps))
     options = replace(options, num_warps=min(options.num_warps, target.most_warps))
     options = replace(options, **dict(given)).checked()
     if options.num_warps > target.most_warps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
@@ -20,6 +21,7 @@ _MOST_WORDS_OF_LONG_KERNELS = 256
 _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
+_PRODUCTS = ("mma", "mma_scaled")
 _ROWS_OF_MATRIX_UNITS = 64  # products of fewer rows are computed another way
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
@@ -73,22 +75,42 @@ def _registers(num_warps: int) -> int:
     return min(_THREAD_REGISTERS, _REGISTERS // (32 * num_warps))
 
 
-def check_registers(function: Function, target: GpuTarget, num_warps: int) -> None:
-    """TileError when a tile is too large for the registers of ``num_warps`` warps."""
+def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
+    """``num_warps``, or the fewest more that have registers for every tile; ``num_warps`` where none have, or where a
+    result of a product has too few: with more warps it would have fewer in each thread."""
+    warps = num_warps
+    while found := list(_too_large(function, target, warps)):
+        if warps >= target.most_warps or any(op.name in _PRODUCTS for op, _ in found):
+            return num_warps
+        warps *= 2
+    return warps
+
+
+def _too_large(function: Function, target: GpuTarget, num_warps: int) -> Iterator[tuple[Op, int]]:
+    """The ops whose results take more registers of a thread than they may, and how many these may take."""
     threads = num_warps * target.warp_size
     long = sum(map(_instructions, function.walk())) > _LONG * threads
     for op in function.walk():
         most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
-        if op.name in ("mma", "mma_scaled"):
+        if op.name in _PRODUCTS:
             most = _MOST_WORDS_OF_PRODUCTS
-        wider = words(op) <= most * target.most_warps * target.warp_size
         if words(op) > most * threads:
-            raise TileError(
-                f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
-                f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
-                + (", or more threads (num_worker_warps)" if wider else ""),
-                op.loc,
-            )
+            yield op, most
+
+
+def check_registers(function: Function, target: GpuTarget, num_warps: int) -> None:
+    """TileError when a tile is too large for the registers of ``num_warps`` warps."""
+    found = next(_too_large(function, target, num_warps), None)
+    if found is None:
+        return
+    (op, most), threads = found, num_warps * target.warp_size
+    wider = words(op) <= most * target.most_warps * target.warp_size
+    raise TileError(
+        f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
+        f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
+        + (", or more threads (num_worker_warps)" if wider else ""),
+        op.loc,
+    )
 
 
 def _instructions(op: Op) -> int:
@@ -138,7 +160,7 @@ class OutOfSharedMemory(Exception):
 def check_shared(function: Function, target: GpuTarget) -> None:
     """TileError when an operand of a product is too large for shared memory, or both are where the matrix units read
     them there, without asking the compiler: it would take minutes for some."""
-    products: list[Any] = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
+    products: list[Any] = [op for op in function.walk() if op.name in _PRODUCTS]
     for op in products:
         loaded = [v for v in (op.x, op.y) if v.op is not None and v.op.name in ("load", "load_view")]
         sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
