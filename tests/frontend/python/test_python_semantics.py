@@ -8,6 +8,7 @@ import enum
 import functools
 import operator
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -365,3 +366,14 @@ def test_source_is_found_in_any_layout(program: Callable[..., Any]) -> None:
     out = np.zeros(1, np.int32)
     ct.launch(None, (1,), kernel, (3, 4, out))
     assert out[0] == program(3, 4)
+
+
+@pytest.mark.parametrize("form", ["def program(a, b): return {}", "program = lambda a, b: {}"])
+def test_source_is_that_of_a_file_written_again(form: str, tmp_path: Path) -> None:
+    """Programs that generate kernels use one file for several, and modules are reloaded."""
+    file = tmp_path / "generated.py"
+    for body in ("a + b", "(a - b) * 3", "a"):
+        file.write_text(form.format(body) + "\n")
+        names: dict[str, Any] = {}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        test_source_is_found_in_any_layout(names["program"])

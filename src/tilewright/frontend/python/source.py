@@ -55,6 +55,7 @@ def source_of(code: types.CodeType) -> Source:
 def _source(code: types.CodeType, filename: str) -> Source:
     name = code.co_name
     first = code.co_firstlineno
+    linecache.checkcache(filename)  # programs write kernels to a file again, and reload modules
     following = linecache.getlines(code.co_filename)[first - 1 :]
     if name == "<lambda>" and following:
         return _lambda_source(code)
