@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,22 @@ def test_reductions_of_integers(engine: str, dtype: DType) -> None:
             values, positions = reduced(engine, x, name, axis, False)
             np.testing.assert_array_equal(values, value(x, axis))
             np.testing.assert_array_equal(positions, position(x, axis))
+
+
+@pytest.mark.parametrize("shape", [(512, 128), (4, 1024), (16, 8, 32)], ids=str)
+@pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.int8), ids=str)
+def test_positions_in_a_flattened_tile(engine: str, dtype: DType, shape: tuple[int, ...]) -> None:
+    """Of the whole tile; those of int8 repeat."""
+    x = np.random.default_rng(2).permutation(math.prod(shape)).reshape(shape).astype(dtype.storage)
+
+    @ct.kernel
+    def kernel(x, out):
+        tile = ct.load(x, (0,) * len(shape), shape)
+        ct.store(out, (0,), ct.argmin(tile))
+        ct.store(out, (1,), ct.argmax(tile))
+        ct.store(out, (2,), ct.argmax(tile.reshape((-1,)), 0))
+
+    out = np.zeros(3, np.int32)
+    with ct.use_backend(engine):
+        ct.launch(None, (1,), kernel, (x, out))
+    np.testing.assert_array_equal(out, [x.argmin(), x.argmax(), x.argmax()])

@@ -149,18 +149,20 @@ class ProgramMaker:
         k, shape = self.k, self.random.choice(SHAPES[1:])
         dtype = self.random.choice((float32, int32, float16, int64))
         name = f"a{len(self.params)}"
-        self.arrays[name] = self.numbers.integers(-9, 10, 300).astype(dtype.storage)
+        count = math.prod(shape)
+        several = count > 128 and not self.any_order  # elements of the tile for one of the array
+        self.arrays[name] = self.numbers.integers(-9, 10, 300 if several else max(300, count + 5)).astype(dtype.storage)
         array = k.array(name, dtype, 1)
         self.params.append(array)
         offsets = k.emit(Add, k.iota(*shape), k.constant(self.random.choice((0, 5)), int32, shape))
-        if math.prod(shape) > 128:
+        if several:
             offsets = k.emit(And, offsets, k.constant(127, int32, shape))
         ptrs = k.pointers(array, offsets)
         mask = self.pick(bool_, shape=shape) if self.random.random() < 0.6 else None
         padding = self.pick(dtype, shape=shape) if mask is not None and self.random.random() < 0.5 else None
         x = k.emit(Load, ptrs, mask, padding)
         kind = self.random.random()
-        if kind < 0.4 and math.prod(shape) <= 128:
+        if kind < 0.4 and not several:
             k.b.emit_op(Store, ptrs, k.emit(Add, x, x), mask)
         elif kind < 0.7 and dtype is not float16:
             return k.emit(
@@ -168,9 +170,7 @@ class ProgramMaker:
                 ptrs,
                 self.pick(dtype, shape=shape),
                 mask,
-                kind=self.random.choice((AtomicKind.ADD, AtomicKind.XCHG))
-                if math.prod(shape) <= 128
-                else AtomicKind.ADD,
+                kind=AtomicKind.ADD if several else self.random.choice((AtomicKind.ADD, AtomicKind.XCHG)),
                 memory_order=MemoryOrder.ACQ_REL,
                 memory_scope=MemoryScope.DEVICE,
             )

@@ -538,6 +538,19 @@ def test_a_failure_of_the_compiler_names_a_report(monkeypatch: pytest.MonkeyPatc
         assert "not a name" in f.read()
 
 
+@ct.kernel
+def place_of_the_largest(x, out):
+    ct.store(out, (0,), ct.argmax(ct.load(x, (0, 0), (64, 128))))
+
+
+def test_flattened_tiles_keep_the_order_of_pairs() -> None:
+    """Triton lets a flattened tile change its order for a fold, and then a value does not meet its own position."""
+    arrays = (np.zeros((64, 128), np.float32), np.zeros(1, np.int32))
+    text = compiled(place_of_the_largest, arrays, "sm_90").binary.texts["TTGIR"]
+    assert "tt.reshape" in text
+    assert "allow_reorder" not in text
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_odd_folds_and_products(target: str) -> None:
     """8-bit floats in a fold of the user, and a product whose K the matrix units do not have."""

@@ -28,7 +28,13 @@ def reduce(s: State, op: Op, lower: Combine) -> None:
         return
     position = len(squeezed(shape[:axis]))
     if op.attributes["commutative"]:
+        # Triton permutes a flattened tile before a fold of rank 1, each of several tiles in its own way.
+        lifted = len(values) > 1 and len(values[0].shape) == 1
+        if lifted:
+            values, position = [s.w.expand(v, 0) for v in values], 1
         results = _combine(s, op, "reduce", values, f"axis = {position} : i32", values[0].shape, position, lower)
+        if lifted:
+            results = [s.w.reshape(v, ()) for v in results]
     else:
         attributes = f"axis = {position} : i32, reverse = false"
         scanned = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
