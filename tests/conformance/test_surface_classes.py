@@ -197,9 +197,56 @@ def test_dataclasses_through_control_flow(engine: str) -> None:
     scalar(carried, 26, 7)
 
 
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """Adds and compares with numbers only."""
+
+    n: Any
+
+    def __add__(self, other):
+        return NotImplemented if ct.static_eval(isinstance(other, (Length, Added))) else self.n + other
+
+    def __eq__(self, other):
+        return NotImplemented if ct.static_eval(isinstance(other, Length)) else self.n == other
+
+
+@dataclasses.dataclass(frozen=True)
+class Added:
+    n: Any
+
+    def __radd__(self, other):
+        return self.n + other.n * 10
+
+
+def test_operators_may_give_not_implemented(engine: str) -> None:
+    def results(n):
+        a, b = Length(n), Length(2)
+        return a + n, a + Added(n), a != 2, 2 != a, a == b, a != b  # noqa: SIM300
+
+    for n in (2, 3):
+        differs = n != 2
+        flags = map(np.bool_, (differs, differs, not differs, differs))
+        gives(results, (I32(2 * n), I32(11 * n), *flags), n)
+    refuses(lambda n: Length(n) + Length(n), TTE, 1, match="cannot be combined")
+
+
 @dataclasses.dataclass
 class Mutable:
     x: int
+
+
+MUTABLE = Mutable(3)
+
+
+def test_mutable_dataclasses_are_for_host_code() -> None:
+    refuses(lambda n: MUTABLE.x + n, TTE, 1, match="frozen=True")
+    refuses(lambda n: ct.static_eval(Mutable(2)), TTE, 1, match="frozen=True")
+
+    def configured(n):
+        ct.static_assert(MUTABLE.x == 3)
+        return ct.static_eval(MUTABLE.x) + n
+
+    scalar(configured, 5, 2)
 
 
 @dataclasses.dataclass(frozen=True)

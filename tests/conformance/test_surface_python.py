@@ -501,7 +501,7 @@ REFUSED: dict[str, type[ct.TileError]] = {
     "yield n": TSE,
     "undefined_name": TSE,
     "@contextlib.contextmanager\ndef f():\n    pass": TSE,
-    "n is 1": TSE,
+    "n is 1": TTE,
     "f'{n!r}'": TSE,
     "for i in (1, 2):\n    pass": TTE,
     "for i in n:\n    pass": TTE,

@@ -81,7 +81,7 @@ PRINTS: list[tuple[Callable[..., Any], str]] = [
     (lambda n, x: print((n, 2, ("a", n))), "(7, 2, ('a', 7))\n"),
     (lambda n, x: print(Pair(n), Shown(n)), "Pair(a=7, b='text') [7]\n"),
     (lambda n, x: print((Shown(n), Partly(n)), Partly(n), Plain(n)), "(Shown(a=7), <7>) <7> <Plain object>\n"),
-    (lambda n, x: print((f"n={n}", f"it's {n}", f"\"it's\" {n}")), """('n=7', "it's 7", '"it\\'s" 7')\n"""),
+    (lambda n, x: print((f"n={n}", f"it's {n}", f'"it\'s" {n}')), """('n=7', "it's 7", '"it\\'s" 7')\n"""),
     (lambda n, x: print(str(n) + "-" + ", ".join(("a", "b"))), "7-a, b\n"),
     (lambda n, x: print(ct.uint8(200), ct.int8(-3) + n.astype(ct.int8), ct.float64(2)), "200 4 2.0\n"),
     (lambda n, x: ct.printf("%d %5.1f %x %u|%%\n", n, x, n, ct.full((), 3, ct.uint32)), "7   1.5 7 3|%\n"),
@@ -210,6 +210,39 @@ def test_static_assert_takes_what_only_hosts_have(engine: str) -> None:
     gives(lambda x: checked(x, rank=1, dtype=ct.int32), V, V)
     refuses(lambda x: ct.static_assert(x.dtype in [ct.float16], f"not {[x.dtype]}"), ct.TileStaticAssertionError, V)
     refuses(lambda x: ct.static_assert([1][0]), TTE, V)
+
+
+def factorial(n):
+    product = 1
+    for i in range(1, n + 1):
+        product *= i
+    return product
+
+
+def test_static_assert_runs_functions_that_name_no_tile_code(engine: str) -> None:
+    def checked(x):
+        ct.static_assert(factorial(x.ndim + 2) == 6 and factorial(x.shape[0]) == 24)
+        return x
+
+    gives(checked, V, V)
+    error = refuses(
+        lambda x: ct.static_assert(factorial(x.ndim) > 1, f"not {factorial(3)}"), ct.TileStaticAssertionError, V
+    )
+    assert error.message == "not 6"
+
+
+def test_the_message_of_a_static_assertion_shows_values_as_static_eval_does() -> None:
+    error = refuses(lambda x: ct.static_assert(False, x), ct.TileStaticAssertionError, V)
+    assert (
+        error.message == refuses(lambda x: ct.static_assert(False, f"{[x][0]}"), ct.TileStaticAssertionError, V).message
+    )
+
+
+def test_static_exception_needs_an_exception() -> None:
+    def thrower(x):
+        raise ct.static_exception(x)
+
+    refuses(lambda n: thrower(3), TSEE, 1, match="needs an exception")
 
 
 def test_static_eval_failures() -> None:

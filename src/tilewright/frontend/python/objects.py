@@ -49,10 +49,18 @@ _DUNDERS = {
 }
 
 
+FROZEN = "write @dataclass(frozen=True)"
+
+
 def is_instance(value: Any) -> bool:
     """Whether ``value`` is an instance of a dataclass of the program's own."""
     ours = (Tile, Array, TiledView, ArrayList, BoundMethod, FormattedString)
     return dataclasses.is_dataclass(value) and not isinstance(value, type) and not isinstance(value, ours)
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether ``value`` is an instance of a dataclass that is not frozen, which only host code can use."""
+    return is_instance(value) and not type(value).__dataclass_params__.frozen
 
 
 def find_method(value: Any, *names: str) -> tuple[bool, Any]:
@@ -74,14 +82,16 @@ def _is_generated(method: types.FunctionType) -> bool:
 
 
 def binary_method(t: Tracer, key: str, x: Any, y: Any) -> tuple[bool, Any]:
-    """The result of an operator that a dataclass defines."""
+    """The result of an operator that a dataclass defines. A method may give NotImplemented, as in Python."""
     direct, reflected = _DUNDERS[key]
-    found, method = find_method(x, direct)
-    if found:
-        return True, t.call(method, (x, y), {})
-    found, method = find_method(y, reflected)
-    if found:
-        return True, t.call(method, (y, x), {})
+    for name, receiver, other in ((direct, x, y), (reflected, y, x)):
+        found, method = find_method(receiver, name)
+        if found:
+            result = t.call(method, (receiver, other), {})
+            if result is not NotImplemented:
+                return True, result
+        elif key == "ne" and find_method(receiver, "__eq__")[0]:
+            return True, apply_operator(t, "not_", lambda v: not v, (binary_method(t, "eq", receiver, other)[1],))
     if not is_instance(x) or type(x) is not type(y):
         return False, None
     if key in ("eq", "ne"):
@@ -373,7 +383,7 @@ def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[s
     """An instance of a frozen dataclass, made without running host code on run-time values."""
     params = cls.__dataclass_params__  # type: ignore[attr-defined]
     if not params.frozen:
-        t.fail(TileTypeError, f"{cls.__name__} is a mutable dataclass; write @dataclass(frozen=True)")
+        t.fail(TileTypeError, f"{cls.__name__} is a mutable dataclass; {FROZEN}")
     if not params.init:
         t.fail(TileTypeError, f"{cls.__name__} is a dataclass without __init__, which tile code cannot make")
     fields = dataclasses.fields(cls)

@@ -8,13 +8,15 @@ import copy
 import inspect
 import math
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.frontend.python.builtins import REJECTED
 from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.objects import is_mutable
+from tilewright.frontend.python.ops.table import METHODS
 from tilewright.frontend.python.paths import Cleanup, Context
 from tilewright.frontend.python.proxies import (
     NAMES,
@@ -120,7 +122,7 @@ def _assert(t: Tracer, node: ast.Call) -> None:
         return
     message = "static assertion failed"
     if text is not None:
-        value = _either_eval(t, text)
+        value = as_host_value(t, _either_eval(t, text))
         message = message if value is None else str(value)
     t.locate(node)
     t.fail(TileStaticAssertionError, message)
@@ -147,10 +149,47 @@ def _is_for_hosts(value: Any) -> bool:
         return value in (math, np)
     if isinstance(value, (list, set, dict)):
         return not isinstance(value, Keywords)
+    if is_mutable(value):
+        return True
+    if isinstance(value, types.FunctionType) and not _names_tile_code(value, set()):
+        return True
     return isinstance(value, _NAMED) and value in REJECTED
 
 
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
+
+
+def _names_tile_code(value: Any, seen: set[Any]) -> bool:
+    """Whether ``value`` is of this package, or a function that names such a value or a method of tiles or arrays."""
+    if isinstance(value, types.ModuleType):
+        return _is_ours(value.__name__) or _is_ours(getattr(value, "__package__", None))
+    if not isinstance(value, types.FunctionType):
+        return _is_ours(type(value).__module__)
+    if value in seen:
+        return False
+    seen.add(value)
+    names = set(_names(value.__code__))
+    found = {name: value.__globals__[name] for name in names & value.__globals__.keys()}
+    return (
+        _is_ours(value.__module__)
+        or not names.isdisjoint(_TILE_METHODS)
+        or any(_names_tile_code(v, seen) for v in (*found.values(), *captured(value).values()))
+    )
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The global names and attributes in ``code`` and in the functions that it defines."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_ours(module: str | None) -> bool:
+    return module is not None and module.split(".")[0] == __name__.split(".")[0]
+
+
+_TILE_METHODS = {name for methods in METHODS.values() for name in methods}
 
 
 def host_eval(t: Tracer, node: ast.expr) -> Any:
@@ -274,6 +313,8 @@ def raise_statement(t: Tracer, node: ast.Raise) -> bool:
     assert isinstance(node.exc, ast.Call)
     exception = _host_argument(t, node.exc, static_exception, "exc")
     t.locate(node)
+    if not isinstance(exception, BaseException):
+        t.fail(TileStaticEvalError, f"ct.static_exception needs an exception, not {describe(exception)}")
     raise StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
 
 

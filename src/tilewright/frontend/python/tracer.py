@@ -132,6 +132,9 @@ class Tracer:
             self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; {advice}")
         if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
             self.fail(TileTypeError, f"{name!r} is an array of the host; pass it to the kernel as an argument")
+        if objects.is_mutable(value):
+            kind = type(value).__name__
+            self.fail(TileTypeError, f"{name!r} is an instance of {kind}, a mutable dataclass; {objects.FROZEN}")
         if isinstance(value, int):
             try:
                 check_range(value)
@@ -176,7 +179,7 @@ class Tracer:
     def compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
             if x is not None and y is not None:
-                self.fail(TileSyntaxError, "'is' compares with None only; use == for values")
+                self.fail(TileTypeError, "'is' compares with None only; use == for values")
             return (x is y) is isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)):
             return objects.contains(self, x, y, isinstance(op, ast.NotIn))
