@@ -128,17 +128,54 @@ def test_what_is_not_rotated(function: Function) -> None:
 def test_only_the_argument_of_a_fast_power_is_contracted() -> None:
     @ct.kernel
     def powers(x, y, z):
-        a, b, c = ct.load(x, (0,), (16,)), ct.load(y, (0,), (16,)), ct.load(z, (0,), (16,))
-        ct.store(x, (0,), ct.exp2(a * b - c, flush_to_zero=True))
-        ct.store(y, (0,), ct.exp2(a * b - c))
-        ct.store(z, (0,), a * b - c)
+        a, b = ct.load(x, (0, 0), (16, 16)), ct.load(y, (0, 0), (16, 16))
+        a = ct.mma(a, a, ct.zeros((16, 16), ct.float32))
+        ct.store(x, (0, 0), ct.exp2(a * 3 - b, flush_to_zero=True))
+        ct.store(y, (0, 0), ct.exp2(a * 3 - b))
+        ct.store(z, (0, 0), a * 3 - b)
 
-    row = np.zeros(16, np.float32)
-    function = contract(optimized(powers, row, row, row), HOPPER)
+    square = np.zeros((16, 16), np.float32)
+    function = contract(optimized(powers, square, square, square), HOPPER)
     verify(function)
     fused = [op for op in function.walk() if op.name == "fma"]
     assert len(fused) == 1
     assert [op.attributes["flush_to_zero"] for op in function.walk() if fused[0].result in op.operands] == [True]
+
+
+@ct.kernel
+def masked_softmax(x, mask, out, scale, hidden: ct.Constant[float], loaded: ct.Constant[bool]):
+    """The softmax of products; ``hidden``, or what ``mask`` holds, stands for what is not seen."""
+    seen = ct.load(mask, (0, 0), (16, 16))
+    scores = ct.load(x, (0, 0), (16, 16))
+    scores = ct.mma(scores, scores, ct.zeros((16, 16), ct.float32))
+    if loaded:
+        scores += seen
+    else:
+        scores = ct.where(seen == 0, scores, hidden)
+    top = ct.max(scores * scale, axis=1, keepdims=True)
+    powers = ct.exp2(scores * scale - top, flush_to_zero=True)
+    ct.store(out, (0, 0), powers / ct.sum(powers, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("hidden", [-1e4, -1e6, -1e9, -1e30, float(np.finfo(np.float32).min) / 2])
+def test_rows_that_are_hidden_by_a_large_number_are_finite(hidden: float, loaded: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((16, 16)).astype(np.float32)
+    mask = np.where(rng.random((16, 16)) < 0.5, np.float32(hidden), np.float32(0))
+    mask[5:9] = hidden  # nothing is seen
+    function = optimized(masked_softmax, x, mask, x, 0.1803, hidden, loaded)
+    out = np.full((2, 16, 16), np.nan, np.float32)
+    for form, result in zip((function, contract(function, HOPPER)), out):
+        run(REFERENCE, form, (1,), x=x, mask=mask, out=result, scale=np.float32(0.1803))
+    np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=1e-6)
+
+
+def test_scores_without_large_numbers_are_contracted() -> None:
+    square = np.zeros((16, 16), np.float32)
+    for hidden in (-np.inf, -1e6):
+        function = contract(optimized(masked_softmax, square, square, square, 0.1, hidden, False), HOPPER)
+        assert any(op.name == "fma" for op in function.walk())
 
 
 @pytest.fixture(scope="module", params=[(64, 128), (64, 64)], ids=["rotated", "plain"])
@@ -162,6 +199,31 @@ def test_loads_run_ahead_and_products_overlap(machine_code: tuple[bool, Any]) ->
     assert body.index("ttng.wait_barrier") < body.index("ttng.async_tma_copy")
     assert footprint(binary, HOPPER)[SPILLED] == 0
     assert binary.shared_bytes <= (HOPPER.shared_memory // (2 if turned else 4))
+
+
+@ct.kernel
+def decode(q, k, v, out, D: ct.Constant[int], N: ct.Constant[int]):
+    """Attention of a few queries, transposed: the weights take the place of the keys in another layout."""
+    queries = ct.transpose(ct.load(q, (0, 0), (N, D)))
+    keys = ct.load(k, (ct.bid(0), 0), (128, D), padding_mode=ct.PaddingMode.ZERO)
+    scores = ct.mma(keys, queries, ct.zeros((128, N), ct.float32))
+    weights = ct.exp2(scores - ct.max(scores, axis=0, keepdims=True))
+    values = ct.transpose(ct.load(v, (ct.bid(0), 0), (128, D), padding_mode=ct.PaddingMode.ZERO))
+    result = ct.mma(values, weights.astype(q.dtype), ct.zeros((D, N), ct.float32))
+    ct.store(out, (ct.bid(0), 0), ct.transpose(result).astype(out.dtype))
+
+
+@pytest.mark.parametrize("n", [16, 32, 64])
+def test_descriptors_of_several_layouts_of_one_place_are_no_sums_of_64_bits(n: int) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    function = specialization(decode, (HALF, HALF, HALF, HALF, 128, n), "reference").function
+    text = compile_for(function, HOPPER, {}).binary.texts["PTX"]
+    layouts: dict[str, set[int]] = {}
+    places = re.findall(r"cvt\.u64\.u32\s+(%rd\d+), ", text)
+    for place, number in re.findall(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+);", text):
+        layouts.setdefault(place, set()).add(int(number) >> 32)
+    assert "wgmma.mma_async" in text
+    assert all(len(layouts.get(place, set()) - {0}) <= 1 for place in places)
 
 
 def test_no_product_runs_beside_a_load_that_cannot_run_ahead() -> None:

@@ -84,6 +84,8 @@ def _changed_stages(target: GpuTarget, maps: Collection[int], ahead: bool) -> Ca
         if target.has_wgmma:
             stages["ttgir"] = _mended(stages["ttgir"], ahead)
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
+        if target.has_wgmma:
+            stages["ptx"] = _separated(stages["ptx"])
         if maps:
             stages["ptx"] = _shared(stages["ptx"], maps)
         return None
@@ -99,6 +101,10 @@ def _mended(make_ttgir: Stage, ahead: bool) -> Stage:
         return module if better == text else _parsed(better, module.context)
 
     return mended
+
+
+def _separated(make_ptx: Stage) -> Stage:
+    return lambda source, metadata: ptx.separate_descriptors(make_ptx(source, metadata))
 
 
 def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:

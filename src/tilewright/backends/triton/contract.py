@@ -1,10 +1,15 @@
 """The argument ``x * y - z`` of an approximate power of two is rounded once.
 
 ``exp2(..., flush_to_zero=True)`` is the fast instruction, and its argument in a softmax costs as much as it does. One
-rounding less makes the result no worse, only different from the one of two roundings.
+rounding less makes the result no worse, only different from the one of two roundings, unless the product is huge: then
+the difference of a product and its own rounded value is huge as well, where it should be zero. So it is in a softmax of
+nothing but a large negative number that stands for a mask. Products of scores are contracted where the scores are sums
+of the matrix units; infinities stay what they are.
 """
 
 from __future__ import annotations
+
+import math
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.ir.builder import Builder
@@ -13,6 +18,11 @@ from tilewright.ir.dtypes import float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Exp2, Fma, Neg
 from tilewright.passes.base import Rewriter
+from tilewright.passes.canonicalize import constant_of
+
+_MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
+_BOUNDED = ("mma", "mma_scaled", "tanh")
+_COMPUTED = ("add", "sub", "mul", "neg", "abs", "max", "min", "reshape", "broadcast", "permute")
 
 
 def contract(function: Function, target: GpuTarget) -> Function:
@@ -28,9 +38,40 @@ class _Contractor(Rewriter):
         product = difference.operands[0].op if difference is not None and _is_plain(difference, "sub") else None
         if difference is None or product is None or not _is_plain(product, "mul"):
             return None
+        if not all(map(_is_moderate, product.operands)):
+            return None
         argument = builder.emit(Fma, *product.operands, builder.emit(Neg, difference.operands[1]))
         return [builder.emit(Exp2, argument, flush_to_zero=True)]
 
 
 def _is_plain(op: Op, name: str) -> bool:
     return op.name == name and op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]
+
+
+def _is_moderate(value: Value) -> bool:
+    """Whether ``value`` is computed from sums of products, single numbers, infinities and small constants."""
+    seen, pending = {value}, [value]
+    while pending:
+        of = _sources(pending.pop())
+        if of is None:
+            return False
+        pending += [v for v in of if v not in seen]
+        seen.update(of)
+    return True
+
+
+def _sources(value: Value) -> list[Value] | None:
+    """The values that have to be moderate for ``value`` to be so; None when it may be huge all the same."""
+    op, number = value.op, constant_of(value)
+    if number is not None:
+        return [] if math.isinf(number) or abs(number) <= _MODERATE else None
+    if not value.tile.shape:
+        return []
+    if op is None:
+        return None
+    if op.name == "if":
+        ends = [region.terminator for region in op.regions]
+        return [end.operands[value.index] for end in ends if end.name == "yield"]
+    if op.name == "select":
+        return list(op.operands[1:])
+    return [] if op.name in _BOUNDED else list(op.operands) if op.name in _COMPUTED else None
