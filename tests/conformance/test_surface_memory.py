@@ -164,6 +164,8 @@ def test_foreign_pointers_round_trip(engine: str) -> None:
         lambda a: a.foreign_pointer + 1,
         lambda a: ct.uint64(a.foreign_pointer),
         lambda a: ct.bitcast(a.foreign_pointer, ct.int64),
+        lambda a: a.foreign_pointer == a.foreign_pointer,
+        lambda a: ct.less(a.foreign_pointer, a.foreign_pointer),
     ):
         refuses(bad, TTE, A, load=False)
 

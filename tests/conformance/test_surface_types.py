@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -221,6 +222,14 @@ def test_dtypes_of_numpy_and_ml_dtypes(foreign: Any, ours: ct.DType) -> None:
 def test_what_is_no_dtype() -> None:
     for bad in ("float32", float, int, bool, np.complex64, np.dtype("M8[s]"), object, 3, None):
         refuses(lambda bad=bad: ct.zeros((2,), bad), TTE)
+
+
+@pytest.mark.parametrize("dtype", [d for d in RESTRICTED_FLOATS if not d.is_signed], ids=str)
+@pytest.mark.parametrize("number", [1.0, 0.0, math.inf, math.nan])
+def test_formats_without_a_sign_have_no_negative_constants(dtype: ct.DType, number: float) -> None:
+    assert result_dtype(lambda: ct.full((2,), number, dtype)) is dtype
+    negative = math.copysign(number, -1)
+    refuses(lambda: ct.full((2,), negative, dtype), TVE, match="no sign")
 
 
 # -- 3.4, 3.5 arithmetic and comparisons

@@ -63,7 +63,7 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
 
 def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
     """A tile filled with ``number``, converted to ``dtype`` without range checks."""
-    if (dtype.short == "f8e8m0fnu" and number < 0) or (dtype.short == "f8e5m3fnu" and number < 0):
+    if dtype.is_floating and not dtype.is_signed and math.copysign(1, number) < 0:
         ctx.fail(TileValueError, f"{number!r} cannot be a {dtype}: the format has no sign")
     if dtype.short == "f4e2m1fn" and isinstance(number, float) and math.isnan(number):
         ctx.fail(TileValueError, f"{dtype} has no NaN")

@@ -33,7 +33,7 @@ from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.opdef import OPS
-from tilewright.ir.ops.arith import Cmp, Select
+from tilewright.ir.ops.arith import Select
 from tilewright.language import arithmetic as lang
 from tilewright.language.array import Tile as TileStub
 from tilewright.language.tiles import astype, bitcast
@@ -220,8 +220,8 @@ def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuil
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
                 ctx.fail(TileTypeError, f"cannot compare with {describe(v)}; compare tiles and numbers")
-        if all(isinstance(v, Tile) and v.value.tile.is_pointer for v in (x, y)):
-            return Tile(ctx.builder.emit(Cmp, x.value, y.value, predicate=predicate))
+            if isinstance(v, Tile) and v.value.tile.is_pointer:
+                ctx.fail(TileTypeError, "foreign pointers cannot be compared: only ct.Array.from_foreign takes them")
         a, b = promote(ctx, x, y)
         return _emit(ctx, "cmp", a, b, predicate=predicate)
 
