@@ -364,47 +364,48 @@ _SPREADS: dict[str, Callable[[int, int], int]] = {
     "processors": min,
     "even": lambda count, processors: 2 * cdiv(count, 2 * cdiv(count, processors)),
 }
-# A spread, and how many rows of tiles are done together.
-_ORDERS = (("tiles", 8), ("processors", 8), ("even", 8), ("even", 4))
-# Tiles with warps and stages of tilewright: those for many tiles, and those for few, which one block each does.
+# A spread, and how many rows of tiles are done together (none in a grid of two dimensions), for many and for few tiles.
+_ORDERS = (("tiles", 8), ("processors", 8), ("even", 8))
+_SMALL_ORDERS = (("grid", 0), ("even", 8))
+# Tiles with warps and stages of tilewright: those for many tiles, and those for few. What has never been within 3 % of
+# the best is left out.
 _LARGE = {
-    16: (((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 4), ((128, 128, 64), 4, 4)),
-    32: (((256, 128, 32), 8, 3), ((256, 128, 32), 8, 4), ((128, 256, 32), 8, 4), ((128, 128, 32), 4, 3)),
+    16: (((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 4)),
+    32: (((256, 128, 32), 8, 4), ((128, 256, 32), 8, 4)),
 }
 _SMALL = {
-    16: (
-        ((128, 128, 64), 4, 6),
-        ((64, 128, 64), 4, 8),
-        ((128, 64, 64), 4, 8),
-        ((64, 128, 128), 4, 4),
-        ((64, 64, 128), 4, 6),
-        ((64, 32, 256), 4, 3),
-    ),
+    16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4)),
     32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
 }
 # A large tile, and small ones for the edges or for what is no whole round.
-_MIXED = {16: ((128, 256, 64), ((64, 64, 128), (128, 128, 64))), 32: ((256, 128, 32), ((64, 64, 64), (128, 128, 32)))}
+_MIXED = {16: ((128, 256, 64), (64, 64, 128)), 32: ((256, 128, 32), (64, 64, 64))}
+_MIXED_ORDERS = (("edges", 1), ("edges", 2), ("rounds", 8))
 
 
 def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
-    """Orders, tiles and options. Small tiles are tried where large ones are few, and next to large ones where those do
-    not fit, or with tf32, whose large tiles end late; the group of the order "edges" is how many rounds of small tiles
-    come first."""
+    """Orders, tiles and options. Small tiles are tried where large ones are few, alone where those would leave most of
+    the processors without one, and next to large ones where those do not fit, or with tf32, whose large tiles end late;
+    the group of the order "edges" is how many rounds of small tiles come first."""
     bits = torch.finfo(product.dtype).bits
-    whole, edges = _MIXED[bits]
-    few = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) < 2 * processors
-    next_to_large = product.m % whole[0] != 0 or product.n % whole[1] != 0 or bits == 32
-    ours = [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
-    large = dict.fromkeys(s for s, *_ in _LARGE[bits])
-    theirs = [(o, s, hints) for o in _ORDERS for s in large for hints in ({}, {"num_ctas": 2})]
-    if few:
-        ours += [(o, s, w, n) for o in (("tiles", 8), ("even", 8)) for s, w, n in _SMALL[bits]]
-        theirs += [(("tiles", 8), s, {}) for s in dict.fromkeys(s for s, *_ in _SMALL[bits]) if s not in large]
-    if next_to_large:
-        mixed = [(order, (*whole, *edge)) for order in (("edges", 1), ("edges", 2), ("rounds", 8)) for edge in edges]
-        ours += [(o, s, 8, 4) for o, s in mixed]
-        theirs += [(o, s, {}) for o, s in mixed]
+    whole, edge = _MIXED[bits]
+    count = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1])
+    ours: list[Any] = []
+    theirs: list[Any] = []
+    if 2 * count >= processors:
+        ours += [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
+        theirs += [(o, s, h) for o in _ORDERS for s in shapes(_LARGE[bits]) for h in ({}, {"num_ctas": 2})]
+        if product.m % whole[0] != 0 or product.n % whole[1] != 0 or bits == 32:
+            ours += [(o, (*whole, *edge), 8, 4) for o in _MIXED_ORDERS]
+            theirs += [(o, (*whole, *edge), {}) for o in _MIXED_ORDERS]
+    if count < 2 * processors:
+        ours += [(o, s, w, n) for o in _SMALL_ORDERS for s, w, n in _SMALL[bits]]
+        theirs += [(o, s, {}) for o in _SMALL_ORDERS for s in shapes(_SMALL[bits])]
     return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
+
+
+def shapes(configs: Sequence[tuple[tuple[int, int, int], int, int]]) -> list[tuple[int, int, int]]:
+    """Those of tiles with warps and stages."""
+    return list(dict.fromkeys(s for s, *_ in configs))
 
 
 def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> Iterator[Row]:
@@ -429,6 +430,9 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
                 t.launch("matmul_rounds", options, (processors,), (a, b, c, *shape, group, tf32))
                 return
             TM, TN, TK = shape
+            if spread == "grid":
+                t.launch("matmul_grid", options, (cdiv(m, TM), cdiv(n, TN)), (a, b, c, TM, TN, TK, tf32))
+                return
             blocks = cdiv(m, TM) * cdiv(n, TN)
             kernel = "matmul" if spread == "tiles" else "matmul_persistent"
             grid = _SPREADS[spread](blocks, processors)
@@ -438,7 +442,8 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             Side(t.name, product_configs(product, t, processors), lambda cfg, t=t, run=run: run(cfg, t)) for t in tiles
         ]
         if all(x * a.element_size() % 16 == 0 for x in (k, n)):
-            configs = [(*s, w, st) for s, _, _ in _LARGE[bits] for w, st in ((8, 3), (8, 4), (4, 4))]
+            tried = dict.fromkeys([*(s for _, s, _ in sides[0].configs if len(s) == 3), (128, 128, 1024 // bits)])
+            configs = [(*s, w, st) for s in tried for w, st in ((8, 3), (8, 4), (4, 4))]
             sides.append(Side("triton", configs, lambda cfg, a=a, b=b, c=c: peer.matmul(a, b, c, cfg)))
         sides.append(Side("torch", [None], lambda cfg, a=a, b=b, c=c: torch.mm(a, b, out=c)))
         tolerance = 1e-3 if dtype is not torch.bfloat16 else 4e-3

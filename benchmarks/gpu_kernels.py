@@ -101,6 +101,13 @@ def matmul(
 
 
 @ct.kernel
+def matmul_grid(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], TF32: ct.Constant[bool]):
+    """A block per tile, in a grid of two dimensions: nothing is divided before the first load."""
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
+
+
+@ct.kernel
 def matmul_persistent(
     a,
     b,
