@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import NAME, WAIT, Loop, end_of, innermost_loops, names_in, renamed, view_of
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _COPY = re.compile(r"\s*ttng\.async_tma_copy_global_to_local %\w+\[([^\]]*)\] (%\w+), (%\w+), (%\w+) : .*")
 _SCALAR = re.compile(r"\s*(%\w+) = arith\.\w+ ")
@@ -254,10 +254,12 @@ def _before_branch(lines: list[str], load: _Load, scalars: list[int], branch: in
     start += _started(lines, load, scalars, own, {}, condition, "early")
     gone = load.gone - {load.wait}
     end = end_of(lines, branch)
+    other = next(at for at in range(load.end, end + 1) if lines[at].startswith(indent + "}"))  # has names of its own
     return [
         *lines[:branch],
         *(indent + line.strip() for line in start),
-        *(renamed(line, own) for at, line in enumerate(lines[branch : end + 1], branch) if at not in gone),
+        *(renamed(line, own) for at, line in enumerate(lines[branch:other], branch) if at not in gone),
+        *lines[other : end + 1],
         indent + renamed(lines[load.end], own).strip(),
         *lines[end + 1 :],
     ]

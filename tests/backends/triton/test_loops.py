@@ -1,0 +1,35 @@
+"""Loops in which products and loads of the copy engine run ahead compile, and keep what they overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from backends.triton.test_compile import compiled
+
+import tilewright as ct
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+HALF, SINGLE = np.empty((512, 512), np.float16), np.empty((512, 512), np.float32)
+
+
+@ct.kernel
+def one_of_two(a, b, c, flag, OTHERS: ct.Constant[int]):
+    """Each branch has values of its own, of which there are more or fewer before those of the load."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (64, 64))):
+        x = ct.load(a, (0, k), (64, 64))
+        if (k + flag) % 3 == 0:
+            total = ct.mma(x, ct.load(b, (k, 0), (64, 64)), total)
+        else:
+            y = x.astype(ct.float32)
+            for n in ct.static_iter(range(OTHERS)):
+                y = ct.transpose(y) + n
+            total = total + ct.transpose(y)
+    ct.store(c, (0, 0), total)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_load_of_one_branch_starts_before_it_beside_values_of_the_other(others: int) -> None:
+    text = compiled(one_of_two, (HALF, HALF, SINGLE, 1, others), "sm_90").binary.texts["TTGIR"]
+    assert "ttng.async_tma_copy_global_to_local" in text[: text.index("scf.if")]
