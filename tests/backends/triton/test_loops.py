@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled
+from backends.triton.test_compile import compiled, serialized, spills
 
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
 
 HALF, SINGLE = np.empty((512, 512), np.float16), np.empty((512, 512), np.float32)
+
+
+@ct.kernel
+def two_sums(a, b, c, WIDTH: ct.Constant[int]):
+    for i in range(ct.bid(0), ct.cdiv(c.shape[0], 64), ct.num_blocks(0)):
+        left, right = ct.zeros((64, 64), ct.float32), ct.zeros((64, WIDTH), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x = ct.load(a, (i, k), (64, 64))
+            left = ct.mma(x, ct.load(b, (k, 0), (64, 64)), left)
+            right = ct.mma(x, ct.load(b, (k, 1), (64, WIDTH)), right)
+        ct.store(c, (i, 0), left)
+        ct.store(c, (i, 1), right)
+
+
+@pytest.mark.parametrize("width", [64, 128])
+def test_sums_of_two_products_stay_in_their_registers(width: int, tmp_path: Path) -> None:
+    binary = compiled(two_sums, (HALF, HALF, SINGLE, width), "sm_90", num_warps=4, num_stages=3).binary
+    text = binary.texts["TTGIR"]
+    assert not re.search(r"arith\.select .* : tensor<64x\d+xf32", text)
+    assert not serialized(binary.texts["PTX"], tmp_path)
+    assert not spills(binary)
 
 
 @ct.kernel

@@ -6,10 +6,10 @@ read them. Here each step loads its own part just before it runs: the step that 
 and the loads overlap with the steps in flight. Where the operand is computed, the last step of an iteration is waited
 for.
 
-Where such a product is in the one loop over the steps of all tiles, the loop carries a sum or, after the last step of a
-tile, zeros. The assembler lets no product run asynchronously into registers that others than products write, and Triton
-does not wait for the sum where it is used. Here the loop always carries the sum, and whether to add to it; it is waited
-for at the end of a tile.
+Where such a product, or more than one, is in the one loop over the steps of all tiles, the loop carries a sum or, after
+the last step of a tile, zeros. The assembler lets no product run asynchronously into registers that others than
+products write, and Triton does not wait for the sum where it is used. Here the loop always carries the sum, and whether
+to add to it; it is waited for at the end of a tile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "5"  # of what is done, for caches
+VERSION = "6"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -186,7 +186,9 @@ def _find_sum(lines: list[str], at: int) -> _Sum | None:
     argument = loop[4].split(", ")[position].split(" = ")[0]
     uses = [k for k in range(start + 1, end) if re.search(rf"{argument}\b", lines[k])]
     step = _STEP.fullmatch(lines[uses[0]]) if len(uses) == 1 else None
-    if step is None or not step[5].startswith(f", {argument} {{") or " : tensor<" not in step[5]:
+    if step is None or not step[5].startswith(f", {argument} {{"):
+        return None
+    if " : tensor<" not in step[5] and sum("ttng.warp_group_dot " in line for line in lines[start:end]) == 1:
         return None
     if not _is_dropped(lines, end + 1, f"{loop[1].strip()[:-1]}#{position}"):
         return None
@@ -212,8 +214,10 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
         if _indent(lines[k]) <= _indent(lines[found.whole]):
             break
         lines[k] = re.sub(rf"{found.total}\b", whole, lines[k])
-    lines[found.whole] += f"\n{whole} = ttng.warp_group_dot_wait {found.total} {{pendings = 0 : i32}} : {found.type}"
-    lines[at] = f"{more} = arith.xori {found.ended}, {yes} : i1"
+    indent, inside = " " * _indent(lines[at]), " " * (_indent(lines[found.whole]) + 2)
+    wait = f"{whole} = ttng.warp_group_dot_wait {found.total} {{pendings = 0 : i32}} : {found.type}"
+    lines[found.whole] += f"\n{inside}{wait}"
+    lines[at] = f"{indent}{more} = arith.xori {found.ended}, {yes} : i1"
     lines[found.step] = lines[found.step].replace(" {", f", {adds} {{", 1)
     values, types = lines[found.end].split(" : ", 1)
     values, types = re.sub(rf"{found.name}\b", found.total, values), re.sub(r"( loc\(|$)", r", i1\1", types, count=1)
@@ -221,8 +225,8 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     loop = _LOOP.match(lines[found.loop])
     assert loop is not None
     head, count, bounds, arguments, kinds, tail = loop.groups()
-    header = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
-    lines[found.loop] = f"{yes} = arith.constant true\n{header}"
+    lines[found.loop - 1] += f"\n{' ' * _indent(lines[found.loop])}{yes} = arith.constant true"
+    lines[found.loop] = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
 
 
 def _yielded(line: str) -> list[str]:
