@@ -22,7 +22,7 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.backends.abandonment import on_abandonment
-from tilewright.backends.triton import overlap, prefetch, ptx, ttgir
+from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
@@ -34,7 +34,7 @@ TRITON_VERSION: str = triton.__version__
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
-_VERSION = f"{overlap.VERSION} {prefetch.VERSION} {ttgir.VERSION} {ptx.VERSION}"  # of what is done to Triton's forms
+_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, ttgir, ptx, barriers))  # of what is done to Triton's forms
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -88,6 +88,8 @@ def _changed_stages(target: GpuTarget, maps: Collection[int], ahead: bool) -> Ca
             stages["ptx"] = _separated(stages["ptx"])
         if maps:
             stages["ptx"] = _shared(stages["ptx"], maps)
+        if target.has_wgmma:
+            stages["ptx"] = _polished(stages["ptx"])
         return None
 
     return change
@@ -109,6 +111,10 @@ def _separated(make_ptx: Stage) -> Stage:
 
 def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
     return lambda source, metadata: ptx.share_loads(make_ptx(source, metadata), maps)
+
+
+def _polished(make_ptx: Stage) -> Stage:
+    return lambda source, metadata: ptx.fetch_maps(barriers.thin(make_ptx(source, metadata)))
 
 
 def _fitting(make_llir: Stage, available: int) -> Stage:
