@@ -167,6 +167,66 @@ def test_lists(engine: str) -> None:
         run(misuse, arrays, out)
 
 
+KINDS_OF_LISTS = {
+    "dense": lambda: [np.arange(i, i + 8, dtype=np.int32) for i in (10, 20)],
+    "strided": lambda: [np.arange(32, dtype=np.int32)[::3], np.arange(64, dtype=np.int32)[::5]],
+    "misaligned": lambda: [np.arange(9, dtype=np.int32)[1:], np.arange(11, dtype=np.int32)[3:]],
+    "single": lambda: [np.full(1, 7, np.int32), np.full(1, 8, np.int32)],
+    "three": lambda: [np.arange(i, i + 5, dtype=np.int32) for i in (40, 50, 60)],
+}
+
+
+@pytest.mark.parametrize("first", KINDS_OF_LISTS)
+@pytest.mark.parametrize("second", KINDS_OF_LISTS)
+def test_lists_meet_where_paths_meet(engine: str, first: str, second: str) -> None:
+    """A list that depends on the path taken relies only on what is true of the arrays of all."""
+
+    @ct.kernel
+    def kernel(xs, ys, n, sums, facts):
+        if n > 1:
+            zs = xs
+        else:
+            zs = ys
+        ws = xs
+        for i in range(n):
+            ct.store(sums, (0, i), ct.sum(ct.load(ws[1], 0, 8, padding_mode="ZERO")))
+            ws = zs
+        while True:
+            ct.store(sums, (1, 0), ct.sum(ct.load(ws[0], 0, 8, padding_mode="ZERO")))
+            if len(ws) == 2 or n == 0:
+                break
+            ws = ys
+            n -= 1
+        ct.store(facts, 0, len(ws) * 1000 + ws[1].shape[0] * 10 + ws[1].strides[0])
+
+    for n in range(4):
+        xs, ys = KINDS_OF_LISTS[first](), KINDS_OF_LISTS[second]()
+        sums, facts = np.zeros((2, 4), np.int32), np.zeros(1, np.int32)
+        run(kernel, xs, ys, n, sums, facts)
+        want = np.zeros_like(sums)
+        zs, ws, k = (xs if n > 1 else ys), xs, n
+        for i in range(n):
+            want[0, i] = ws[1][:8].sum()
+            ws = zs
+        while True:
+            want[1, 0] = ws[0][:8].sum()
+            if len(ws) == 2 or k == 0:
+                break
+            ws, k = ys, k - 1
+        np.testing.assert_array_equal(sums, want)
+        assert facts.item() == len(ws) * 1000 + len(ws[1]) * 10 + ws[1].strides[0] // 4
+
+
+def test_lists_of_different_arrays_do_not_meet(engine: str) -> None:
+    @ct.kernel
+    def kernel(xs, ys, n, out):
+        zs = xs if n > 1 else ys
+        ct.store(out, 0, zs[0].shape[0])
+
+    with pytest.raises(ct.TileTypeError, match="1-dimensional arrays of int32 on one path and a list of 2-dimensional"):
+        run(kernel, [V], [V.reshape(2, 4)], 1, np.zeros(1, np.int32))
+
+
 def test_list_annotations(engine: str) -> None:
     Static = ct.ListAnnotation(element=ct.ArrayAnnotation(static_shape_dims=(0,)))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 from tilewright.ir.core import Param
@@ -34,6 +34,34 @@ class ArraySpec:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+
+def shared_spec(specs: Sequence[ArraySpec]) -> ArraySpec | None:
+    """What is true of the arrays of all ``specs``; None when their dtypes, ranks or index dtypes differ."""
+    first = specs[0]
+    if len({(s.dtype, s.ndim, s.index_dtype) for s in specs}) > 1:
+        return None
+
+    def agreed(rows: list[tuple[int | None, ...]]) -> tuple[int | None, ...]:
+        return tuple(column[0] if len(set(column)) == 1 else None for column in zip(*rows))
+
+    def constant(rows: list[tuple[int, ...]], extents: tuple[int | None, ...]) -> tuple[int, ...]:
+        return tuple(a for a in rows[0] if extents[a] is not None and all(a in axes for axes in rows))
+
+    def divisors(rows: list[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(min(column) for column in zip(*rows))
+
+    shape, strides = agreed([s.shape for s in specs]), agreed([s.strides for s in specs])
+    return replace(
+        first,
+        shape=shape,
+        strides=strides,
+        constant_shape=constant([s.constant_shape for s in specs], shape),
+        constant_strides=constant([s.constant_strides for s in specs], strides),
+        base_divisible=min(s.base_divisible for s in specs),
+        shape_divisible=divisors([s.shape_divisible for s in specs]),
+        strides_divisible=divisors([s.strides_divisible for s in specs]),
+    )
 
 
 @dataclass(frozen=True)

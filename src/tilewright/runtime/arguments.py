@@ -10,12 +10,20 @@ import functools
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.signature import ArgumentSpec, ArraySpec, ConstantSpec, ListSpec, ScalarSpec, TupleSpec
+from tilewright.frontend.signature import (
+    ArgumentSpec,
+    ArraySpec,
+    ConstantSpec,
+    ListSpec,
+    ScalarSpec,
+    TupleSpec,
+    shared_spec,
+)
 from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
@@ -322,20 +330,9 @@ def _common(place: Place, specs: list[ArraySpec]) -> ArraySpec:
                         f"{place.item(0)} has {others[axis]}"
                     )
 
-    def agreed(extents: list[tuple[int | None, ...]]) -> tuple[int | None, ...]:
-        return tuple(column[0] if len(set(column)) == 1 else None for column in zip(*extents))
-
-    def divisors(found: list[tuple[int, ...]]) -> tuple[int, ...]:
-        return tuple(min(column) for column in zip(*found))
-
-    return replace(
-        first,
-        shape=agreed([s.shape for s in specs]),
-        strides=agreed([s.strides for s in specs]),
-        base_divisible=min(s.base_divisible for s in specs),
-        shape_divisible=divisors([s.shape_divisible for s in specs]),
-        strides_divisible=divisors([s.strides_divisible for s in specs]),
-    )
+    found = shared_spec(specs)
+    assert found is not None  # one annotation gives one index dtype
+    return found
 
 
 def _declared(rule: Rule, place: Place, into: Explained, spec: ArgumentSpec) -> ArgumentSpec:

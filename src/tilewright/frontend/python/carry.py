@@ -15,12 +15,13 @@ from tilewright.frontend.python.merge import (
     concrete,
     fits,
     generalized,
+    generalized_lists,
     generalized_views,
     is_record,
     same,
     with_fields,
 )
-from tilewright.frontend.python.values import Array, Tile, TiledView
+from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
 
@@ -31,6 +32,8 @@ def fields_of(value: Any) -> tuple[str, ...] | None:
         return ("base", "shape", "strides")
     if isinstance(value, TiledView):
         return ("array", "view")
+    if isinstance(value, ArrayList):
+        return ("table", "length")
     if is_record(value) and not isinstance(value, Tile):
         return tuple(f.name for f in dataclasses.fields(value))
     return None
@@ -80,6 +83,10 @@ def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value
     names = fields_of(template)
     if isinstance(template, Array) and not (isinstance(value, Array) and _covers(template, value)):
         return None
+    if isinstance(template, ArrayList) and isinstance(value, ArrayList):
+        lists = generalized_lists([template, value])
+        if lists is None or lists[0].element != template.element:
+            return None
     if isinstance(template, TiledView) and isinstance(value, TiledView) and value.view.type != template.view.type:
         views = generalized_views([template, value], [Block(), block], builder)
         if views is None or views[1].view.type != template.view.type:
@@ -106,6 +113,9 @@ def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> 
     if isinstance(template, TiledView) and all(isinstance(v, TiledView) for v in values):
         views = generalized_views([template, *values], [block] * (1 + len(values)), builder)
         return template if views is None else views[0]
+    if isinstance(template, ArrayList) and all(isinstance(v, ArrayList) for v in values):
+        lists = generalized_lists([template, *values])
+        return template if lists is None else lists[0]
     if isinstance(template, (bool, int, float)):
         if all(same(template, v) for v in values) or not all(isinstance(v, (Tile, bool, int, float)) for v in values):
             return template

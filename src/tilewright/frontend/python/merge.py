@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.frontend.python.scope import LocalFunction, Scope, Unusable
-from tilewright.frontend.python.values import Array, Tile, TiledView
+from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
+from tilewright.frontend.signature import shared_spec
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
@@ -108,6 +109,11 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
         if views is None:
             return _conflict(name, values)
         return _join_fields(name, views, ("array", "view"), paths, merged, builder)
+    if all(isinstance(v, ArrayList) for v in values):
+        lists = generalized_lists(values)
+        if lists is None:
+            return _conflict(name, values)
+        return _join_fields(name, lists, ("table", "length"), paths, merged, builder)
     if is_record(first) and all(type(v) is type(first) for v in values):
         fields = tuple(f.name for f in dataclasses.fields(first))
         return _join_fields(name, values, fields, paths, merged, builder)
@@ -175,6 +181,12 @@ def generalized_views(views: Sequence[TiledView], blocks: Sequence[Block], build
             value = builder.emit(MakePartitionView, whole, type=dataclasses.replace(part, view=type_))
         found.append(dataclasses.replace(view, array=array, view=value))
     return found
+
+
+def generalized_lists(lists: Sequence[ArrayList]) -> list[ArrayList] | None:
+    """``lists`` that rely only on what is true of the arrays of all; None when these are of different types."""
+    element = shared_spec([v.element for v in lists])
+    return None if element is None else [dataclasses.replace(v, element=element) for v in lists]
 
 
 def _join_fields(
@@ -299,6 +311,8 @@ def describe(value: Any) -> str:
         return f"{article} {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
     if isinstance(value, Array):
         return f"a {value.ndim}-dimensional array of {value.dtype}"
+    if isinstance(value, ArrayList):
+        return f"a list of {value.element.ndim}-dimensional arrays of {value.element.dtype}"
     if isinstance(value, TiledView):
         return f"a tiled view of {value.dtype} with tile shape {value.tile_shape}"
     if isinstance(value, (bool, int, float)):
