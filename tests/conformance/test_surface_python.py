@@ -670,6 +670,50 @@ def test_arrays_with_other_strides_and_extents_meet(engine: str) -> None:
         ct.launch(None, (1,), choose, (a, different, 1, out))
 
 
+def test_slices_and_texts_meet_if_only_their_run_time_parts_differ(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.arange(16, dtype=np.int32).reshape(4, 4)
+
+    @ct.kernel
+    def kernel(x, out, n):
+        if n > 1:
+            s, text = ct.Slice(n - 2, 2), f"n={n:3d};"
+        else:
+            s, text = ct.Slice(2, 2), f"n={-n:3d};"
+        for i in range(n):
+            text = f"n={i + 7:3d};"
+        print(text)
+        ct.store(out, (0, 0), ct.load_advanced_indexing(x, (ct.arange(4, dtype=ct.int32), s)))
+
+    for n in range(4):
+        out = np.zeros((4, 2), np.int32)
+        ct.launch(None, (1,), kernel, (rows, out, n))
+        first = n - 2 if n > 1 else 2
+        np.testing.assert_array_equal(out, rows[:, first : first + 2])
+        assert capfd.readouterr().out.strip() == f"n={n + 6 if n else 0:3d};"
+
+
+def test_slices_and_texts_of_different_kinds_do_not_meet() -> None:
+    refuses(lambda n: (ct.Slice(n, 4) if n > 1 else ct.Slice(n, 8)).length, TTE, 1, match="of length 4 on one path")
+
+    def printed(n):
+        text = f"a{n}"
+        if n > 1:
+            text = f"b{n}"
+        print(text)
+
+    refuses(printed, TTE, 1, match="'a{...}'")
+
+    def carried(n):
+        text = f"a{n}"
+        for i in range(n):
+            text = f"{i}{n}"
+        print(text)
+
+    refuses(carried, TTE, 1, match="'a{...}'")
+
+
 def test_the_recursion_limit_of_the_process_stays() -> None:
     before = sys.getrecursionlimit()
     seen = []

@@ -14,6 +14,7 @@ from tilewright.frontend.python.merge import (
     common_type,
     concrete,
     fits,
+    fixed_alike,
     generalized,
     generalized_lists,
     generalized_views,
@@ -126,7 +127,7 @@ def loosen(template: Any, values: list[Any], block: Block, builder: Builder) -> 
             return template
         return tuple(loosen(item, [v[i] for v in values], block, builder) for i, item in enumerate(template))
     names = fields_of(template)
-    if not names or not all(type(v) is type(template) for v in values):
+    if not names or not all(type(v) is type(template) for v in values) or not fixed_alike([template, *values]):
         return template
     return with_fields(
         template, {n: loosen(getattr(template, n), [getattr(v, n) for v in values], block, builder) for n in names}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.values import Array, Tile
+from tilewright.frontend.python.values import Array, PartlyFixed, Tile
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError
 
@@ -27,10 +27,16 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class FormattedString:
+class FormattedString(PartlyFixed):
     """Literal text and holes, in order."""
 
     parts: tuple[str | Hole, ...]
+
+    def fixed(self) -> tuple[str | tuple[str], ...]:
+        return tuple(p if isinstance(p, str) else (p.format,) for p in self.parts)
+
+    def described(self) -> str:
+        return "the text " + repr("".join(p if isinstance(p, str) else "{...}" for p in self.parts))
 
 
 def parts_of(text: str | FormattedString) -> tuple[str | Hole, ...]:

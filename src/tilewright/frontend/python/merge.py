@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.frontend.python.scope import LocalFunction, Scope, Unusable
-from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
+from tilewright.frontend.python.values import Array, ArrayList, PartlyFixed, Tile, TiledView
 from tilewright.frontend.signature import shared_spec
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
@@ -115,6 +115,8 @@ def _join(name: str, values: list[Any], paths: Sequence[Path], merged: Merged, b
             return _conflict(name, values)
         return _join_fields(name, lists, ("table", "length"), paths, merged, builder)
     if is_record(first) and all(type(v) is type(first) for v in values):
+        if not fixed_alike(values):
+            return _conflict(name, values)
         fields = tuple(f.name for f in dataclasses.fields(first))
         return _join_fields(name, values, fields, paths, merged, builder)
     if all(isinstance(v, LocalFunction) for v in values):
@@ -134,6 +136,11 @@ def has_parts(value: Any) -> bool:
 def is_record(value: Any) -> bool:
     """Whether ``value`` is joined field by field. A closure is not: it is one with the variables it sees."""
     return dataclasses.is_dataclass(value) and not isinstance(value, (type, LocalFunction))
+
+
+def fixed_alike(values: Sequence[Any]) -> bool:
+    """Whether the fixed parts of ``values`` agree, which are of one type."""
+    return not isinstance(values[0], PartlyFixed) or all(v.fixed() == values[0].fixed() for v in values[1:])
 
 
 def with_fields(record: Any, fields: dict[str, Any]) -> Any:
@@ -311,6 +318,8 @@ def describe(value: Any) -> str:
         return f"{article} {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
     if isinstance(value, Array):
         return f"a {value.ndim}-dimensional array of {value.dtype}"
+    if isinstance(value, PartlyFixed):
+        return value.described()
     if isinstance(value, ArrayList):
         return f"a list of {value.element.ndim}-dimensional arrays of {value.element.dtype}"
     if isinstance(value, TiledView):

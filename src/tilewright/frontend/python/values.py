@@ -105,12 +105,30 @@ class BoundMethod:
     stub: Any
 
 
+class PartlyFixed:
+    """A value with a part that must be the same on all paths of control flow that meet."""
+
+    def fixed(self) -> Any:
+        """That part."""
+        raise NotImplementedError
+
+    def described(self) -> str:
+        """What this is, for messages."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class SliceIndex:
+class SliceIndex(PartlyFixed):
     """``ct.Slice(start, length)``: consecutive positions along one dimension."""
 
     start: Tile
     length: int
+
+    def fixed(self) -> int:
+        return self.length
+
+    def described(self) -> str:
+        return f"a ct.Slice of length {self.length}"
 
 
 class Keywords(dict[str, Any]):
