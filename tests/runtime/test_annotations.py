@@ -153,7 +153,6 @@ def test_the_entries_of_a_constant_have_no_annotations_of_their_own() -> None:
         ct.launch(None, (1,), kernel, ((1, 2),))
 
 
-
 def test_values_reach_the_kernel(engine: str) -> None:
     @ct.kernel
     def combine(out, flag, number, factor, pair, arrays, N: ct.Constant[int], wide: ct.ScalarInt64):

@@ -16,6 +16,7 @@ from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.hints import ByTarget
 from tilewright.runtime import explain as explanation
+from tilewright.runtime.captures import Captures
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.hints import checked_hints
 from tilewright.runtime.layout import Place
@@ -23,6 +24,7 @@ from tilewright.runtime.rules import Rule, resolve, rule_of
 from tilewright.runtime.specialize import Launchable, SourceSpecialization, Specialization
 
 Hint = Union[int, ByTarget, None]
+_MOST_VARIANTS = 64  # with other hints that a kernel remembers: the one asked for least recently is forgotten first
 
 
 class kernel(Launchable):
@@ -117,9 +119,28 @@ class kernel(Launchable):
         return SourceSpecialization(lambda: self.trace(signature), backend.load(self.function, signature), made)
 
     def replace_hints(self, **hints: Any) -> kernel:
-        """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint."""
+        """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint.
+
+        Programs ask for one with every launch, so the answer for hints given before is the kernel made then, unless
+        something that the source names has changed since. Without hints the kernel is a new one.
+        """
+        if not hints:
+            return self._hinted(self.hints)
+        changed = checked_hints({**self.hints, **hints})
+        wanted = tuple(changed.items())
+        known = self.variants.pop(wanted, None)
+        if known is not None and known[0].unchanged():
+            self.variants[wanted] = known
+            return known[1]
+        made = self._hinted(changed)
+        if len(self.variants) >= _MOST_VARIANTS:
+            self.variants.pop(next(iter(self.variants)), None)
+        self.variants[wanted] = Captures(self.function), made
+        return made
+
+    def _hinted(self, hints: Mapping[str, Any]) -> kernel:
         changed: kernel = object.__new__(kernel)
-        changed._define(self.function, checked_hints({**self.hints, **hints}), self._annotations)
+        changed._define(self.function, hints, self._annotations)
         changed.options = self.options
         return changed
 

@@ -124,6 +124,7 @@ class Launchable:
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
         self.again: Again | None = None  # how to recognize that launch sooner, if it was repeated before
         self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
+        self.variants: dict[Any, Any] = {}  # hints -> the same kernel with them, and what its source named then
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
     @property

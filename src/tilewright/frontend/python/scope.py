@@ -84,6 +84,14 @@ def captured(function: types.FunctionType) -> dict[str, Any]:
     return found
 
 
+def names_of(code: types.CodeType) -> Iterator[str]:
+    """The global names and attributes in ``code`` and in the functions that it defines."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from names_of(constant)
+
+
 @dataclass
 class Frame:
     """One call being traced."""

@@ -8,7 +8,7 @@ import copy
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tilewright.frontend.python.proxies import (
     from_host_value,
     tile_operation_at_compile_time,
 )
-from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured
+from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured, names_of
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.python.values import BoundMethod, Keywords, Tile
 from tilewright.ir.errors import (
@@ -168,21 +168,13 @@ def _names_tile_code(value: Any, seen: set[Any]) -> bool:
     if value in seen:
         return False
     seen.add(value)
-    names = set(_names(value.__code__))
+    names = set(names_of(value.__code__))
     found = {name: value.__globals__[name] for name in names & value.__globals__.keys()}
     return (
         _is_ours(value.__module__)
         or not names.isdisjoint(_TILE_METHODS)
         or any(_names_tile_code(v, seen) for v in (*found.values(), *captured(value).values()))
     )
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """The global names and attributes in ``code`` and in the functions that it defines."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
 
 
 def _is_ours(module: str | None) -> bool:
