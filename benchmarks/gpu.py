@@ -83,7 +83,8 @@ def median(run: Callable[[], None], repetitions: int) -> float:
 
 
 def measure(row: Row) -> None:
-    """The two best configurations of each side take turns in the end: the clock of a hot GPU sinks."""
+    """The two best configurations of each side take turns in the end, each time after a pause and with another one to
+    begin: the clock of a hot GPU sinks, and a slow kernel cools it for the one that follows."""
     finalists: list[tuple[Side, Any]] = []
     for side in row.sides:
         candidates = []
@@ -101,9 +102,12 @@ def measure(row: Row) -> None:
         candidates.sort(key=lambda c: c[0])
         finalists += [(side, config) for _, config in candidates[:2]]
     times: list[list[float]] = [[] for _ in finalists]
-    for _ in range(5):
-        for (side, config), found in zip(finalists, times):
-            found.append(median(lambda: side.run(config), 15))
+    order = list(range(len(finalists)))
+    for turn in range(5):
+        for i in order[turn:] + order[:turn]:
+            side, config = finalists[i]
+            time.sleep(0.05)
+            times[i].append(median(lambda: side.run(config), 15))
     for (side, config), found in zip(finalists, times):
         ms = statistics.median(found)
         if ms < row.found.get(side.name, (math.inf,))[0]:

@@ -61,6 +61,7 @@ NOT_ON_A_GPU = {
     "test_wrong_options": "an option of the CPU engine",
     "backends/cpu/vector/": "the code that LLVM makes for CPUs",
     "cpu/test_launch.py::test_stages": "the stages of the CPU engine",
+    "test_listings_are_those_of_the_kernel": "the stages of the CPU engine",
     "test_choice_of_the_engine": "the test tells engines apart by what they return",
     "test_machine_code_runs_what_is_repeated": "engines of arrays that have to be copied do not run launches again",
     "test_launches_of_two_kinds": "engines of arrays that have to be copied do not run launches again",
