@@ -19,7 +19,7 @@ from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import Flattened, flatten
-from tilewright.backends.triton.footprint import footprint
+from tilewright.backends.triton.footprint import footprint, spilled
 from tilewright.backends.triton.options import Options, choose
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
@@ -153,7 +153,7 @@ def compile_for(
     check_shared(optimized, target)
     check_length(optimized)
     try:
-        binary, chosen = _fitted(kernel, target, chosen, options)
+        binary, chosen, unmet = _fitted(kernel, target, chosen, options)
     except OutOfRegisters as e:
         raise too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e) from e
     except OutOfSharedMemory as e:
@@ -164,7 +164,7 @@ def compile_for(
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "choices": _choices(chosen, kernel, function, target),
+        "choices": _choices(chosen, kernel, function, target, unmet),
         "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
     binary = replace(binary, texts=texts)
@@ -176,16 +176,18 @@ def compile_for(
 
 def _fitted(
     kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
-) -> tuple[GpuBinary, Options]:
+) -> tuple[GpuBinary, Options, str]:
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
 
-    The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few.
+    The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
+    bytes are spilled without it; the text says why.
     """
     compile_ttir = compiler().compile_ttir
-    ahead = target.has_wgmma
+    ahead, unmet = target.has_wgmma, ""
     while True:
         try:
-            return compile_ttir(kernel, target, chosen, ahead=ahead), chosen
+            binary = compile_ttir(kernel, target, chosen, ahead=ahead)
+            break
         except OutOfSharedMemory as e:
             if chosen.num_stages == 1 and ahead:
                 ahead = False  # tiles that are not loaded ahead share memory
@@ -197,7 +199,14 @@ def _fitted(
         except OutOfRegisters:
             if chosen.maxnreg is None or "maxnreg" in given:
                 raise
-            chosen = replace(chosen, maxnreg=None)
+            unmet = f"needs more than {chosen.maxnreg} registers per thread" if chosen.hinted else ""
+            chosen = chosen.unlimited()
+    if chosen.hinted and (limited := spilled(binary, target)):
+        roomy = compile_ttir(kernel, target, chosen.unlimited(), ahead=ahead)
+        if (left := spilled(roomy, target)) < limited:
+            unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
+            return roomy, chosen.unlimited(), unmet
+    return binary, chosen, unmet
 
 
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
@@ -209,8 +218,12 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
     return max(entry.group(1).count(".param") - declared, 0) if entry else 2
 
 
-def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> str:
-    """What was decided for the kernel, and which hints had no effect."""
+def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget, unmet: str) -> str:
+    """What was decided for the kernel, and which hints had no effect. ``unmet`` says why the occupancy had none."""
+    ignored = [
+        f"{name} ({unmet})" if name == "occupancy" and unmet else name
+        for name in _ignored(options, kernel, function, target)
+    ]
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -220,7 +233,7 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
         f"tensor descriptors: {len(kernel.descriptors)}",
         f"shared by pairs of blocks: {len(kernel.shared_maps)}",
         f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
-        f"hints without effect: {', '.join(_ignored(options, kernel, function, target)) or 'none'}",
+        f"hints without effect: {', '.join(ignored) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
 

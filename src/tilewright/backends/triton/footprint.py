@@ -15,11 +15,13 @@ _NO_BITS = 8  # a section without contents
 _REGISTERS, _STACK = 0x2F, 0x12
 _WITH_SIZE = 4  # the format of attributes with a payload
 
+_SPILLED = "bytes of stack and spilled registers per thread"
+
 # What the metadata of AMD's assembly calls them.
 _AMD = {
     "registers per thread": "vgpr_count",
     "scalar registers per wave": "sgpr_count",
-    "bytes of stack and spilled registers per thread": "private_segment_fixed_size",
+    _SPILLED: "private_segment_fixed_size",
     "spilled registers": "vgpr_spill_count",
 }
 
@@ -33,13 +35,18 @@ def footprint(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
     if target.is_cuda:
         numbers = dict(_attributes(_section(binary.code, ".nv.info")))
         found["registers per thread"] = numbers[_REGISTERS]
-        found["bytes of stack and spilled registers per thread"] = numbers[_STACK]
+        found[_SPILLED] = numbers[_STACK]
         return found
     for title, name in _AMD.items():
         number = re.search(rf"\.{name}:\s*(\d+)", binary.texts["amdgcn"])
         if number is not None:
             found[title] = int(number.group(1))
     return found
+
+
+def spilled(binary: GpuBinary, target: GpuTarget) -> int:
+    """How many bytes of memory each thread takes for want of registers, or for arrays of its own."""
+    return footprint(binary, target).get(_SPILLED, 0)
 
 
 def _section(elf: bytes, name: str) -> bytes:

@@ -15,12 +15,18 @@ _REGISTERS = 65536  # of one multiprocessor
 
 @dataclass(frozen=True)
 class Options:
-    """``num_stages`` is how many iterations of a loop have their loads in flight."""
+    """``num_stages`` is how many iterations of a loop have their loads in flight; ``hinted`` says that the hint
+    ``occupancy`` asks for the limit ``maxnreg``."""
 
     num_warps: int = 4
     num_stages: int = 3
     num_ctas: int = 1
     maxnreg: int | None = None
+    hinted: bool = False
+
+    def unlimited(self) -> Options:
+        """The same with as many registers as there are."""
+        return replace(self, maxnreg=None, hinted=False)
 
     def checked(self) -> Options:
         """ValueError for what no GPU has."""
@@ -59,7 +65,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
     occupancy = hints.get("occupancy")
     if occupancy and options.maxnreg is None and occupancy > 1:
         limit = _REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
-        options = replace(options, maxnreg=min(255, max(24, limit)))
+        options = replace(options, maxnreg=min(255, max(24, limit)), hinted=True)
     return options
 
 

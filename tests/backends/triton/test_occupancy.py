@@ -1,0 +1,81 @@
+"""The hint ``occupancy`` limits the registers of a thread, where that costs no memory for those that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from backends.triton.test_chains import attend
+
+import tilewright as ct
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.backend import TritonBackend, compile_for
+from tilewright.backends.triton.footprint import spilled
+from tilewright.backends.triton.target import parse_target
+from tilewright.ir.core import Function
+from tilewright.runtime.launch import specialization
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+HOPPER = parse_target("sm_90")
+
+
+@ct.kernel
+def softmax(x, out, N: ct.Constant[int]):
+    tile = ct.exp(ct.load(x, (ct.bid(0), 0), (1, N)))
+    ct.store(out, (ct.bid(0), 0), tile / ct.sum(tile))
+
+
+def attention(occupancy: int | None, tile: int = 128, width: int = 128) -> Function:
+    heads = np.zeros((512, width), np.float16)
+    arguments = (heads, heads, heads, heads, 0.1, 512, width, tile, tile)
+    return specialization(attend.replace_hints(occupancy=occupancy), arguments, "reference").function
+
+
+def rows(occupancy: int | None, size: int = 1024) -> Function:
+    x = np.zeros((8, size), np.float32)
+    return specialization(softmax.replace_hints(occupancy=occupancy), (x, x, size), "reference").function
+
+
+def choices(made: Artifact) -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in made.binary.texts["choices"].splitlines())
+
+
+def limit(made: Artifact) -> str:
+    return choices(made)["registers per thread, at most"]
+
+
+def test_attention_keeps_the_registers_it_needs() -> None:
+    function = attention(2)
+    asked = compile_for(function, HOPPER, {"maxnreg": 128})
+    much = spilled(asked.binary, HOPPER)
+    assert much > 0 and limit(asked) == "128" and choices(asked)["hints without effect"] == "none"
+    made = compile_for(function, HOPPER, {})
+    assert spilled(made.binary, HOPPER) == 0 and limit(made) == "no limit"
+    reason = f"occupancy (spills {much} bytes per thread with 128 registers and 0 without a limit)"
+    assert choices(made)["hints without effect"] == reason
+
+
+def test_what_is_cached_holds_the_decision() -> None:
+    backend, function = TritonBackend(HOPPER), attention(2)
+    kept = backend.serialize(backend.compile(function, {}))
+    assert kept is not None
+    found = backend.deserialize(function, kept, {})
+    assert spilled(found.artifact.binary, HOPPER) == 0
+    assert "occupancy (spills " in found.stages()["choices"]
+
+
+@pytest.mark.parametrize(("make", "sizes"), [(attention, (64, 64)), (rows, (1024,)), (rows, (8192,))])
+def test_the_hint_never_spills_more(make: Callable[..., Function], sizes: Any) -> None:
+    free = spilled(compile_for(make(None, *sizes), HOPPER, {}).binary, HOPPER)
+    for occupancy in (4, 16):
+        made = compile_for(make(occupancy, *sizes), HOPPER, {})
+        assert spilled(made.binary, HOPPER) <= free
+        assert (limit(made) == "no limit") == ("occupancy (" in choices(made)["hints without effect"])
+
+
+def test_a_kernel_that_fits_keeps_its_limit() -> None:
+    made = compile_for(rows(4), HOPPER, {})
+    assert limit(made) == "128" and choices(made)["hints without effect"] == "none"
