@@ -532,32 +532,35 @@ def launch_costs(tiles: list[Tile]) -> None:
     heads = (q, q, q, torch.empty_like(q), 0.1, 1, 128, 64, 64, False)
     print(f"\n| {'launches':38} | unit | tilewright | cuda.tile |\n|---|---|---:|---:|")
     costs: dict[str, dict[str, float]] = {}
+    calls: dict[str, Callable[[], None]] = {}
     for t in tiles:
-        ct, kernels, stream = t.ct, t.kernels, torch.cuda.current_stream()
-        found = {"launch": per_call(lambda: ct.launch(stream, (1,), kernels.vadd, (x, y, out, 1024)))}
-        if hasattr(kernels.vadd, "bind"):
-            found["bound launch"] = per_call(kernels.vadd.bind((1,), (x, y, out, 1024), stream=stream))
+        ct, vadd, stream = t.ct, t.kernels.vadd, torch.cuda.current_stream()
+        calls[t.name] = functools.partial(ct.launch, stream, (1,), vadd, (x, y, out, 1024))
+        if hasattr(vadd, "bind"):
+            costs["bound launch"] = per_call({t.name: vadd.bind((1,), (x, y, out, 1024), stream=stream)})
         fresh = kernels_for(ct)
-        found["first launch of vadd"] = once(lambda: ct.launch(stream, (2,), fresh.vadd, (x, y, out, 512)))
-        found["first launch of attention"] = once(lambda: ct.launch(stream, (64, 1), fresh.attention, heads))
-        for name, cost in found.items():
-            costs.setdefault(name, {})[t.name] = cost
-    for name, found in costs.items():
+        for name, first in {
+            "first launch of vadd": functools.partial(ct.launch, stream, (2,), fresh.vadd, (x, y, out, 512)),
+            "first launch of attention": functools.partial(ct.launch, stream, (64, 1), fresh.attention, heads),
+        }.items():
+            costs.setdefault(name, {})[t.name] = once(first)
+    for name, found in {"launch": per_call(calls), **costs}.items():
         unit = "s" if name.startswith("first") else "us"
         cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in ("tilewright", "cuda.tile"))
         print(f"| {name:38} | {unit} | {cells} |", flush=True)
 
 
-def per_call(call: Callable[[], None]) -> float:
-    """Microseconds; the least of a few rounds, each short enough for the queue of the device."""
-    rounds = []
+def per_call(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """Microseconds: the least of a few rounds that take turns, each short enough for the queue of the device."""
+    rounds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(20):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(200):
-            call()
-        rounds.append((time.perf_counter() - start) / 200)
-    return min(rounds) * 1e6
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(200):
+                call()
+            rounds[name].append((time.perf_counter() - start) / 200)
+    return {name: min(found) * 1e6 for name, found in rounds.items()}
 
 
 def once(call: Callable[[], None]) -> float:

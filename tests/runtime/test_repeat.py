@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import types
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.runtime import repeat
-from tilewright.runtime.alike_python import values_if_alike
+from tilewright.runtime.alike_python import never, values_if_alike
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.rules import Rule
 
@@ -110,6 +111,35 @@ def test_changes_of_any_argument_are_seen() -> None:
         for launch in (before, before, before, after):
             found, wanted = launched(*launch), expected(*launch)
             np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64), str((before, after)))
+
+
+@ct.kernel
+def fill_with(x, out, value: ct.Constant[float], dtype, twice: ct.Constant[bool]):
+    i = ct.arange(4, dtype=ct.int32)
+    number = ct.full((4,), 1.75, ct.float32).astype(dtype).astype(ct.float64)
+    ct.scatter(out, i, ct.full((4,), value, ct.float64) * ct.gather(x, i))
+    ct.scatter(out, i + 4, number * (2 if twice else 1))
+
+
+def test_changes_of_constants_are_seen(monkeypatch: pytest.MonkeyPatch, asked_in: str) -> None:
+    """Numbers of every kind, and dtypes; and they are among what launches are recognized by."""
+    constants = list(
+        itertools.product((0.0, -0.0, 0.5, 1, True, math.inf, math.nan), (ct.float32, ct.int32, np.int8), (True, False))
+    )
+    x = np.ones(4)
+    for before, after in itertools.product(constants, constants):
+        for value, dtype, twice in (before, before, before, after):
+            out = np.zeros(8)
+            ct.launch(None, (1,), fill_with, (x, out, value, dtype, twice), backend="cpu")
+            number = 1.75 if dtype is ct.float32 else 1.0
+            wanted = np.array([value] * 4 + [number * (2 if twice else 1)] * 4)
+            np.testing.assert_array_equal(out.view(np.int64), wanted.view(np.int64), str((before, after)))
+    args = x, np.zeros(8), 0.5, ct.float32, True
+    for _ in range(8):
+        ct.launch(None, (1,), fill_with, args, backend="cpu")
+    assert fill_with.again is not None and fill_with.again.recognizes(args)
+    assert fill_with.again.values is not never
+    assert isinstance(fill_with.again.launch, types.BuiltinFunctionType) == (asked_in == "machine code")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.arrays import (
     Describe,
     array_describer,
@@ -20,8 +21,6 @@ from tilewright.runtime.arrays import (
 )
 from tilewright.runtime.rules import Rule
 
-# Equal ones of one type are the same constant; of floats, 0.0 and -0.0 are not.
-_CONSTANTS = (int, bool)
 _NUMBERS = (int, bool, float)
 _INTERFACES: dict[Describe | None, str] = {
     describe_interface: "__array_interface__",
@@ -35,8 +34,11 @@ class Questions(Protocol):
     Of all but constants the address or number is noted, in the order of the calls.
     """
 
-    def constant(self, i: int, value: int) -> None:
-        """It has the type and value of ``value``."""
+    def constant(self, i: int, value: float) -> None:
+        """It has the type and value of ``value``, which is no NaN; 0.0 and -0.0 are different."""
+
+    def object(self, i: int, value: object) -> None:
+        """It is ``value``."""
 
     def number(self, i: int, value: float) -> None:
         """It has the type of ``value``, and fits in 32 bits if that is ``int``."""
@@ -72,8 +74,10 @@ def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
         to.tensors(check, unique)
     for i, (rule, argument) in enumerate(zip(rules, args)):
         kind = type(argument)
-        if rule.constant and kind in _CONSTANTS:
+        if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
             to.constant(i, argument)
+        elif rule.declared is None and to_dtype(argument) is not None:
+            to.object(i, argument)
         elif rule.constant:
             return False
         elif kind is np.ndarray:

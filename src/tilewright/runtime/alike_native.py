@@ -35,13 +35,20 @@ class _Questions:
         self.able = True  # whether machine code can ask all that
         self.numbers: list[tuple[str, str]] = []  # what fills the holes, in order: LLVM type and value
 
-    def constant(self, i: int, value: int) -> None:
+    def constant(self, i: int, value: float) -> None:
         argument, body = self._arguments[i], self.body
         if isinstance(value, bool):
-            body.require_equal("ptr", argument, body.reference(value))
-        else:
+            self.object(i, value)
+        elif isinstance(value, int):
             self.able &= int64.min <= value <= int64.max
             body.require_equal("i64", body.integer(argument), value)
+        else:
+            body.require_type(argument, float)
+            bits = body.let(f"bitcast double {body.call('PyFloat_AsDouble', argument)} to i64")
+            body.require_equal("i64", bits, np.float64(value).view(np.int64))
+
+    def object(self, i: int, value: object) -> None:
+        self.body.require_equal("ptr", self._arguments[i], self.body.reference(value))
 
     def number(self, i: int, value: float) -> None:
         argument, body = self._arguments[i], self.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,15 +26,25 @@ class _Questions:
     """Collects what a function over the arguments ``a0``, ``a1``, ... asks and computes."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Any] = {"address_of": address_of, "MIN": int32.min, "MAX": int32.max}
+        self.known: dict[str, Any] = {
+            "address_of": address_of,
+            "copysign": math.copysign,
+            "MIN": int32.min,
+            "MAX": int32.max,
+        }
         self.doubts: list[str] = []  # conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, what it leaves divided by 16
         self.numbers: list[str] = []  # what fills the holes, in order
         self.able = True  # whether asking in Python takes less time than describing the arguments
 
-    def constant(self, i: int, value: int) -> None:
+    def constant(self, i: int, value: float) -> None:
         self._doubt_type(i, value)
-        self.doubts.append(f"a{i} != {value!r}")
+        self.doubts.append(f"a{i} != {self._put(f'a{i}_value', value)}")
+        if type(value) is float and value == 0:
+            self.doubts.append(f"copysign(1, a{i}) != {math.copysign(1, value)}")
+
+    def object(self, i: int, value: object) -> None:
+        self.doubts.append(f"a{i} is not {self._put(f'a{i}_value', value)}")
 
     def number(self, i: int, value: float) -> None:
         self._doubt_type(i, value)
