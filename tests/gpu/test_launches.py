@@ -36,6 +36,18 @@ def product(a, b, out, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Consta
     ct.store(out, (i, j), total.astype(out.dtype))
 
 
+@ct.kernel
+def product_of_rows(a, b, out, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    """``a`` times the transpose of ``b``."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (j, k), (TN, TK), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.transpose(y), total)
+    ct.store(out, (i, j), total.astype(out.dtype))
+
+
 class Interface:
     def __init__(self, tensor: Any) -> None:
         self.tensor, self.__cuda_array_interface__ = tensor, tensor.__cuda_array_interface__
@@ -79,6 +91,15 @@ def test_tiles_of_the_copy_engine(num_ctas: int) -> None:
         ct.launch(None, (2, 2), kernel, (a, b, out, 128, 128, 64))
         torch.testing.assert_close(out, a @ b, rtol=1e-2, atol=1e-2)
     assert in_machine_code(kernel)
+
+
+@pytest.mark.parametrize(("shape", "num_ctas"), [((128, 512, 64), 4), ((256, 256, 64), 2), ((256, 256, 32), 4)])
+def test_transposed_tiles_of_clusters(shape: tuple[int, int, int], num_ctas: int) -> None:
+    a, b = (torch.randn(n, 192, device="cuda", dtype=torch.float16) for n in (1000, 1160))
+    out = torch.empty(1000, 1160, device="cuda", dtype=torch.float16)
+    grid = (-(-1000 // shape[0]), -(-1160 // shape[1]))
+    ct.launch(None, grid, product_of_rows.replace_hints(num_ctas=num_ctas), (a, b, out, *shape))
+    torch.testing.assert_close(out, a @ b.T, rtol=1e-2, atol=1e-2)
 
 
 def test_streams_and_graphs() -> None:

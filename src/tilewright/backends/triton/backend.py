@@ -15,6 +15,7 @@ from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.chains import find_chains
+from tilewright.backends.triton.clusters import for_clusters
 from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
@@ -140,7 +141,7 @@ def compile_for(
     sharing: bool = True,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
-    optimized, shared = Flattened(contract(optimize(function), target), {})
+    optimized, shared = Flattened(contract(for_clusters(optimize(function), target), target), {})
     if descriptors:
         optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing)
     chains = find_chains(optimized, target, staging=staging) if descriptors else []

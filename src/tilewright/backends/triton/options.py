@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.backends.triton.resources import enough_warps, spreads_over_clusters, words
+from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
 
@@ -50,7 +50,7 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
     options = _guess(function, target, chained)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
-    if hints.get("num_ctas") and target.has_tma and spreads_over_clusters(function):
+    if hints.get("num_ctas") and target.has_tma:
         options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
