@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 from support.irbuild import run
@@ -46,9 +49,9 @@ def overwritten(a, b, c):
     ct.store(c, (0, 0), ct.mma(x, ct.transpose(y), ct.zeros((256, 256), ct.float32)))
 
 
-def function_of(n: int, shape: tuple[int, int, int], first: bool = False) -> Function:
-    a, b, c = (np.zeros((n, n), np.float16) for _ in range(3))
-    return optimize(specialization(turned, (a, b, c, *shape, first), "reference").function)
+def function_of(n: int, shape: tuple[int, int, int], dtype: Any = np.float16) -> Function:
+    a, b, c = (np.zeros((n, n), t) for t in (dtype, dtype, np.float16))
+    return optimize(specialization(turned, (a, b, c, *shape, False), "reference").function)
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -76,8 +79,9 @@ def test_what_one_block_holds_and_what_is_stored_over_are_compiled_without_the_h
     x = np.zeros((256, 64), np.float16)
     arguments = (x, x.copy(), np.zeros((256, 256), np.float32))
     stored = for_clusters(optimize(specialization(overwritten, arguments, "reference").function), HOPPER)
-    assert "num_ctas" not in small.hints and "num_ctas" not in stored.hints
-    for function in (small, stored):
+    narrow = for_clusters(function_of(1024, (128, 512, 64), ml_dtypes.float8_e4m3fn), HOPPER)
+    for function in (small, stored, narrow):
+        assert "num_ctas" not in function.hints
         assert any(op.name == "permute" for op in function.walk())
     assert "num_ctas" not in for_clusters(function_of(1024, (128, 512, 64)), parse_target("sm_80")).hints
 

@@ -29,11 +29,17 @@ def for_clusters(function: Function, target: GpuTarget) -> Function:
         return function
     if target.has_tma and spreads_over_clusters(function):
         return function
-    if target.has_tma and any(op.name == "mma" and op.results[0].tile.size > _LARGE for op in function.walk()):
+    if target.has_wgmma and any(map(_is_large, function.walk())):
         turned = optimize(_Turner().function(function))
         if spreads_over_clusters(turned):
             return turned
     return replace(function, hints={name: hint for name, hint in function.hints.items() if name != "num_ctas"})
+
+
+def _is_large(op: Op) -> bool:
+    """Whether one block has no room for what the product ``op`` of 16-bit numbers gives. From operands of 8 bits that
+    are loaded in the transposed order Triton makes no instruction of the matrix units."""
+    return op.name == "mma" and op.operands[0].tile.element.bitwidth == 16 and op.results[0].tile.size > _LARGE
 
 
 class _Turner(Rewriter):
