@@ -37,8 +37,8 @@ def for_clusters(function: Function, target: GpuTarget) -> Function:
 
 
 def _is_large(op: Op) -> bool:
-    """Whether one block has no room for what the product ``op`` of 16-bit numbers gives. From operands of 8 bits that
-    are loaded in the transposed order Triton makes no instruction of the matrix units."""
+    """Whether one block has no room for what the product ``op`` of 16-bit numbers gives. Products of 8-bit numbers take
+    other instructions, with or without a cluster: they stay as they are."""
     return op.name == "mma" and op.operands[0].tile.element.bitwidth == 16 and op.results[0].tile.size > _LARGE
 
 
