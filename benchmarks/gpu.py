@@ -371,8 +371,8 @@ _SPREADS: dict[str, Callable[[int, int], int]] = {
 # A spread, and how many rows of tiles are done together (none in a grid of two dimensions), for many and for few tiles.
 _ORDERS = (("tiles", 8), ("processors", 8), ("even", 8))
 _SMALL_ORDERS = (("grid", 0), ("even", 8))
-# Tiles with warps and stages of tilewright: those for many tiles, and those for few. What has never been within 3 % of
-# the best is left out.
+# Tiles with warps and stages of tilewright: those for many tiles, and those for few. What was measured and was never
+# within 3 % of the best is left out.
 _LARGE = {
     16: (((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 4)),
     32: (((256, 128, 32), 8, 4), ((128, 256, 32), 8, 4)),
