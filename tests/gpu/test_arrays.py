@@ -44,6 +44,32 @@ def test_strides(name: str) -> None:
         np.testing.assert_array_equal(target.numpy(), expected)
 
 
+@ct.kernel
+def by_engine(x, y, T0: ct.Constant[int], T1: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    tile = ct.load(x, (i, j), (T0, T1), padding_mode=ct.PaddingMode.ZERO, allow_tma=True)
+    ct.store(y, (i, j), tile + 1, allow_tma=True)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+def test_what_lies_between_rows_is_left_alone(dtype: Any) -> None:
+    """Rows that end inside a unit of 16 bytes, as those of a part of a matrix may."""
+    rng, base = np.random.default_rng(0), np.full((40, 256), 7, dtype)
+    for columns in range(97, 97 + 2 * 16 // base.itemsize):
+        source, expected = base.copy(), base.copy()
+        source[:33, :columns] = rng.integers(-5, 5, (33, columns))
+        x, y = DeviceArray.of(source), DeviceArray.of(base)
+        parts = x.view(source[:33, :columns], source), y.view(base[:33, :columns], base)
+        ct.launch(None, (2, 2), by_engine, (*parts, 32, 64))
+        expected[:33, :columns] = source[:33, :columns] + 1
+        np.testing.assert_array_equal(y.numpy(), expected)
+        padded = DeviceArray.of(np.full((64, 128), 3, dtype))
+        ct.launch(None, (2, 2), by_engine, (parts[0], padded, 32, 64))
+        zeros = np.ones((64, 128), dtype)
+        zeros[:33, :columns] = expected[:33, :columns]
+        np.testing.assert_array_equal(padded.numpy(), zeros)
+
+
 def test_cupy_views() -> None:
     cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
     base = cupy.arange(64 * 80, dtype=cupy.float32).reshape(64, 80)

@@ -128,19 +128,22 @@ def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> Arra
         constant_shape,
         constant_strides,
         base_divisible=1 if found.misalignment else ALIGNMENT,
-        shape_divisible=tuple(map(_divisor, found.shape)),
-        strides_divisible=tuple(_stride_divisor(stride, found.dtype.bytes) for stride in found.strides),
+        shape_divisible=tuple(
+            _divisor(n, _unit(found.dtype) if stride == 1 and len(found.shape) > 1 else 1)
+            for n, stride in zip(found.shape, found.strides)
+        ),
+        strides_divisible=tuple(_divisor(stride, _unit(found.dtype)) for stride in found.strides),
     )
 
 
-def _divisor(number: int) -> int:
-    return 1 if number % ALIGNMENT else ALIGNMENT
+def _divisor(number: int, unit: int) -> int:
+    """``ALIGNMENT``, ``unit`` or 1: what is known to divide ``number``."""
+    return next(d for d in (ALIGNMENT, unit, 1) if number % d == 0)
 
 
-def _stride_divisor(stride: int, item: int) -> int:
-    """As ``_divisor``; a stride of whole units of 16 bytes is known as such, for engines that move those."""
-    in_bytes = ALIGNMENT // item if item < ALIGNMENT else 1
-    return ALIGNMENT if stride % ALIGNMENT == 0 else in_bytes if stride % in_bytes == 0 else 1
+def _unit(dtype: DType) -> int:
+    """The elements in 16 bytes, of which engines that move those have to know that rows and pitches are multiples."""
+    return max(1, ALIGNMENT // dtype.bytes)
 
 
 def _axes(place: Place, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright as ct
 from tilewright.backends.triton.target import parse_target
 from tilewright.backends.triton.ttir.kernel import lower
 from tilewright.ir.parser import parse_function
@@ -59,3 +61,15 @@ def test_lengths_that_coordinates_may_not_reach() -> None:
 def test_arrays_that_may_be_the_one_that_is_written(written: str) -> None:
     assert len(descriptors(PRODUCT.replace(written, written.removesuffix(" noalias")))) == 2
     assert descriptors(PRODUCT.replace(" noalias", "")) == []
+
+
+def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_engine() -> None:
+    """It fills the unit, which is memory of others. Loads need no whole units."""
+
+    @ct.kernel
+    def kernel(x, y):
+        ct.store(y, (0, 0), ct.load(x, (0, 0), (64, 64), allow_tma=True), allow_tma=True)
+
+    for columns, dtype, count in ((128, np.float32, 2), (124, np.float32, 2), (123, np.float32, 1), (122, np.int16, 1)):
+        x = np.zeros((64, 128), dtype)[:, :columns]
+        assert f"tensor descriptors: {count}\n" in kernel.compile_for("sm_90", (x, x)).stage("choices")

@@ -173,12 +173,19 @@ def descriptor(
         return None
     if op.name == "load_view" and not _pads_with_zero(partition):
         return None
+    if op.name == "store_view" and not _has_whole_units(view, t, inner, facts):
+        return None  # the copy engine would fill the last unit of each row
     if math.prod(block) * item > target.shared_memory:
         return None  # the copy engine takes a tile from shared memory
     aligned = _is_aligned(view, t, inner, facts)
     if not aligned and not (may_stage and t.rank == 2):
         return None
     return Descriptor(base, shape, strides, tuple(axes), block, memory_element(t.dtype, target), not aligned)
+
+
+def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+    """Whether rows are known to be whole units of 16 bytes."""
+    return _extent_divisors(t.shape, view.shape, facts)[inner] * t.dtype.bytes % 16 == 0
 
 
 def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
@@ -188,9 +195,14 @@ def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -
 
 def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts, unit: int) -> bool:
     """Whether all strides but that of ``inner`` are known to be whole units of ``unit`` bytes."""
-    dynamic = iter(view.strides)
-    divisors = [stride if stride is not None else _divisor(next(dynamic), facts) for stride in t.strides]
+    divisors = _extent_divisors(t.strides, view.strides, facts)
     return all(d * t.dtype.bytes % unit == 0 for axis, d in enumerate(divisors) if axis != inner)
+
+
+def _extent_divisors(static: tuple[int | None, ...], dynamic: list[Value], facts: IntegerFacts) -> list[int]:
+    """What divides each extent or stride: itself where it is a constant."""
+    values = iter(dynamic)
+    return [n if n is not None else _divisor(next(values), facts) for n in static]
 
 
 def _pads_with_zero(partition: PartitionViewType) -> bool:
