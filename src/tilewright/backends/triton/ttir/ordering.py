@@ -2,7 +2,7 @@
 
 The elements of a tile are spread over threads in a way that differs from op to op, so a load after a store of the
 same array may run in another thread. A barrier goes before each memory op that conflicts with one since the last
-barrier. Arrays that are different arguments do not overlap, unless they are raw pointers.
+barrier; ``roots`` says which may.
 
 The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
 earlier one writes, and what tells others that it is written, waits for the engine first.
@@ -12,40 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.backends.triton.ttir.roots import Root, Roots, meets
+from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 
 _ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 _RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
-Root = Value | None  # the base pointer that an access goes through; None when unknown
-
-# Ops whose result points to where their first operand points.
-_THROUGH = frozenset(
-    (
-        "ptr_offset",
-        "reshape",
-        "broadcast",
-        "permute",
-        "extract",
-        "assume_divisible",
-        "assume_blocked",
-        "bitcast",
-        "make_tensor_view",
-        "make_partition_view",
-    )
-)
-
-
-def root_of(value: Value) -> Root:
-    """The function parameter or local array behind a pointer or view."""
-    while (op := value.op) is not None:
-        if op.name == "local_array":
-            return value
-        if op.name not in _THROUGH:
-            return None
-        value = op.operands[0]
-    return value
 
 
 @dataclass
@@ -73,10 +46,6 @@ class Pending:
         self.released = True
 
 
-def _meets(root: Root, others: set[Root]) -> bool:
-    return bool(others) and (root is None or None in others or root in others)
-
-
 class Ordering:
     """Finds the ops of ``function`` that need a barrier before them, those that wait for the copy engine (one thread
     starts the stores ``by_engine``, and only it can wait), and loops whose loads must not run ahead.
@@ -85,6 +54,7 @@ class Ordering:
     """
 
     def __init__(self, function: Function, by_engine: frozenset[Op] = frozenset()) -> None:
+        self._roots = Roots(function)
         self._by_engine = by_engine
         self.barriers: set[Op] = set()
         self.waits: set[Op] = set()
@@ -111,7 +81,7 @@ class Ordering:
                 pending.merge(branch)
             return
         body = op.regions[0]
-        if _conflicts_within(body):
+        if self._conflicts_within(body):
             self.unpipelined.add(op)
         start = pending.copy()
         self._walk(body, pending)
@@ -120,16 +90,16 @@ class Ordering:
         pending.merge(start)  # and the loop may not run at all
 
     def _access(self, op: Op, pending: Pending) -> None:
-        root = root_of(op.operands[0])
+        root = self._roots.of(op.operands[0])
         effect = op.spec.effect
         order = op.attributes["memory_order"]
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
-        waits = _meets(root, pending.engine) or (releases and bool(pending.engine)) or op in self.waits
+        waits = meets(root, pending.engine) or (releases and bool(pending.engine)) or op in self.waits
         if waits:
             self.waits.add(op)
             pending.engine.clear()
-        conflict = _meets(root, pending.writes) or (writes and _meets(root, pending.reads))
+        conflict = meets(root, pending.writes) or (writes and meets(root, pending.reads))
         conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
         if conflict or op in self.barriers:
             self.barriers.add(op)
@@ -142,25 +112,24 @@ class Ordering:
         if acquires(op):
             pending.clear()  # a barrier follows it
 
+    def _conflicts_within(self, body: Block) -> bool:
+        """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
+        reads: set[Root] = set()
+        writes: set[Root] = set()
+        for op in body.walk():
+            effect = op.spec.effect
+            if not effect & (Effect.READ | Effect.WRITE):
+                continue
+            if op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED):
+                return True
+            root = self._roots.of(op.operands[0])
+            if effect & Effect.READ:
+                reads.add(root)
+            if effect & Effect.WRITE:
+                writes.add(root)
+        return any(meets(root, writes) for root in reads)
+
 
 def acquires(op: Op) -> bool:
     """Whether what follows ``op`` must not run before it in any thread."""
     return op.attributes.get("memory_order") in _ACQUIRES
-
-
-def _conflicts_within(body: Block) -> bool:
-    """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
-    reads: set[Root] = set()
-    writes: set[Root] = set()
-    for op in body.walk():
-        effect = op.spec.effect
-        if not effect & (Effect.READ | Effect.WRITE):
-            continue
-        if op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED):
-            return True
-        root = root_of(op.operands[0])
-        if effect & Effect.READ:
-            reads.add(root)
-        if effect & Effect.WRITE:
-            writes.add(root)
-    return any(_meets(root, writes) for root in reads)

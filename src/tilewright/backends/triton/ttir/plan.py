@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget, resolved
-from tilewright.backends.triton.ttir.ordering import Ordering, root_of
+from tilewright.backends.triton.ttir.ordering import Ordering
+from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
 from tilewright.backends.triton.ttir.text import element_bits
 from tilewright.backends.triton.ttir.tf32 import plan_products
@@ -32,12 +33,17 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
     if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
-        read, written = _read_and_written(function)
-        mixed = (read & written) | _aliases(function, written)
+        roots = Roots(function)
+        read, written = _read_and_written(function, roots)
+        mixed = read & written
+        if roots.shared is not None and roots.shared in written:
+            mixed.add(roots.shared)
         looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
         for op in function.walk():
-            if op.name in ("load_view", "store_view") and _wants_descriptor(op, uses, target, mixed):
-                root = root_of(op.operands[0])
+            if op.name not in ("load_view", "store_view"):
+                continue
+            root = roots.of(op.operands[0])
+            if not meets(root, mixed) and _wants_descriptor(op, uses, target):  # not ordered with plain accesses
                 may_stage = staging and op in looped and root not in written | mixed and None not in written
                 found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
@@ -91,37 +97,25 @@ def uses_of(function: Function) -> dict[Value, list[Op]]:
     return uses
 
 
-def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget, mixed: set[Value | None]) -> bool:
+def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:
     hint = resolved(op.attributes["allow_tma"], target)
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return False
-    if mixed and (root_of(op.operands[0]) in mixed or None in mixed):
-        return False  # the copy engine is not ordered with plain accesses
     if op.name == "store_view":
         return hint is True or _is_large(op.value)  # type: ignore[attr-defined]
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
-def _read_and_written(function: Function) -> tuple[set[Value | None], set[Value | None]]:
+def _read_and_written(function: Function, roots: Roots) -> tuple[set[Root], set[Root]]:
     """The roots of all loads, and of all stores."""
-    reads: set[Value | None] = set()
-    writes: set[Value | None] = set()
+    reads: set[Root] = set()
+    writes: set[Root] = set()
     for op in function.walk():
         if op.spec.effect & Effect.READ:
-            reads.add(root_of(op.operands[0]))
+            reads.add(roots.of(op.operands[0]))
         if op.spec.effect & Effect.WRITE:
-            writes.add(root_of(op.operands[0]))
+            writes.add(roots.of(op.operands[0]))
     return reads, writes
-
-
-def _aliases(function: Function, written: set[Value | None]) -> set[Value | None]:
-    """The arrays of which an element may be one of another array that is written."""
-    if not function.may_alias:
-        return set()
-    shared: set[Value | None] = {
-        v for v, p in zip(function.body.args, function.params) if v.tile.is_pointer and not p.no_alias
-    }
-    return shared if len(shared) > 1 and shared & written else set()
 
 
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:

@@ -1,0 +1,85 @@
+"""What memory an access reaches: arguments of the kernel and local arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ir.core import Block, Function, Op, Value
+
+Root = Value | None  # what stands for the memory behind an address; None when that is unknown
+
+# Ops whose result points to where their first operand points.
+_THROUGH = frozenset(
+    (
+        "ptr_offset",
+        "reshape",
+        "broadcast",
+        "permute",
+        "extract",
+        "assume_divisible",
+        "assume_blocked",
+        "bitcast",
+        "make_tensor_view",
+        "make_partition_view",
+    )
+)
+
+
+def meets(root: Root, others: set[Root]) -> bool:
+    """Whether memory behind ``root`` may be memory behind one of ``others``."""
+    return bool(others) and (root is None or None in others or root in others)
+
+
+class Roots:
+    """The parameter or local array of ``function`` behind each pointer and view.
+
+    Arguments that are different arrays do not overlap. Pointers of C++ may: all those without a promise have one root,
+    ``shared``.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._loops = {op.regions[0]: op for op in function.walk() if op.name in ("for", "loop")}
+        params = zip(function.body.args, function.params)
+        alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
+        self.shared: Root = alike[0] if len(alike) > 1 else None
+        self._alike = set(alike)
+
+    def of(self, value: Value) -> Root:
+        """The root of the address or view ``value``; one that loops carry has one if all it may be have the same."""
+        found: set[Root] = set()
+        seen, pending = set[Value](), [value]
+        while pending:
+            at = pending.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            op, loop = at.op, self._loops.get(at.owner) if isinstance(at.owner, Block) else None
+            if loop is not None:
+                pending += _carried(loop, at.index - (loop.name == "for"))
+            elif op is None:
+                found.add(self.shared if self.shared is not None and at in self._alike else at)
+            elif op.name == "local_array":
+                found.add(at)
+            elif op.name == "for":
+                pending += _carried(op, at.index)
+            elif op.name in _THROUGH:
+                pending.append(op.operands[0])
+            else:
+                found.add(None)
+        return found.pop() if len(found) == 1 else None
+
+
+def _carried(loop: Op, position: int) -> Iterator[Value]:
+    """What the value that ``loop`` carries at ``position`` may be."""
+    yield loop.operands[position + (3 if loop.name == "for" else 0)]
+    for op in _continues(loop.regions[0]):
+        yield op.operands[position]
+
+
+def _continues(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        if op.name == "continue":
+            yield op
+        elif op.name == "if":
+            for region in op.regions:
+                yield from _continues(region)

@@ -1,0 +1,64 @@
+"""Barriers between accesses that may meet, and none between those that cannot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright.backends.triton.target import parse_target
+from tilewright.backends.triton.ttir.kernel import lower
+from tilewright.ir.parser import parse_function
+from tilewright.passes.pipelines import optimize
+
+TWO_POINTERS = """
+func @f(%a: ptr<f32> = "a".base, %b: ptr<f32> = "b".base) may_alias {
+  %at = iota() {type = !i32[128]} : i32[128]
+  %values = cast(%at) {dtype = f32} : f32[128]
+  %one_a = reshape(%a) {shape = (1)} : ptr<f32>[1]
+  %all_a = broadcast(%one_a) {shape = (128)} : ptr<f32>[128]
+  %in_a = ptr_offset(%all_a, %at) : ptr<f32>[128]
+  %one_b = reshape(%b) {shape = (1)} : ptr<f32>[1]
+  %all_b = broadcast(%one_b) {shape = (128)} : ptr<f32>[128]
+  %in_b = ptr_offset(%all_b, %at) : ptr<f32>[128]
+  store(%in_a, %values, _)
+  BODY
+  return()
+}
+"""
+LOOP = """
+  %zero = constant() {value = 0, type = !i32} : i32
+  %one = constant() {value = 1, type = !i32} : i32
+  %ten = constant() {value = 10, type = !i32} : i32
+  %sum, %p, %q = for(%zero, %ten, %one, [%values, %in_a, %in_b]) : f32[128], ptr<f32>[128], ptr<f32>[128] { ^(%i: i32, %s: f32[128], %c: ptr<f32>[128], %d: ptr<f32>[128])
+    %x = load(%LOADED, _, _) : f32[128]
+    %added = add(%s, %x) : f32[128]
+    %after_c = ptr_offset(%c, %at) : ptr<f32>[128]
+    %after_d = ptr_offset(%d, %at) : ptr<f32>[128]
+    continue([%added, NEXT])
+  }
+  store(%in_b, %sum, _)
+"""
+
+
+def barrier_before_load(body: str, *, promised: bool) -> bool:
+    """Whether one is between the first store and the first load of TWO_POINTERS with ``body``."""
+    text = TWO_POINTERS.replace("BODY", body)
+    if promised:
+        text = text.replace('".base', '".base noalias')
+    kernel = lower(optimize(parse_function(text)), parse_target("sm_90"), (3, 6))
+    return re.search(r"tt\.store(?:(?!tt\.load).)*gpu\.barrier.*tt\.load", kernel.text, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("promised", [False, True])
+def test_pointers_that_may_be_the_same(promised: bool) -> None:
+    body = "%x = load(%in_b, _, _) : f32[128]\n  store(%in_b, %x, _)"
+    assert barrier_before_load(body, promised=promised) == (not promised)
+
+
+@pytest.mark.parametrize("loaded", ["c", "d"])
+@pytest.mark.parametrize("following", ["%after_c, %after_d", "%after_d, %after_c"])
+def test_pointers_that_a_loop_carries(loaded: str, following: str) -> None:
+    body = LOOP.replace("LOADED", loaded).replace("NEXT", following)
+    only_b = loaded == "d" and following == "%after_c, %after_d"
+    assert barrier_before_load(body, promised=True) == (not only_b)
