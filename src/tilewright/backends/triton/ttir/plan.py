@@ -48,6 +48,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
                 found = descriptor(op, params, facts, target, may_stage=may_stage)
                 if found is not None:
                     plan.descriptors[op] = found
+        _leave_to_threads(plan, function, roots)
         if target.has_wgmma and not plan.clusters:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
@@ -55,6 +56,15 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
     return plan
+
+
+def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
+    """Arrays to which threads store too are not stored to by the copy engine, which does not wait for their stores."""
+    stores = {op: roots.of(op.operands[0]) for op in function.walk() if op.spec.effect & Effect.WRITE}
+    by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
+    for op, root in stores.items():
+        if op in plan.descriptors and meets(root, by_threads):
+            del plan.descriptors[op]
 
 
 def _cut_stores(plan: Plan, function: Function) -> None:
