@@ -10,6 +10,8 @@ go on without a barrier between the threads, and why:
   has waited for.
 - Waits and uses, after waits. Every thread waits itself for every load, and sees what has been loaded by then.
 - The making of barriers in memory after that of others, and their end after that of others.
+- A meeting of the threads of a cluster, before and after anything: each of them comes and goes for itself, and what
+  loads of the other block do here comes after a meeting that every thread of this one has come to.
 
 Before all else a barrier stays. After a use, a start may overwrite what other threads still use; after a wait, another
 load with the same barrier may end before a thread has seen the first one end, which it then misses; a barrier in memory
@@ -23,7 +25,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.triton.ptx import Statement, statements, successors
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _KINDS = {
     "barrier": re.compile(r"bar\.sync\s+0"),
@@ -31,7 +33,8 @@ _KINDS = {
     "inval": re.compile(r"mbarrier\.inval\.shared::cta\.b64 \[\S+\]"),
     "start": re.compile(
         r"mbarrier\.arrive\.expect_tx\.shared(::cta)?\.b64 _, .*|"
-        r"cp\.async\.bulk\.tensor\.\dd\.shared::(cta|cluster)\.global\.mbarrier::complete_tx::bytes .*"
+        r"cp\.async\.bulk\.tensor\.\dd\.shared::(cta|cluster)\.global\.mbarrier::complete_tx::bytes"
+        r"(\.multicast::cluster)? .*"
     ),
     "wait": re.compile(r"mbarrier\.try_wait\.parity\.shared(::cta)?\.b64 complete, .*"),
     "use": re.compile(
@@ -39,6 +42,10 @@ _KINDS = {
         r"cp\.async\.bulk\.(tensor\.\dd\.global\.shared::cta\.bulk_group .*|commit_group|wait_group.*)"
     ),
     "none": re.compile(r"ld\.param\..*|[\w$]+:"),
+    "meeting": re.compile(
+        r"barrier\.cluster\.(arrive\.(relaxed|release)|wait(\.acquire)?)\.aligned|"
+        r"fence\.mbarrier_init\.release\.cluster"
+    ),
 }
 # Instructions on registers alone, and those of which unknown forms may let threads go on otherwise than is said above.
 _REGISTERS = re.compile(
@@ -79,7 +86,7 @@ def thin(text: str) -> str:
 def _kind(s: Statement) -> str:
     """One of _KINDS, "other", or "unknown" where nothing can be said about any barrier."""
     found = next((kind for kind, form in _KINDS.items() if form.fullmatch(s.text)), None)
-    if found in ("barrier", "wait") and s.guard:
+    if found in ("barrier", "wait", "meeting") and s.guard:
         return "unknown"
     if found is not None:
         return found
@@ -119,4 +126,4 @@ def _reached(start: int, edges: Sequence[Sequence[int]], kinds: Sequence[str], b
         if at not in seen and at not in barriers:
             seen.add(at)
             todo += edges[at]
-    return {kinds[at] for at in seen - {start}} - {"none", "barrier"}
+    return {kinds[at] for at in seen - {start}} - {"none", "barrier", "meeting"}
