@@ -1,4 +1,5 @@
-"""Products over many tiles by few blocks: exact, since their numbers are small integers."""
+"""Products by few blocks with many tiles, and by a block for each tile: exact, since their numbers are small
+integers."""
 
 from __future__ import annotations
 
@@ -48,3 +49,58 @@ def test_every_number_of_blocks(dtype: Any, m: int, n: int, k: int, group: int) 
         out = DeviceArray((m, n), np.float32)
         ct.launch(None, (blocks,), persistent, (*on_device, out, group, 128 // a.itemsize))
         np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks")
+
+
+@ct.kernel
+def one_tile(a, b, c, GROUP: ct.Constant[int], TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    """A tile for each block: GROUP rows of tiles are done together; of a grid of two axes without a GROUP, the first
+    is that of rows, or of columns if it is negative."""
+    if GROUP > 0:
+        rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
+        first = ct.bid(0) // (GROUP * columns) * GROUP
+        height = max(min(rows - first, GROUP), 1)
+        i, j = first + ct.bid(0) % (GROUP * columns) % height, ct.bid(0) % (GROUP * columns) // height
+    elif GROUP == 0:
+        i, j = ct.bid(0), ct.bid(1)
+    else:
+        i, j = ct.bid(1), ct.bid(0)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, (i, j), total)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "tile"),
+    [
+        (
+            520,
+            776,
+            200,
+            (64, 128, 64),
+        ),  # rows of whole units of 16 bytes that are not of 32: pairs of blocks share loads
+        (1000, 1000, 1000, (64, 128, 128)),
+        (72, 2056, 4104, (64, 64, 64)),
+        (3000, 264, 1016, (128, 256, 64)),
+        (1928, 520, 8, (128, 64, 64)),  # fewer steps than stages
+        (1928, 520, 136, (128, 64, 64)),
+        (512, 768, 192, (64, 128, 64)),
+        (130, 257, 67, (64, 128, 64)),
+    ],
+)
+def test_a_tile_for_each_block(m: int, n: int, k: int, tile: tuple[int, int, int]) -> None:
+    """In grids of even and of odd numbers of blocks, also of more than there are tiles."""
+    rng = np.random.default_rng(k)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    on_device = DeviceArray.of(a), DeviceArray.of(b)
+    rows, columns = -(-m // tile[0]), -(-n // tile[1])
+    for more in (0, 1):
+        grids = [(group, (rows * columns + more,)) for group in (1, 2, 3, 5, 8)]
+        grids += [(0, (rows + more, columns)), (-1, (columns + more, rows))]
+        for group, grid in grids:
+            out = DeviceArray((m, n), np.float32)
+            ct.launch(None, grid, one_tile, (*on_device, out, group, *tile))
+            np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{grid} in groups of {group}")

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.driver import Driver, executable
 
+from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.runtime.alike_native import native_launch
@@ -153,6 +154,25 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
     empty = native_launch(settings(None), RULES[:1], args, (HOLE, 0, 48, 24), made, 0)
     assert empty is not None
     assert outcome(empty, None, (1,), args, None) is False  # Python finds some memory for it
+
+
+def test_even_numbers_of_blocks_are_launched_in_pairs(looking: Driver) -> None:
+    """Along the first axis, of kernels whose pairs share loads."""
+    extents, steps = (("c", 64, 1), ("c", 64, 1)), (("c", 72, 1), ("c", 1, 1))
+    base = np.zeros(80, np.float32)
+    for pairs in (True, False):
+        d = Descriptor(0, extents, steps, (0, 1), (64, 32), "f16", pairs=pairs)
+        meta = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
+        made = executable(("u64",), looking, [(d, meta)])
+        args = (base[16:80],)
+        launch = native_launch(settings(None), RULES[:1], args, (HOLE,), made, 0)
+        assert launch is not None
+        for grid in ((1, 1, 1), (2, 3, 1), (3, 2, 1), (4, 1, 1), (7, 4, 2), (8, 1, 5)):
+            looking.attributes.clear()
+            assert outcome(launch, None, grid, args, None)
+            made.run(grid, (args[0].ctypes.data,), 0, 1)
+            made.bind(grid, LaunchArguments((args[0].ctypes.data,), (), 0, 1))()
+            assert looking.attributes == [2 if pairs and grid[0] % 2 == 0 else 0] * 3
 
 
 def test_an_interrupt_gets_out(ways: Any) -> None:

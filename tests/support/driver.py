@@ -21,10 +21,12 @@ _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 
 
 class Driver:
-    """A driver that looks at each launch: grid, stream and parameters. ``codes`` are what its next calls return."""
+    """A driver that looks at each launch: grid, stream and parameters, and the number of attributes. ``codes`` are
+    what its next calls return."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
+        self.attributes: list[int] = []
         self.codes: list[int] = []
         self.index = 0
         self.entered = 0  # how often a context was made current
@@ -35,8 +37,9 @@ class Driver:
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
         code = self.codes.pop(0) if self.codes else 0
         if not code:
-            x, y, z, *_, stream = struct.unpack("=7I4xQ", ctypes.string_at(config, 40))
+            x, y, z, *_, stream, _place, count = struct.unpack("=7I4xQQI", ctypes.string_at(config, 52))
             addresses = (ctypes.c_uint64 * 4).from_address(pointers)
+            self.attributes.append(count)
             self.launches.append(((x, y, z), stream, [ctypes.string_at(a, 8) for a in addresses if a]))
         return code
 

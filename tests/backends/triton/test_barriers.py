@@ -171,6 +171,16 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(4104, np.float16), 128, 256, 64, 8, False),
         {"num_warps": 8, "num_stages": 4},
     ),
+    "pairs of tiles": (
+        _K.matmul,
+        (*_square(4104, np.float16), 128, 256, 64, 8, False),
+        {"num_warps": 8, "num_stages": 4},
+    ),
+    "pairs in a grid": (
+        _K.matmul_grid,
+        (*_square(1000, np.float16), 64, 128, 128, False),
+        {"num_warps": 4, "num_stages": 4},
+    ),
     "edges": (
         _K.matmul_edges,
         (*_square(4096, np.float16), 1, 128, 256, 64, 64, 64, 128, 8, False),
@@ -230,7 +240,7 @@ def test_what_needs_an_order_keeps_its_barrier(name: str, monkeypatch: pytest.Mo
 
 
 def test_a_step_of_a_product_has_one_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("small", "grid"):
+    for name in ("small", "grid", "pairs of tiles", "pairs in a grid"):
         made, text = compiled(name, monkeypatch)
         steps = [re.search(r"Loop Header.*?\$L", t, re.DOTALL)[0].count("bar.sync") for t in (text, made)]  # type: ignore
         assert steps[0] > steps[1] == 1

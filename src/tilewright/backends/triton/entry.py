@@ -19,9 +19,8 @@ _SINGLE = {"f32", "tf32"}
 
 
 def entry(artifact: Artifact, kernel: driver.LoadedKernel) -> Entry | None:
-    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits, or where
-    the grid says whether blocks are launched in pairs."""
-    if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"} or any(d.pairs for d in artifact.descriptors):
+    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits."""
+    if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"}:
         return None
     body = Body()
     parameters = [_parameter(body, short, 8 * i) for i, short in enumerate(artifact.formats)]
@@ -60,6 +59,9 @@ def _configuration(body: Body, artifact: Artifact) -> str:
     clustered = body.let(f"mul i64 %x, {artifact.binary.num_ctas}")
     for i, extent in enumerate((clustered, "%y", "%z")):
         body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
+    if frame.pairs:
+        odd = body.let(f"icmp ne i64 {body.let('and i64 %x, 1')}, 0")
+        body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {frame.attribute_count}"), config, frame.ATTRIBUTES)
     body.store("i64", "%stream", config, frame.STREAM)
     return config
 

@@ -1,7 +1,8 @@
 """A loop over tiles around a loop of products becomes one loop over the steps of all tiles.
 
 Triton pipelines innermost loops only. In one loop the loads of the next tile are in flight while the last one is
-stored; in two the matrix units wait for both.
+stored; in two the matrix units wait for both. The loads that pairs of blocks share are found here as well, since blocks
+take their steps together only in one loop.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from tilewright.backends.triton.pairs import are_equal, only_stores, shared_loads
+from tilewright.backends.triton.pairs import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
@@ -71,13 +72,15 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
     if plan.clusters:
         return unchanged
     nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
-    if not nests:
-        return unchanged
     for nest in nests.values() if sharing else ():
         if all(only_stores(op) for op in nest.after):
             loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
             nests[nest.outer] = replace(nest, shared=loads)
-    flattener = _Flattener(nests)
+    single = [op for op in function.body.ops if op not in nests and _is_single(op, plan)] if sharing else []
+    loops = {op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))}
+    if not nests and not loops:
+        return unchanged
+    flattener = _Flattener(function, nests, loops)
     flat = flattener.function(function)
     plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
     if plan.barriers_before or plan.unpipelined:  # a barrier would end the pipeline
@@ -97,7 +100,8 @@ def _nest(outer: Op, plan: Plan) -> Nest | None:
         return None
     if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
         return None  # what comes before a tile will run ahead
-    if not _is_pipelined(body, after, plan):
+    stores = [op for o in after for op in o.walk() if op.name in ("store", "store_view")]
+    if not stores or not all(op in plan.descriptors for op in stores) or not _is_fetched(body, plan):
         return None
     inside = {value for op in before for value in op.results} | {outer.regions[0].args[0]}
     if inside.intersection(inner.operands):
@@ -119,16 +123,25 @@ def _can_turn(product: Op, loop: Op) -> bool:
     return stays and constant_of(loop.operands[3 + position]) is not None
 
 
-def _is_pipelined(body: Block, after: Sequence[Op], plan: Plan) -> bool:
-    """Whether the copy engine brings the operands of the products of ``body`` to where they are multiplied, and stores
-    what comes ``after``."""
+def _is_single(op: Op, plan: Plan) -> bool:
+    """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
+    if op.name != "for" or op in plan.unpipelined:
+        return False
+    body = op.regions[0]
+    inside = [o for part in body.ops[:-1] for o in part.walk()]
+    simple = not any(o.name in ("for", "loop") or o in plan.barriers_before for o in inside)
+    return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
+
+
+def _is_fetched(body: Block, plan: Plan) -> bool:
+    """Whether the copy engine does all loads of ``body``, and brings the operands of its products to where they are
+    multiplied."""
     products = [op for op in body.ops if op.name == "mma"]
     loads = [op for op in body.walk() if op.name in ("load", "load_view")]
-    stores = [op for o in after for op in o.walk() if op.name in ("store", "store_view")]
     return (
-        bool(products and stores)
+        bool(products)
         and all(_runs_asynchronously(op) for op in products)
-        and all(op in plan.descriptors for op in (*loads, *stores))
+        and all(op in plan.descriptors for op in loads)
         and all(_is_loaded(v, plan) for op in products for v in op.operands[:2])
     )
 
@@ -148,15 +161,21 @@ def _is_loaded(value: Value, plan: Plan) -> bool:
 
 
 class _Flattener(Rewriter):
-    def __init__(self, nests: dict[Op, Nest]) -> None:
+    def __init__(
+        self, original: Function, nests: Mapping[Op, Nest], loops: Mapping[Op, Mapping[Op, Sequence[Value]]]
+    ) -> None:
+        """``loops`` are those of products outside of ``nests``, with the loads that pairs of blocks may share."""
         super().__init__()
+        self.original = original
         self.nests = nests
+        self.loops = loops
+        self.flags: dict[Op, Value] = {}  # loads of the loops, and whether both blocks need the tile
         self.shared: dict[Op, Value] = {}
 
     def insert(self, op: Op, builder: Builder) -> None:
         nest = self.nests.get(op)
         if nest is None:
-            super().insert(op, builder)
+            self._insert_other(op, builder)
             return
         builder.loc = op.loc
         tiles = self._count(nest.outer, builder, paired=bool(nest.shared))
@@ -172,6 +191,16 @@ class _Flattener(Rewriter):
                 self._no_steps(nest, builder)
             builder.emit_op(Yield, [])
         builder.emit_op(If, self._pays(nest, steps, builder), types=(), then=flat, orelse=plain)
+
+    def _insert_other(self, op: Op, b: Builder) -> None:
+        loads = self.loops.get(op, {})
+        if loads:
+            b.loc = op.loc
+            theirs = of_the_mate([v for numbers in loads.values() for v in numbers], self.original, self.values, b)
+            self.flags.update((load, are_equal(numbers, self.values, theirs, b)) for load, numbers in loads.items())
+        super().insert(op, b)
+        if op in self.flags:
+            self.shared[b.block.ops[-1]] = self.flags[op]
 
     def _pays(self, nest: Nest, steps: Value, b: Builder) -> Value:
         """Whether tiles of so many steps are faster in one loop."""

@@ -2,7 +2,8 @@
 
 Where rows of a matrix do not start on whole sectors of the L2 cache, what the blocks fetch from it limits a product.
 Two blocks of a cluster that need the same tile of an operand then fetch one half each, for both. They go through the
-steps of their tiles side by side, the same number of them: one may do the last tile again that another has done.
+steps of their tiles side by side, the same number of them. In a loop over tiles one may do the last tile again that
+another has done; in a kernel with a tile for each block, the loop runs equally often in both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, MemoryOrder
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import And, Cmp
+from tilewright.ir.ops.arith import And, Cmp, Min, Sub, Xor
+from tilewright.ir.ops.memory import NumBlocks
+from tilewright.ir.rewrite import ValueMap, clone_op
+from tilewright.ir.types import PointerType, TileType
 from tilewright.passes.integers import IntegerFacts
 
 _SECTOR = 32  # bytes
@@ -51,6 +55,46 @@ def shared_loads(
         if numbers is not None and _pays(op, plan.descriptors[op], facts):
             found = {op: numbers}
     return found
+
+
+def loads_of_one_tile(function: Function, loop: Op, plan: Plan, facts: IntegerFacts) -> dict[Op, Sequence[Value]]:
+    """The loads of ``loop`` that pairs of blocks may share, and the numbers that say which tile is loaded, of those
+    that differ between blocks. Where a tile is the same in both blocks without any, only those.
+
+    Both blocks must come to ``loop``, which so must not be inside another op, and run it equally often.
+    """
+    together = (
+        loop in function.body.ops
+        and not any(_stops(op) for op in function.walk())
+        and all(_is_uniform(v, function) for v in loop.operands[:3])
+    )
+    if not together:
+        return {}
+    found: dict[Op, Sequence[Value]] = {}
+    for op in (o for o in loop.regions[0].ops if o in plan.descriptors):
+        if _pays(op, plan.descriptors[op], facts):
+            numbers = _differing(op.indices, loop, function)  # type: ignore[attr-defined]
+            if numbers is not None:
+                found[op] = numbers
+    alike = {op: numbers for op, numbers in found.items() if not numbers}
+    return alike or found
+
+
+def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, b: Builder) -> ValueMap:
+    """All ``values`` with those from which ``numbers`` come as the other block of the pair has them; as they are in the
+    last block of an odd number, which is in no pair."""
+    needed = {v.op for v in _sources(numbers, lambda op: True)}
+    theirs = dict(values)
+    for op in function.body.ops:
+        if op not in needed or all(_is_uniform(v, function) for v in op.results):
+            continue
+        if op.name == "bid":
+            one = b.constant(1, op.result.tile.element)
+            last = b.emit(Sub, b.emit(NumBlocks, axis=0), one)
+            theirs[op.result] = b.emit(Min, b.emit(Xor, values[op.result], one), last)
+        else:
+            b.block.ops.append(clone_op(op, theirs))
+    return theirs
 
 
 def _pays(load: Any, d: Descriptor, facts: IntegerFacts) -> bool:
@@ -108,6 +152,25 @@ def _numbers(indices: Sequence[Value], carried: Sequence[Value], loop: Op, funct
     found = _sources(indices, lambda op: op in inside)
     others = (v for v in found if v not in carried and v.op not in inside and v is not body.args[0])
     return [v for v in found if v in carried] if all(_is_uniform(v, function) for v in others) else None
+
+
+def _differing(indices: Sequence[Value], loop: Op, function: Function) -> list[Value] | None:
+    """What ``indices`` come from that is computed before ``loop`` and differs between blocks; None where they come from
+    what blocks may not share."""
+    body = loop.regions[0]
+    inside = {op for op in body.ops if _is_plain(op)}
+    before = [v for v in _sources(indices, lambda op: op in inside) if v.op not in inside and v is not body.args[0]]
+    found = [v for v in before if not _is_uniform(v, function)]
+    return found if all(_is_known(v, function) for v in found) else None
+
+
+def _is_known(number: Value, function: Function) -> bool:
+    """Whether a block can tell the ``number`` of another one: it comes from that of the block and from arguments."""
+    type_ = number.type
+    if not isinstance(type_, TileType) or type_.shape or isinstance(type_.dtype, PointerType):
+        return False
+    sources = _sources([number], lambda op: True)
+    return all(_is_plain(v.op) if v.op is not None else v in function.body.args for v in sources)
 
 
 def _sources(values: Iterable[Value], enters: Callable[[Op], bool]) -> list[Value]:
