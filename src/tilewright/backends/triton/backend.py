@@ -15,7 +15,7 @@ from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.chains import find_chains
-from tilewright.backends.triton.clusters import for_clusters
+from tilewright.backends.triton.clusters import divided
 from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
@@ -141,24 +141,27 @@ def compile_for(
     sharing: bool = True,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine."""
-    optimized, shared = Flattened(contract(for_clusters(optimize(function), target), target), {})
+    part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
+    optimized, shared = Flattened(contract(part, target), {})
     if descriptors:
-        optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing)
+        optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing and blocks == 1)
     chains = find_chains(optimized, target, staging=staging) if descriptors else []
-    chosen = choose(optimized, target, options, chained=bool(chains))
+    chosen = replace(choose(optimized, target, options, chained=bool(chains)), num_ctas=blocks)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)
-    descriptors = descriptors and chosen.num_ctas == 1  # Triton's copies into a cluster go to the wrong places
     kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared)
-    check_registers(optimized, target, chosen.num_warps)
-    check_shared(optimized, target)
-    check_length(optimized)
     try:
+        check_registers(optimized, target, chosen.num_warps)
+        check_shared(optimized, target)
+        check_length(optimized)
         binary, chosen, unmet = _fitted(kernel, target, chosen, options)
     except OutOfRegisters as e:
-        raise too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e) from e
+        raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
-        raise too_much_shared(optimized, e.needed, target.shared_memory) from e
+        raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
+    except TileError as e:
+        _of_part(e, blocks)
+        raise
     except UnknownForm:
         return compile_for(function, target, options, descriptors=descriptors, staging=staging, sharing=False)
     texts = {
@@ -168,11 +171,18 @@ def compile_for(
         "choices": _choices(chosen, kernel, function, target, unmet),
         "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
-    binary = replace(binary, texts=texts)
+    binary = replace(binary, texts=texts, num_ctas=blocks)
     added = kernel.reports + (kernel.local_bytes > 0)
     formats = (*formats_of(function), *["u64"] * added)
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
     return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, kernel.local_bytes)
+
+
+def _of_part(error: TileError, blocks: int) -> TileError:
+    """``error``, which is about a kernel of which ``blocks`` blocks have a part each."""
+    if blocks > 1:
+        error.message += f". Its tiles are parts of those of the kernel, divided among {blocks} blocks"
+    return error
 
 
 def _fitted(

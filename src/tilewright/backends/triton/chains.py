@@ -16,7 +16,7 @@ def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> list
         return []
     plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
     loops = [op for op in function.walk() if op.name == "for" and products(op)]
-    return loops if not plan.clusters and all(_is_chain(loop, plan) for loop in loops) else []
+    return loops if all(_is_chain(loop, plan) for loop in loops) else []
 
 
 def products(loop: Op) -> list[Op]:

@@ -134,7 +134,7 @@ def _options(options: Options, target: GpuTarget) -> dict[str, Any]:
     given: dict[str, Any] = {"num_warps": options.num_warps, "num_stages": options.num_stages}
     given |= {"enable_fp_fusion": False, "sanitize_overflow": False}
     if target.is_cuda:
-        given |= {"num_ctas": options.num_ctas, "enable_reflect_ftz": False}
+        given["enable_reflect_ftz"] = False
         if options.maxnreg is not None:
             given["maxnreg"] = options.maxnreg
     return given

@@ -69,8 +69,6 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
         return unchanged
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=True, staging=staging)
-    if plan.clusters:
-        return unchanged
     nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
     for nest in nests.values() if sharing else ():
         if all(only_stores(op) for op in nest.after):

@@ -50,8 +50,6 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
     options = _guess(function, target, chained)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
-    if hints.get("num_ctas") and target.has_tma:
-        options = replace(options, num_ctas=hints["num_ctas"])
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
     elif "num_warps" not in given:
@@ -90,7 +88,7 @@ _STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a fe
 def _guess_products(function: Function, products: list[Op], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
     with more, such as attention, by several blocks per multiprocessor."""
-    groups = _groups(function) or [products]
+    groups = product_groups(function) or [products]
     results = max(sum(op.results[0].tile.size for op in group) for group in groups)
     single = all(len(group) == 1 for group in groups)
     warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (2 if single else 1) else 8
@@ -104,8 +102,8 @@ def _guess_products(function: Function, products: list[Op], target: GpuTarget, c
     return Options(num_warps=warps, num_stages=max(1, min(most, room // max(loaded, 1))))
 
 
-def _groups(function: Function) -> list[list[Op]]:
-    """The products of each loop: only one of them runs at a time."""
+def product_groups(function: Function) -> list[list[Op]]:
+    """The products of each loop: only one of the loops runs at a time."""
     bodies = (op.regions[0].ops for op in function.walk() if op.name == "for")
     found = ([op for op in ops if op.name in ("mma", "mma_scaled")] for ops in bodies)
     return [group for group in found if group]

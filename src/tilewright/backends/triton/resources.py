@@ -31,34 +31,6 @@ _INSTRUCTIONS = {
     **dict.fromkeys(("sin", "cos", "tan", "pow", "sinh", "cosh", "atan2", "scan", "mma", "mma_scaled"), 30),
 }
 
-# Ops that Triton spreads over the blocks of a cluster, besides elementwise ones and one product.
-_OVER_CLUSTERS = frozenset(
-    (
-        "make_tensor_view",
-        "make_partition_view",
-        "load_view",
-        "store_view",
-        "load",
-        "store",
-        "constant",
-        "iota",
-        "broadcast",
-        "undefined",
-        "bid",
-        "num_blocks",
-        "ptr_offset",
-        "for",
-        "if",
-        "continue",
-        "yield",
-        "return",
-        "assume",
-        "assume_divisible",
-        "assume_bounded",
-        "assume_blocked",
-    )
-)
-
 
 def words(op: Op) -> int:
     """Registers that the largest result of ``op`` takes."""
@@ -182,14 +154,3 @@ def too_much_shared(function: Function, needed: int, available: int) -> TileErro
         "transposed, reshaped or gathered; where a loop loads, fewer num_stages may do",
         largest.loc,
     )
-
-
-def spreads_over_clusters(function: Function) -> bool:
-    """Whether Triton can compile ``function`` for several blocks of threads that share its tiles (``num_ctas``)."""
-    products = 0
-    for op in function.walk():
-        if op.name == "mma" and op.operands[0].tile.element.bitwidth <= 16:
-            products += 1
-        elif not op.spec.elementwise and op.name not in _OVER_CLUSTERS:
-            return False
-    return products <= 1

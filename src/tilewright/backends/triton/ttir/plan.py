@@ -29,7 +29,7 @@ _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
     """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
     that a loop of products reads."""
-    plan = Plan(clusters=(resolved(function.hints.get("num_ctas"), target) or 1) > 1)
+    plan = Plan()
     if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
@@ -49,7 +49,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
                 if found is not None:
                     plan.descriptors[op] = found
         _leave_to_threads(plan, function, roots)
-        if target.has_wgmma and not plan.clusters:
+        if target.has_wgmma:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
     ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))

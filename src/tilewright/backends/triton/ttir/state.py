@@ -60,7 +60,6 @@ class Plan:
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
     shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
-    clusters: bool = False  # of several blocks, for which Triton does not take operands from registers
 
     def share(self, loads: Mapping[Op, Value]) -> None:
         """Let pairs of blocks share ``loads`` where the values say so."""

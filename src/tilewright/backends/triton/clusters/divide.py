@@ -1,0 +1,114 @@
+"""Which kernels are divided among how many blocks, and along which axes of the tiles that they store."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from typing import NamedTuple
+
+from tilewright.backends.triton.clusters.halves import Halver
+from tilewright.backends.triton.clusters.needs import MOVES, STORES, Needs, Undivided
+from tilewright.backends.triton.options import product_groups
+from tilewright.backends.triton.target import GpuTarget, resolved
+from tilewright.backends.triton.ttir.roots import Root, Roots, meets
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.types import PartitionViewType, Type
+from tilewright.passes.pipelines import optimize
+
+_LARGE = 8 * 32 * 192  # elements of the results of products
+_MOST_BLOCKS = 8  # that a kernel is divided among without being asked
+_MOST_CHOICES = 64  # of axes of stored tiles, that are tried
+
+
+class Divided(NamedTuple):
+    """A function that takes the place of another where ``blocks`` blocks take the place of each."""
+
+    function: Function
+    blocks: int
+
+
+def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> Divided:
+    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided; where it says nothing and
+    ``unasked`` allows it, for as many as its products need."""
+    if not target.has_tma:
+        return Divided(function, 1)
+    asked = resolved(function.hints.get("num_ctas"), target)
+    if asked or not (unasked and target.has_wgmma):
+        return divide(function, asked or 1)
+    found = Divided(function, 1)
+    while _is_too_large(found.function):
+        more = divide(found.function, 2)
+        if more.blocks == 1 or found.blocks == _MOST_BLOCKS:
+            return Divided(function, 1)
+        found = Divided(more.function, 2 * found.blocks)
+    return found
+
+
+def _is_too_large(function: Function) -> bool:
+    """Whether the products of a loop leave the threads of 8 warps too few registers for anything else."""
+    return any(sum(op.result.tile.size for op in group) > _LARGE for group in product_groups(function))
+
+
+def divide(function: Function, blocks: int) -> Divided:
+    """``function`` for up to ``blocks`` blocks, a power of two, in the place of each: neighbours along the first axis
+    of the grid. For one where a block would have to know what another one computes or stores."""
+    reached = 1
+    while reached < blocks and (halved := _halved(function)) is not None:
+        function, reached = optimize(halved), 2 * reached
+    return Divided(function, reached)
+
+
+def _halved(function: Function) -> Function | None:
+    stores = [op for op in function.walk() if op.name in STORES]
+    if not stores or not _is_independent(function):
+        return None
+    for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
+        chosen = dict(zip(stores, axes))
+        if _keep_their_order(function, chosen):
+            try:
+                return Halver(function, Needs(function, chosen)).function()
+            except Undivided:
+                continue
+    return None
+
+
+def _axes(store: Op) -> list[int]:
+    """The axes of what is stored, the longest first."""
+    shape = _stored(store).tile.shape
+    return sorted((a for a, n in enumerate(shape) if n > 1), key=lambda a: -shape[a])
+
+
+def _stored(store: Op) -> Value:
+    value: Value = store.value  # type: ignore[attr-defined]
+    return value
+
+
+def _is_independent(function: Function) -> bool:
+    """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both."""
+    roots = Roots(function)
+    reads, writes = set[Root](), set[Root]()
+    for op in function.walk():
+        effect = op.spec.effect
+        if effect == Effect.NONE:
+            continue
+        if op.name not in MOVES or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+            return False
+        (writes if op.name in STORES else reads).add(roots.of(op.operands[0]))
+    return not any(meets(root, writes) for root in reads)
+
+
+def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
+    """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
+    roots = Roots(function)
+    looped = {op for loop in function.walk() if loop.name in ("for", "loop") for op in loop.regions[0].walk()}
+    kinds: dict[Root, set[tuple[Type, int]]] = {}
+    for store, axis in axes.items():
+        view = store.operands[0].type
+        if isinstance(view, PartitionViewType):
+            if view.steps != view.tile_shape:
+                return False
+        elif store in looped or len(axes) > 1:
+            return False
+        kinds.setdefault(roots.of(store.operands[0]), set()).add((view, axis))
+    return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

@@ -1,0 +1,178 @@
+"""How each value of a kernel is needed where what it stores is halved: along which axes, or whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from math import prod
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.types import PartitionViewType
+
+Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
+
+_ROWS, _COLUMNS = 64, 16  # of the result of a product, at least, that a block computes
+STORES = ("store", "store_view")
+MOVES = ("load", "load_view", *STORES)
+
+
+class Undivided(Exception):
+    """A tile cannot be halved as it would have to be."""
+
+
+class Needs:
+    """How each value of ``function`` is needed where what is stored is halved along ``axes``."""
+
+    def __init__(self, function: Function, axes: dict[Op, int]) -> None:
+        self.axes = axes
+        self.targets: dict[Op, Sequence[Value]] = {}  # a terminator -> what its operands become
+        self._of: dict[Value, dict[Axis, None]] = {}
+        self._sources: dict[Value, list[Value]] = {}  # what control flow gives -> what it may be
+        self._pending: list[tuple[Value, Axis]] = []
+        self._enter(function.body, [], [])
+        for op, values in self.targets.items():
+            for value, source in zip(values, op.operands):
+                self._sources.setdefault(value, []).append(source)
+        for op in function.walk():
+            if op.name in ("for", "if"):
+                self._need(op.operands[: CONTROLS[op.name]], [None] * CONTROLS[op.name])
+            elif op in axes:
+                self._need(op.operands, operand_axes(op, axes[op]))
+        while self._pending:
+            self._follow(*self._pending.pop())
+
+    def of(self, value: Value) -> tuple[Axis, ...]:
+        """The axes along which ``value`` is halved, and None where it is needed whole."""
+        return tuple(self._of.get(value, ()))
+
+    def _enter(self, block: Block, continued: Sequence[Value], broken: Sequence[Value]) -> None:
+        """Find what the terminators in ``block`` lead to; those of a loop around it to ``continued`` and ``broken``."""
+        for op in block.ops:
+            if op.name in CONTROLS:
+                carried = carried_by(op)
+                inner = (continued, broken) if op.name == "if" else (carried, op.results)
+                for value, source in zip(carried, op.operands[CONTROLS[op.name] :]):
+                    self._sources[value] = [source]
+                if op.name == "for":
+                    self._sources.update((result, [value]) for result, value in zip(op.results, carried))
+                for region in op.regions:
+                    self._enter(region, *inner)
+                    if region.terminator.name == "yield":
+                        self.targets[region.terminator] = op.results
+            elif op.name in ("continue", "break"):
+                self.targets[op] = continued if op.name == "continue" else broken
+
+    def _need(self, values: Iterable[Value], axes: Iterable[Axis]) -> None:
+        for value, axis in zip(values, axes):
+            known = self._of.setdefault(value, {})
+            if axis not in known:
+                known[axis] = None
+                self._pending.append((value, axis))
+
+    def _follow(self, value: Value, axis: Axis) -> None:
+        """What ``value``, halved along ``axis``, needs."""
+        op = value.op
+        if axis is not None and value.tile.shape[axis] < 2:
+            raise Undivided
+        if value in self._sources:
+            self._need(self._sources[value], repeat(axis))
+        elif op is not None:
+            if len(self.of(value)) > 1 and op.name in ("mma", "load", "load_view"):
+                raise Undivided  # each block would do it twice
+            self._need(op.operands, operand_axes(op, axis))
+            self._need(captured(op), repeat(None))
+
+
+# Op of control flow -> how many of its operands say where it goes; the others are what it carries.
+CONTROLS = {"for": 3, "loop": 0, "if": 1}
+
+
+def carried_by(op: Op) -> Sequence[Value]:
+    """What a loop carries, in its body."""
+    return op.regions[0].args[1:] if op.name == "for" else op.regions[0].args
+
+
+def captured(op: Op) -> Iterator[Value]:
+    """The values from around ``op`` that its combiner uses."""
+    inside = {v for nested in op.walk() if nested is not op for v in nested.results}
+    inside.update(v for region in op.regions for v in region.args)
+    for nested in op.walk():
+        if nested is not op:
+            yield from (v for v in nested.operands if v not in inside)
+
+
+def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
+    """How the operands of ``op`` are halved where its results, or what it stores, are halved along ``axis``."""
+    if axis is None:
+        if op.name in ("mma", "mma_scaled"):
+            raise Undivided
+        return [None] * len(op.operands)
+    if op.name in MOVES and isinstance(op.operands[0].type, PartitionViewType):
+        t = op.operands[0].type
+        if t.steps[axis] % (t.tile_shape[axis] // 2):
+            raise Undivided
+        return [axis if v is getattr(op, "value", None) else None for v in op.operands]
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(op, axis)
+    if op.spec.elementwise or op.name in MOVES:
+        return [axis if v.tile.shape else None for v in op.operands]
+    raise Undivided
+
+
+def _reshaped(op: Op, axis: int) -> Sequence[Axis]:
+    """Halves of both are halves of the elements in row-major order within what the axes before it count."""
+    before, shape = prod(op.result.tile.shape[:axis]), op.operands[0].tile.shape
+    for a, n in enumerate(shape):
+        if prod(shape[:a]) == before and n > 1:
+            return [a]
+    raise Undivided
+
+
+def _multiplied(op: Op, axis: int) -> Sequence[Axis]:
+    x, y, acc = op.operands
+    *_, rows, columns = acc.tile.shape
+    rank = acc.tile.rank
+    if (axis == rank - 2 and rows < 2 * _ROWS) or (axis == rank - 1 and columns < 2 * _COLUMNS):
+        raise Undivided
+    of_x = axis if axis != rank - 1 and x.tile.shape[axis] > 1 else None
+    of_y = axis if axis != rank - 2 and y.tile.shape[axis] > 1 else None
+    return [of_x, of_y, axis]
+
+
+def _along_others(op: Op, axis: int) -> Sequence[Axis]:
+    if axis == op.attributes["axis"]:
+        raise Undivided
+    return [axis] * len(op.operands)
+
+
+def _parts_of_whole_length(op: Op, axis: int) -> Sequence[Axis]:
+    tiles = [v for v in (op.operands[0], getattr(op, "value", op.operands[0]), *op.results) if isinstance(v, Value)]
+    if len({v.tile.shape[axis] for v in tiles}) > 1:
+        raise Undivided
+    return [axis if v in tiles else None for v in op.operands]
+
+
+def _leading(op: Op, axis: int) -> Sequence[Axis]:
+    if axis:
+        raise Undivided
+    return []
+
+
+_RULES: dict[str, Callable[[Op, int], Sequence[Axis]]] = {
+    "constant": lambda op, axis: [],
+    "undefined": lambda op, axis: [],
+    "iota": _leading,
+    "broadcast": lambda op, axis: [axis if op.operands[0].tile.shape[axis] > 1 else None],
+    "reshape": _reshaped,
+    "permute": lambda op, axis: [op.attributes["axes"][axis]],
+    "reduce": lambda op, axis: [axis + (axis >= op.attributes["axis"])] * len(op.operands),
+    "scan": _along_others,
+    "cat": _along_others,
+    "extract": _parts_of_whole_length,
+    "insert": _parts_of_whole_length,
+    "mma": _multiplied,
+    "assume_divisible": lambda op, axis: [axis],
+    "assume_bounded": lambda op, axis: [axis],
+    "assume_blocked": lambda op, axis: [axis],
+}
