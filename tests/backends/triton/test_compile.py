@@ -719,6 +719,39 @@ def test_pairs_of_blocks_share_loads_in_kernels_with_a_tile_for_each_block(swizz
         assert not spills(artifact.binary)
 
 
+@ct.kernel
+def halves(a, b, c):
+    """Two loops, of which the second takes the memory of the first, and of what was stored between."""
+    steps, total = ct.cdiv(a.shape[1], 64), ct.zeros((64, 128), ct.float32)
+    for k in range(steps // 2, steps):
+        x = ct.load(a, (ct.bid(1), k), (64, 64), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, ct.bid(0)), (64, 128), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, (ct.bid(1), ct.bid(0)), total.astype(c.dtype))
+    for k in range(steps // 2):
+        x = ct.load(a, (ct.bid(1), k), (64, 64), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, ct.bid(0)), (64, 128), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, (ct.bid(1), ct.bid(0)), total.astype(c.dtype))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_pairs_meet_before_a_loop_in_the_memory_of_another(stages: int) -> None:
+    """When both blocks are done with what was in it, and have made the barriers of the loop."""
+    half = np.zeros((520, 520), np.float16)
+    artifact = compiled(halves, (half, half, half.copy()), "sm_90", num_stages=stages)
+    assert any(d.pairs for d in artifact.descriptors)
+    ptx = artifact.binary.texts["PTX"]
+    meetings = re.findall(r"mbarrier\.init|cluster\.(?:arrive|wait)\.\w+|multicast", ptx)
+    assert re.fullmatch("(i+ARm+(rwm+))+", "".join(MEETING[m] for m in meetings)), meetings
+    for between in re.findall(r"cluster\.arrive\.relaxed(.*?)cluster\.wait", ptx, re.DOTALL):
+        assert not re.search(r"mbarrier\.in|\.shared\.|bulk_group", between.replace("expect_tx.shared", ""))
+
+
+MEETING = {"mbarrier.init": "i", "cluster.arrive.release": "A", "cluster.wait.acquire": "R", "multicast": "m"}
+MEETING |= {"cluster.arrive.relaxed": "r", "cluster.wait.aligned": "w"}
+
+
 def test_where_a_step_waits_for_its_loads_they_are_not_shared() -> None:
     half = np.zeros((520, 520), np.float16)
     assert not any(d.pairs for d in compiled(one_tile, (half, half, half, False), "sm_90", num_stages=1).descriptors)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
@@ -30,6 +30,7 @@ _LOAD = re.compile(
 )
 _EXTENDED = re.compile(r"\s*cvt\.u64\.u32\s+(%rd\d+), (%r\d+);")
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
+_USE = re.compile(r"mbarrier\.inval|(ld|st)\.shared|(ld|st)matrix|\.bulk_group ")  # of memory, but not by products
 _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
 _WAIT = "\tbarrier.cluster.wait.aligned;"
 _START = """
@@ -98,15 +99,15 @@ def share_loads(text: str, maps: Collection[int]) -> str:
     arrived: set[int] = set()  # the waits for products after which the barrier has been met
     initialized = met = False  # whether there are new barriers of loads that the other block has to know of, and does
     multiplied = False  # since then
-    product: int | None = None  # the wait for products in this basic block
+    product: int | None = None  # the wait for products in this basic block after which no memory was used otherwise
     shared = 0
     for at, line in enumerate(lines):
         load = _LOAD.match(line)
         if "mbarrier.init." in line:
-            initialized, multiplied = True, False
+            initialized, multiplied, product = True, False, None
         elif "wgmma.mma_async" in line:
             multiplied = True
-        elif line.startswith("$L"):
+        elif line.startswith("$L") or _USE.search(line) is not None:
             product = None
         elif "wgmma.wait_group.sync.aligned" in line:
             product = at
