@@ -25,6 +25,7 @@ from tilewright.ir.errors import TileTypeError
 from tilewright.ir.ops.arith import Add, And, Cmp, Div, Mul, Sub
 from tilewright.ir.ops.memory import (
     Assume,
+    AssumeBounded,
     AssumeDivisible,
     Load,
     LoadView,
@@ -377,18 +378,22 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
         offset = ctx.builder.emit(Add, row, constant(ctx, i, int64)) if i else row
         return ctx.builder.emit(Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
 
-    base = ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype))
-    if spec.base_divisible > 1:
-        base = ctx.builder.emit(AssumeDivisible, base, divisor=spec.base_divisible)
+    def known_divisible(value: Value, divisor: int) -> Value:
+        return ctx.builder.emit(AssumeDivisible, value, divisor=divisor) if divisor > 1 else value
+
+    base = known_divisible(ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype)), spec.base_divisible)
     extents: list[list[Any]] = []
-    for first, static, visible in (
-        (1, spec.shape, spec.constant_shape),
-        (1 + spec.ndim, spec.strides, spec.constant_strides),
+    for first, static, visible, divisors, lower in (
+        (1, spec.shape, spec.constant_shape, spec.shape_divisible, 0),
+        (1 + spec.ndim, spec.strides, spec.constant_strides, spec.strides_divisible, None),
     ):
         row_values: list[Any] = []
         for axis, known in enumerate(static):
             if known is None:
-                row_values.append(Tile(cast(ctx, entry(first + axis), spec.index_dtype)))
+                value = cast(ctx, entry(first + axis), spec.index_dtype)
+                if lower is not None:
+                    value = ctx.builder.emit(AssumeBounded, value, lower=lower)
+                row_values.append(Tile(known_divisible(value, divisors[axis] if divisors else 1)))
             else:
                 row_values.append(known if axis in visible else Tile(constant(ctx, known, spec.index_dtype)))
         extents.append(row_values)
