@@ -141,5 +141,5 @@ def parameters(name: str, spec: ArgumentSpec) -> Iterator[tuple[Param, TileType]
         for i, item in enumerate(spec.items):
             yield from parameters(f"{name}[{i}]", item)
     elif isinstance(spec, ListSpec):
-        yield Param(name, "table"), TileType(PointerType(int64))
+        yield Param(name, "table", spec.element.ndim), TileType(PointerType(int64))
         yield Param(name, "length"), TileType(int32)

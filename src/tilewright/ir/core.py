@@ -112,10 +112,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Param:
-    """What a function parameter stands for in the source: ``role`` is base, shape, stride, scalar or length.
+    """What a function parameter stands for in the source: ``role`` is base, shape, stride, scalar, table or length.
 
-    ``argument`` is the name of the kernel argument; ``axis`` belongs to the roles shape and stride. ``no_alias``
-    promises of a pointer that what is reached through it and written is reached through no other argument.
+    ``argument`` is the name of the kernel argument; ``axis`` belongs to the roles shape and stride, and is the rank of
+    the arrays of a table. ``no_alias`` promises of a pointer that what is reached through it and written is reached
+    through no other argument.
     """
 
     argument: str

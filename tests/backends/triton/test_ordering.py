@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+import tilewright as ct
 from tilewright.backends.triton.target import parse_target
 from tilewright.backends.triton.ttir.kernel import lower
 from tilewright.ir.parser import parse_function
 from tilewright.passes.pipelines import optimize
+from tilewright.runtime.launch import specialization
 
 TWO_POINTERS = """
 func @f(%a: ptr<f32> = "a".base, %b: ptr<f32> = "b".base) may_alias {
@@ -62,3 +65,19 @@ def test_pointers_that_a_loop_carries(loaded: str, following: str) -> None:
     body = LOOP.replace("LOADED", loaded).replace("NEXT", following)
     only_b = loaded == "d" and following == "%after_c, %after_d"
     assert barrier_before_load(body, promised=True) == (not only_b)
+
+
+def barrier_of_lists(same: bool) -> bool:
+    @ct.kernel
+    def both(xs, ys, out, i, j):
+        ct.store(xs[i], (0,), ct.full((64,), 1, ct.float32))
+        ct.store(out, (0,), ct.load((xs if same else ys)[j], (0,), (64,)))
+
+    ones = [np.zeros(64, np.float32)] * 2
+    function = specialization(both, (ones, ones, ones[0], 0, 1), "reference").function
+    return "gpu.barrier" in lower(optimize(function), parse_target("sm_90"), (3, 6)).text
+
+
+def test_arrays_of_a_list_may_be_one_array() -> None:
+    assert barrier_of_lists(same=True)
+    assert not barrier_of_lists(same=False)

@@ -85,7 +85,8 @@ def _stored(store: Op) -> Value:
 
 
 def _is_independent(function: Function) -> bool:
-    """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both."""
+    """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both. Where
+    it stores to arrays of a list, which may overlap, it also loads from that list: the rows of its table."""
     roots = Roots(function)
     reads, writes = set[Root](), set[Root]()
     for op in function.walk():

@@ -53,8 +53,8 @@ class Ordering:
     Ops for which ``acquires`` holds need a barrier after them.
     """
 
-    def __init__(self, function: Function, by_engine: frozenset[Op] = frozenset()) -> None:
-        self._roots = Roots(function)
+    def __init__(self, function: Function, roots: Roots, by_engine: frozenset[Op] = frozenset()) -> None:
+        self._roots = roots
         self._by_engine = by_engine
         self.barriers: set[Op] = set()
         self.waits: set[Op] = set()
@@ -65,7 +65,7 @@ class Ordering:
         for op in block.ops:
             if op.regions and op.name not in ("reduce", "scan"):
                 self._nested(op, pending)
-            elif op.spec.effect & (Effect.READ | Effect.WRITE):
+            elif self._roots.effect(op):
                 self._access(op, pending)
 
     def _nested(self, op: Op, pending: Pending) -> None:
@@ -91,7 +91,7 @@ class Ordering:
 
     def _access(self, op: Op, pending: Pending) -> None:
         root = self._roots.of(op.operands[0])
-        effect = op.spec.effect
+        effect = self._roots.effect(op)
         order = op.attributes["memory_order"]
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
@@ -117,8 +117,8 @@ class Ordering:
         reads: set[Root] = set()
         writes: set[Root] = set()
         for op in body.walk():
-            effect = op.spec.effect
-            if not effect & (Effect.READ | Effect.WRITE):
+            effect = self._roots.effect(op)
+            if not effect:
                 continue
             if op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED):
                 return True

@@ -29,11 +29,10 @@ _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
     """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
     that a loop of products reads."""
-    plan = Plan()
+    plan, roots = Plan(), Roots(function)
     if target.has_tma and descriptors:
         uses = uses_of(function)
         params = {value: i for i, value in enumerate(function.body.args)}
-        roots = Roots(function)
         read, written = _read_and_written(function, roots)
         mixed = read & written
         if roots.shared is not None and roots.shared in written:
@@ -52,7 +51,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
         if target.has_wgmma:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
-    ordering = Ordering(function, frozenset(op for op in plan.descriptors if op.name == "store_view"))
+    ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if op.name == "store_view"))
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
     return plan
@@ -121,9 +120,9 @@ def _read_and_written(function: Function, roots: Roots) -> tuple[set[Root], set[
     reads: set[Root] = set()
     writes: set[Root] = set()
     for op in function.walk():
-        if op.spec.effect & Effect.READ:
+        if roots.effect(op) & Effect.READ:
             reads.add(roots.of(op.operands[0]))
-        if op.spec.effect & Effect.WRITE:
+        if roots.effect(op) & Effect.WRITE:
             writes.add(roots.of(op.operands[0]))
     return reads, writes
 

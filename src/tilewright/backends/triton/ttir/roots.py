@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.opdef import Effect
 
 Root = Value | None  # what stands for the memory behind an address; None when that is unknown
 
@@ -34,10 +36,12 @@ class Roots:
     """The parameter or local array of ``function`` behind each pointer and view.
 
     Arguments that are different arrays do not overlap. Pointers of C++ may: all those without a promise have one root,
-    ``shared``.
+    ``shared``. So may the arrays of a list: their root is the parameter that is its table, one of ``tables``. Nothing
+    is stored in a table itself.
     """
 
     def __init__(self, function: Function) -> None:
+        self.tables = Tables(function)
         self._loops = {op.regions[0]: op for op in function.walk() if op.name in ("for", "loop")}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
@@ -62,11 +66,21 @@ class Roots:
                 found.add(at)
             elif op.name == "for":
                 pending += _carried(op, at.index)
+            elif op.name == "int_to_ptr":
+                found.add(self._table(op.operands[0]))
             elif op.name in _THROUGH:
                 pending.append(op.operands[0])
             else:
                 found.add(None)
         return found.pop() if len(found) == 1 else None
+
+    def _table(self, address: Value) -> Root:
+        """The table that the number ``address`` was read from."""
+        return self.tables.loads.get(address.op) if address.op is not None else None
+
+    def effect(self, op: Op) -> Effect:
+        """Whether ``op`` reads or writes memory that others may write: tables of lists are not."""
+        return op.spec.effect & (Effect.READ | Effect.WRITE) if op not in self.tables.loads else Effect.NONE
 
 
 def _carried(loop: Op, position: int) -> Iterator[Value]:
