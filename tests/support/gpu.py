@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tilewright.backends import base, cpu
-from tilewright.backends.base import Buffer, LaunchArguments
+from tilewright.backends.base import Buffer, LaunchArguments, ListTable
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.executable import TritonExecutable
@@ -98,10 +98,8 @@ class HostExecutable:
         for i, parameter in enumerate(self._function.body.args):
             if parameter.tile.is_pointer:
                 values[i] = _moved(copies, values[i])
-        for buffer in arguments.buffers:
-            if buffer.name in tables:
-                _rewrite_table(buffer, copies)
-        self.executable.launch(grid, LaunchArguments(values, arguments.buffers, device=device))
+        moved = [ListTable(t.rows, [_moved(copies, a) for a in t.addresses]) for t in arguments.tables]
+        self.executable.launch(grid, LaunchArguments(values, arguments.buffers, device=device, tables=moved))
         driver.call("cuCtxSynchronize")
         for copy in copies:
             copy.back()
@@ -153,15 +151,6 @@ class _Copy:
 
 def _moved(copies: list[_Copy], address: int) -> int:
     return next((address + c.shift for c in copies if c.low <= address < c.high), address)
-
-
-def _rewrite_table(table: Buffer, copies: list[_Copy]) -> None:
-    """Host addresses in the rows of a list argument become device addresses. The row length is not needed: no extent
-    or stride is as large as an address."""
-    count = (table.high - table.low) // 8
-    entries = (ctypes.c_int64 * count).from_address(table.low)
-    for i in range(count):
-        entries[i] = _moved(copies, entries[i])
 
 
 class HostTriton:

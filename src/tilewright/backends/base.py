@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from tilewright.backends.native import Entry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
@@ -33,10 +35,28 @@ class Buffer:
     strides: tuple[int, ...] | None = None
 
 
+class ListTable(NamedTuple):
+    """The table of a list argument: rows of 64-bit integers, of which the first is the address of an array.
+
+    ``rows`` are those rows without the ``addresses``. Launches that differ by addresses share them, and nobody changes
+    them.
+    """
+
+    rows: np.ndarray[Any, Any]
+    addresses: Sequence[int]
+
+    def filled(self) -> np.ndarray[Any, Any]:
+        """The rows with the addresses."""
+        rows = self.rows.copy()
+        rows[:, 0] = np.array(self.addresses, np.uint64).view(np.int64)
+        return rows
+
+
 class LaunchArguments(NamedTuple):
     """The flattened arguments of one launch.
 
-    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar.
+    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. The address
+    of a table is that of rows in host memory; ``tables`` has all of them, in order, for back ends that copy them.
     ``buffers`` lists the memory that the pointers among them refer to; back ends that run native code ignore it.
     On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
     """
@@ -45,6 +65,7 @@ class LaunchArguments(NamedTuple):
     buffers: Sequence[Buffer]
     stream: int = 0
     device: int = 0
+    tables: Sequence[ListTable] = ()
 
 
 class Executable(Protocol):

@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
-from tilewright.backends.base import Backend, Buffer, Counting, Executable, LaunchArguments, Native, Work, watches
+from tilewright.backends.base import (
+    Backend,
+    Buffer,
+    Counting,
+    Executable,
+    LaunchArguments,
+    ListTable,
+    Native,
+    Work,
+    watches,
+)
 from tilewright.backends.environment import variable
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
@@ -408,19 +416,19 @@ class Prepared:
             written = self.specialization.written
             names = [_argument_of(r, self._tables) for r in self._regions]
             check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
-        if self._tables:
+        tables = [ListTable(table.rows, numbers[table.number]) for table in self._tables]
+        if tables:
             numbers = numbers.copy()
-            buffers = [*buffers, *self._fill_tables(numbers, flat)]
+            buffers = [*buffers, *self._fill_tables(tables, numbers, flat)]
         values = self._pick(numbers + self._constants)
         if self._device is None:
-            return LaunchArguments(values, buffers)
-        return LaunchArguments(values, buffers, stream_handle(stream), self._device)
+            return LaunchArguments(values, buffers, tables=tables)
+        return LaunchArguments(values, buffers, stream_handle(stream), self._device, tables)
 
-    def _fill_tables(self, numbers: list[Any], flat: Flat) -> Iterator[Buffer]:
+    def _fill_tables(self, tables: Sequence[ListTable], numbers: list[Any], flat: Flat) -> Iterator[Buffer]:
         """Give each list argument its table in memory."""
-        for table in self._tables:
-            rows = table.rows.copy()
-            rows[:, 0] = np.array(numbers[table.number], np.uint64).view(np.int64)
+        for table, found in zip(self._tables, tables):
+            rows = found.filled()
             flat.owners.append(rows)
             address = rows.ctypes.data
             numbers[table.number] = address

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.ttir.state import Descriptor
+from tilewright.backends.triton.ttir.state import Descriptor, TableForm
 
 
 @dataclass(frozen=True)
 class Artifact:
     """``formats`` say how the parameters are passed, ``hidden`` how many null pointers follow them.
 
+    Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
     """
@@ -24,6 +25,8 @@ class Artifact:
     hidden: int
     reports: bool = False
     local_bytes: int = 0
+    tables: tuple[TableForm, ...] = ()
+    capacity: int = 0
 
     def to_bytes(self) -> bytes:
         fields = asdict(self)
@@ -41,7 +44,12 @@ class Artifact:
         fields["binary"] = GpuBinary(code=data[8 + size :], **binary)
         fields["formats"] = tuple(fields["formats"])
         fields["descriptors"] = tuple(_descriptor(d) for d in fields["descriptors"])
+        fields["tables"] = tuple(_table(t) for t in fields["tables"])
         return cls(**fields)
+
+
+def _table(fields: dict[str, Any]) -> TableForm:
+    return TableForm(**{**fields, "descriptors": tuple(map(_descriptor, fields["descriptors"]))})
 
 
 def _descriptor(fields: dict[str, Any]) -> Descriptor:

@@ -17,7 +17,7 @@ from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.clusters import divided
 from tilewright.backends.triton.contract import contract
-from tilewright.backends.triton.executable import TritonExecutable, formats_of
+from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.flatten import Flattened, flatten
 from tilewright.backends.triton.footprint import footprint, spilled
@@ -40,6 +40,8 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
 from tilewright.passes.pipelines import optimize
+
+_FIRST: Mapping[str, Any] = {"capacity": CAPACITIES[0]}  # how kernels are compiled first
 
 
 class TritonBackend:
@@ -78,25 +80,30 @@ class TritonBackend:
         return driver.device_of(address)
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
-        artifact = compile_for(function, self.gpu(), options)
-        return self._executable(function, artifact, options)
+        artifact = compile_for(function, self.gpu(), options, **_FIRST)
+        return self._executable(function, artifact, options, _FIRST)
 
-    def _executable(self, function: Function, artifact: Artifact, options: Mapping[str, Any]) -> TritonExecutable:
+    def _executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], how: Mapping[str, Any]
+    ) -> TritonExecutable:
+        """That of ``artifact``, which ``compile_for`` made with the keywords ``how``."""
+
         def texts() -> Mapping[str, str]:
-            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options)
+            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, **how)
             return made.binary.texts
 
-        def plain() -> TritonExecutable:
-            return self._executable(function, compile_for(function, self.gpu(), options, staging=False), options)
+        def variant(changed: Mapping[str, Any]) -> TritonExecutable:
+            wanted = {**how, **changed}
+            return self._executable(function, compile_for(function, self.gpu(), options, **wanted), options, wanted)
 
-        return TritonExecutable(function, artifact, texts, plain)
+        return TritonExecutable(function, artifact, texts, variant)
 
     def serialize(self, executable: Executable) -> bytes | None:
         assert isinstance(executable, TritonExecutable)
         return executable.artifact.to_bytes()
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
-        return self._executable(function, Artifact.from_bytes(data), options)
+        return self._executable(function, Artifact.from_bytes(data), options, _FIRST)
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
         """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
@@ -139,8 +146,10 @@ def compile_for(
     descriptors: bool = True,
     staging: bool = True,
     sharing: bool = True,
+    capacity: int = 0,
 ) -> Artifact:
-    """``function`` compiled for ``target``, which need not be in this machine."""
+    """``function`` compiled for ``target``, which need not be in this machine. Tables of lists are passed by value with
+    room for ``capacity`` arrays each, or as addresses where that is 0."""
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
     optimized, shared = Flattened(contract(part, target), {})
     if descriptors:
@@ -149,7 +158,9 @@ def compile_for(
     chosen = replace(choose(optimized, target, options, chained=bool(chains)), num_ctas=blocks)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)
-    kernel = lower(optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared)
+    kernel = lower(
+        optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared, capacity=capacity
+    )
     try:
         check_registers(optimized, target, chosen.num_warps)
         check_shared(optimized, target)
@@ -163,7 +174,13 @@ def compile_for(
         _of_part(e, blocks)
         raise
     except UnknownForm:
-        return compile_for(function, target, options, descriptors=descriptors, staging=staging, sharing=False)
+        if not (sharing or descriptors or capacity):
+            raise
+        if not sharing:
+            return compile_for(function, target, options, descriptors=False, staging=False, sharing=False)
+        return compile_for(
+            function, target, options, descriptors=descriptors, staging=staging, sharing=False, capacity=capacity
+        )
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
@@ -175,7 +192,8 @@ def compile_for(
     added = kernel.reports + (kernel.local_bytes > 0)
     formats = (*formats_of(function), *["u64"] * added)
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
-    return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, kernel.local_bytes)
+    local = kernel.local_bytes
+    return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, local, kernel.tables, kernel.capacity)
 
 
 def _of_part(error: TileError, blocks: int) -> TileError:
@@ -241,7 +259,7 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
         f"pipeline stages: {options.num_stages}",
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
-        f"tensor descriptors: {len(kernel.descriptors)}",
+        f"tensor descriptors: {len(kernel.all_descriptors)}",
         f"shared by pairs of blocks: {len(kernel.shared_maps)}",
         f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
         f"hints without effect: {', '.join(ignored) or 'none'}",
@@ -258,7 +276,7 @@ def _ignored(options: Options, kernel: TtirKernel, function: Function, target: G
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
         "latency": any(op.attributes.get("latency") is not None for op in function.walk()),
-        "allow_tma": not kernel.descriptors
+        "allow_tma": not kernel.all_descriptors
         and any(resolved(op.attributes.get("allow_tma"), target) is True for op in function.walk()),
     }
     return [name for name, found in ignored.items() if found]

@@ -19,4 +19,5 @@ class GpuBinary:
     scratch_bytes: int
     scratch_align: int
     descriptors: tuple[dict[str, Any], ...]
+    boxes: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # as ``descriptors``, by tile: those of tables
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)

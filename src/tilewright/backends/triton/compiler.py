@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +24,7 @@ from triton.runtime import cache
 from tilewright.backends.abandonment import on_abandonment
 from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ttgir
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.target import GpuTarget
@@ -40,9 +41,9 @@ _VERSION = " ".join(m.VERSION for m in (overlap, prefetch, ttgir, ptx, barriers)
 class _Source(ASTSource):  # type: ignore[misc]
     """A TTIR module, for ``triton.compile`` to take through all of its stages."""
 
-    def __init__(self, text: str, parameters: tuple[str, ...], ahead: bool) -> None:
+    def __init__(self, text: str, parameters: tuple[str, ...], how: str) -> None:
         self.text = text
-        self.ahead = ahead
+        self.how = how  # it is compiled, beyond the options of Triton
         self.name = ENTRY
         self.ext = "ttir"
         self.language = Language.TRITON
@@ -52,7 +53,7 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{_VERSION} {self.ahead} {self.text}".encode()).hexdigest()
+        return hashlib.sha256(f"{_VERSION} {self.how} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
         return _parsed(self.text, args[-1])
@@ -71,10 +72,11 @@ def _parsed(text: str, context: Any) -> Any:
     return module
 
 
-def _changed_stages(target: GpuTarget, maps: Collection[int], ahead: bool) -> Callable[..., tuple[str, str] | None]:
+def _changed_stages(kernel: TtirKernel, target: GpuTarget, ahead: bool) -> Callable[..., tuple[str, str] | None]:
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
-    Pairs of blocks share loads with the tensor maps that are parameters ``maps``; ``ahead`` lets loads run ahead."""
-    version = f"{_VERSION} {sorted(maps)} {ahead}"
+    ``ahead`` lets loads run ahead."""
+    maps, blobs = kernel.shared_maps, kernel.blobs
+    version = f"{_VERSION} {sorted(maps)} {sorted(blobs.items())} {ahead}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -90,6 +92,8 @@ def _changed_stages(target: GpuTarget, maps: Collection[int], ahead: bool) -> Ca
             stages["ptx"] = _shared(stages["ptx"], maps)
         if target.has_wgmma:
             stages["ptx"] = _polished(stages["ptx"])
+        if blobs:
+            stages["ptx"] = _by_value(stages["ptx"], blobs)
         return None
 
     return change
@@ -115,6 +119,10 @@ def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
 
 def _polished(make_ptx: Stage) -> Stage:
     return lambda source, metadata: ptx.fetch_maps(barriers.thin(make_ptx(source, metadata)))
+
+
+def _by_value(make_ptx: Stage, blobs: Mapping[int, int]) -> Stage:
+    return lambda source, metadata: ptx.pass_by_value(make_ptx(source, metadata), blobs)
 
 
 def _fitting(make_llir: Stage, available: int) -> Stage:
@@ -158,12 +166,12 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options, *, ahe
     file with the details, when the compiler fails.
     """
     ahead = ahead and not kernel.shared_maps
-    source = _Source(kernel.text, kernel.parameters, ahead)
+    source = _Source(kernel.text, kernel.parameters, f"{ahead} {sorted(kernel.blobs.items())}")
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(target, kernel.shared_maps, ahead)
+                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except (OutOfSharedMemory, ptx.UnknownForm):
             raise
@@ -182,6 +190,7 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options, *, ahe
         scratch_bytes=getattr(m, "global_scratch_size", 0) or 0,
         scratch_align=getattr(m, "global_scratch_align", 1) or 1,
         descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
+        boxes=boxes(texts.get("ttgir", "")),
         texts=texts,
     )
 

@@ -19,6 +19,7 @@ _NON_PORTABLE_CLUSTER = 10
 _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
+_CAPTURING = 1
 _OLDEST = 12000  # the first version with tensor maps and launches with attributes
 _CANNOT_LOAD = (200, 209, 218, 222)  # an image that is invalid, for no GPU here, or of a version to come
 INVALID_VALUE = 1
@@ -228,6 +229,13 @@ def _load_module(module: ctypes.c_void_p, code: bytes) -> None:
             "code of the installed Triton; update the driver, or install an older Triton",
             e.code,
         ) from e
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether a graph records what is queued on ``stream``."""
+    state = ctypes.c_int()
+    call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(state))
+    return state.value == _CAPTURING
 
 
 def borrow(size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import struct
@@ -30,6 +29,9 @@ from tilewright.ir.types import PointerType, TileType
 
 _MOST_BLOCKS = 65535  # along the second and the third axis of a grid
 _FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED)  # not of the current context
+# How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
+# that are longer still are copied to the device.
+CAPACITIES = (32, 4096)
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
 
 # Short name of a dtype -> how struct packs a number of it into 8 bytes.
@@ -60,20 +62,21 @@ class TritonExecutable:
         function: Function,
         artifact: Artifact,
         texts: Callable[[], Mapping[str, str]],
-        compile_plain: Callable[[], TritonExecutable],
+        compile_variant: Callable[[Mapping[str, Any]], TritonExecutable],
     ) -> None:
         self.artifact = artifact
-        self._compile_plain = compile_plain  # the same kernel without staged descriptors
-        self._plain: TritonExecutable | None = None
+        self._compile_variant = compile_variant  # the same kernel, compiled in another way
+        self._variants: dict[Any, TritonExecutable] = {}
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [(i, dtype_from_short(f)) for i, f in enumerate(artifact.formats) if f in _AS_BITS]
         self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
-        self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
+        self._tables = artifact.tables
         self._staged = any(d.staged for d in artifact.descriptors)
-        self._temporary = bool(self._tables or self._staged or artifact.local_bytes)
+        copied = any(not t.by_value for t in artifact.tables)
+        self._temporary = bool(copied or self._staged or artifact.local_bytes)
         self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
@@ -83,9 +86,9 @@ class TritonExecutable:
     # -- launching
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
-        """``launch`` without list arguments."""
-        if not self._plain_launch:
-            self.launch(grid, LaunchArguments(values, (), stream, device))
+        """``launch`` with tables among the ``values``."""
+        if self._tables or not self._plain_launch:
+            self._with_room(values)._start(grid, LaunchArguments(values, (), stream, device))
             return
         try:
             frame = self._local.frame
@@ -107,16 +110,51 @@ class TritonExecutable:
 
         CudaError when the driver refuses, TileError when an assert fails.
         """
-        if self._plain_launch:
-            self.run(grid, arguments.values, arguments.stream, arguments.device)
-            return
+        self.run(grid, self._with_tables(arguments).values, arguments.stream, arguments.device)
+
+    def _with_tables(self, arguments: LaunchArguments) -> LaunchArguments:
+        """The same with tables among the values, in the place of their addresses."""
+        if not self._tables:
+            return arguments
+        values: list[Any] = list(arguments.values)
+        for form, table in zip(self._tables, arguments.tables):
+            values[form.parameter] = table
+        return arguments._replace(values=values)
+
+    def _with_room(self, values: Sequence[Any]) -> TritonExecutable:
+        """The kernel that takes lists as long as those among ``values``."""
+        longest = max((len(values[t.parameter].rows) for t in self._tables if t.by_value), default=0)
+        if longest <= self.artifact.capacity:
+            return self
+        for capacity in CAPACITIES:
+            if longest <= capacity:
+                found = self._variant(capacity=capacity)
+                if longest <= found.artifact.capacity:
+                    return found
+        return self._variant(capacity=0)
+
+    def _variant(self, **how: Any) -> TritonExecutable:
+        """The same kernel, compiled in another way."""
+        key = tuple(how.items())
+        if key not in self._variants:
+            self._variants[key] = self._compile_variant(how)
+        return self._variants[key]
+
+    def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Launch what needs more than its numbers."""
         frame = getattr(self._local, "frame", None)
         if frame is None:
             frame = self._local.frame = Frame(self.artifact)
         if self._staged and not self._can_stage(grid, arguments):
-            self._without_staging().launch(grid, arguments)
+            # the kernel that reads such arrays where they are, with plain loads
+            self._variant(staging=False)._start(grid, arguments)
             return
-        kernel = self._kernel(arguments.device)
+        kernel = self._loaded.get(arguments.device) or self._kernel(arguments.device)
+        if self._plain_launch:
+            frame.configure(self.artifact.binary, grid, arguments.stream)
+            self._fill(frame, arguments, [])
+            self._run(frame, kernel)
+            return
         with kernel.device.current():
             self._launch_with_memory(frame, kernel, grid, arguments)
 
@@ -143,8 +181,12 @@ class TritonExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
+        arguments = self._with_tables(arguments)
+        return self._with_room(arguments.values)._bound(grid, arguments)
+
+    def _bound(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
-            return functools.partial(self.launch, grid, arguments)
+            return functools.partial(self._start, grid, arguments)
         frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
         frame.configure(self.artifact.binary, grid, arguments.stream)
         self._fill(frame, arguments, [])
@@ -156,7 +198,8 @@ class TritonExecutable:
 
     def entry(self, device: int) -> native.Entry | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
-        return entry(self.artifact, self._kernel(device)) if self._plain_launch else None
+        simple = self._plain_launch and not self._tables
+        return entry(self.artifact, self._kernel(device)) if simple else None
 
     def _run(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
         code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
@@ -212,7 +255,7 @@ class TritonExecutable:
         values, binary = arguments.values, self.artifact.binary
         if self._tables:
             values = list(values)
-            self._copy_tables(values, arguments, borrowed)
+            self._place_tables(frame, values, arguments, borrowed)
         if self._converted:
             values = list(values)
             for i, dtype in self._converted:
@@ -273,26 +316,20 @@ class TritonExecutable:
                     return False
         return True
 
-    def _without_staging(self) -> TritonExecutable:
-        """The kernel that reads such arrays where they are, with plain loads."""
-        if self._plain is None:
-            self._plain = self._compile_plain()
-        return self._plain
-
-    def _copy_tables(
+    def _place_tables(
         self,
+        frame: Frame,
         values: list[Any],
         arguments: LaunchArguments,
         borrowed: list[Callable[[], None]],
     ) -> None:
-        """Put the tables of list arguments, which are in host memory, into the memory of the device."""
-        sizes = {b.address: b.high - b.low for b in arguments.buffers}
-        stream = ctypes.c_void_p(arguments.stream)
-        for i in self._tables:
-            host, size = values[i], sizes[values[i]]
-            values[i] = borrow(size, arguments.stream, borrowed)
-            there, here = ctypes.c_uint64(values[i]), ctypes.c_void_p(host)
-            driver.call("cuMemcpyHtoDAsync_v2", there, here, ctypes.c_size_t(size), stream)
+        """Put the tables among ``values`` where the kernel finds them: beside the numbers, or on the device."""
+        frame.lists = [frame.table(t, values[t.parameter], self.artifact, arguments.device) for t in self._tables]
+        for form, memory in zip(self._tables, frame.lists):
+            if form.by_value:
+                frame.pointers[form.parameter], values[form.parameter] = memory.address, 0
+            else:
+                values[form.parameter] = memory.copy(self._function.name, arguments.stream, borrowed)
 
     # -- showing
 
@@ -303,11 +340,7 @@ class TritonExecutable:
 
 def _geometry(d: Descriptor, values: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Address, extents and strides of the array that ``d`` describes."""
-    shape, strides = (
-        tuple((values[n] if kind == "p" else n) * factor for kind, n, factor in extents)
-        for extents in (d.shape, d.strides)
-    )
-    return values[d.base], shape, strides
+    return values[d.base], *d.extents(values)
 
 
 def formats_of(function: Function) -> tuple[str, ...]:

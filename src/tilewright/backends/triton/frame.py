@@ -7,13 +7,17 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.backends.base import ListTable
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.tables import TableMemory
 from tilewright.backends.triton.tensormap import TensorMap
+from tilewright.backends.triton.ttir.state import TableForm
 
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
 _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
+_MAX_TABLES = 64  # that a frame remembers; a program with lists of more kinds than that starts over
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 
 
@@ -41,6 +45,8 @@ class Frame:
         self.stream = 0
         self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
         self.maps: list[TensorMap] = []
+        self.lists: list[TableMemory] = []  # what the pointers of tables point to
+        self._tables: dict[tuple[int, int, int], TableMemory] = {}
         self.launch = driver.load().cuLaunchKernelEx  # type: ignore[union-attr]
         self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
         self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
@@ -54,6 +60,19 @@ class Frame:
             0 if alone else self.attribute_count,
         )  # fmt: skip
         self.grid, self.stream = grid, stream
+
+    def table(self, form: TableForm, table: ListTable, artifact: Artifact, device: int) -> TableMemory:
+        """The memory of ``table``. That of the launches before this is used again for the same rows."""
+        key = form.parameter, id(table.rows), device
+        known = self._tables.get(key)
+        if known is None:
+            if len(self._tables) >= _MAX_TABLES:
+                self._tables.clear()
+            known = TableMemory(form, table, artifact.binary.boxes, device, artifact.capacity)
+            self._tables[key] = known  # which keeps the rows, so that no others get their identity
+        else:
+            known.update(table.addresses)
+        return known
 
 
 def _attributes(num_ctas: int) -> list[bytes]:

@@ -98,9 +98,10 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
 
 
 def _pays(load: Any, d: Descriptor, facts: IntegerFacts) -> bool:
-    """Whether the rows of a matrix do not start on sectors. Those of a copy do."""
+    """Whether the rows of a matrix do not start on sectors. Those of a copy do. Of a list, blocks may load from arrays
+    that are not the same."""
     type_ = load.view.type
-    if d.staged or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
+    if d.staged or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
     return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
 

@@ -14,7 +14,7 @@ instead of to zero. There the halves are put together without a sum of 64 bits.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 VERSION = "4"  # of what is done, for caches
@@ -186,6 +186,23 @@ def fetch_maps(text: str) -> str:
 {fetches}\t}}
 """
     return text[:start] + block + text[start:]
+
+
+def pass_by_value(text: str, blobs: Mapping[int, int]) -> str:
+    """``text`` whose parameters with these numbers are so many bytes instead of an address. UnknownForm when it reads
+    those addresses in another way than expected."""
+    for number, size in blobs.items():
+        name = rf"(\w+_param_{number})\b"
+        text, declared = re.subn(
+            rf"\.param \.u64 (?:\.ptr )?(?:\.global )?(?:\.align \d+ )?{name}",
+            rf".param .align 64 .b8 \1[{size}]",
+            text,
+        )
+        text, used = re.subn(rf"ld\.param\.b64(\s+%rd\d+), \[{name}\];", r"mov.b64\1, \2;", text)
+        left = len(re.findall(name, text)) - declared - used
+        if declared != 1 or left:
+            raise UnknownForm(f"{declared} declarations and {left} unknown uses of parameter {number}")
+    return text
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from tilewright.ir.formatting import failure, format_print
 from tilewright.ir.types import PointerType, TileType
 from tilewright.passes.pipelines import optimize
 
-_CAPTURING = 1
-
 
 class Reports:
     """The buffer of one kernel on the current device."""
@@ -34,11 +32,9 @@ class Reports:
 
         A launch that a graph records does not run, so that there is nothing to deliver.
         """
-        handle, state = ctypes.c_void_p(stream), ctypes.c_int()
-        driver.call("cuStreamIsCapturing", handle, ctypes.byref(state))
-        if state.value == _CAPTURING:
+        if driver.is_capturing(stream):
             return
-        driver.call("cuStreamSynchronize", handle)
+        driver.call("cuStreamSynchronize", ctypes.c_void_p(stream))
         header = self._read(0, report.HEADER)
         if not header.any():
             return

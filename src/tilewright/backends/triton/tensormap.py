@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.ttir.state import Descriptor
+from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 _TFLOAT32 = 11  # float32 in memory
-BYTES = 128
-ALIGNMENT = 64
+BYTES, ALIGNMENT = MAP_BYTES, MAP_ALIGNMENT
 NO_INTERLEAVING, PROMOTION_TO_128_BYTES, ZEROS_OUTSIDE = 0, 2, 0
 
 
@@ -49,26 +48,39 @@ class TensorMap:
         self._memory = (ctypes.c_uint8 * (BYTES + ALIGNMENT))()
         start = ctypes.addressof(self._memory)
         self.address = start + -start % ALIGNMENT
-        rank = len(d.axes)
-        extents = [shape[a] for a in reversed(d.axes)]
-        steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
-        if 0 in extents:
-            base, extents, steps = _nothing(device), [1] * rank, [meta["elem_size"]] + [16] * (rank - 1)
-        driver.call(
-            "cuTensorMapEncodeTiled",
-            ctypes.c_void_p(self.address),
-            element_type(d),
-            rank,
-            ctypes.c_uint64(base),
-            (ctypes.c_uint64 * rank)(*extents),
-            (ctypes.c_uint64 * max(rank - 1, 1))(*_outer_steps(steps, extents)),
-            (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
-            (ctypes.c_uint32 * rank)(*[1] * rank),
-            NO_INTERLEAVING,
-            meta["swizzle"],
-            PROMOTION_TO_128_BYTES,  # of what is fetched into the L2 cache
-            ZEROS_OUTSIDE,
-        )
+        encode(self.address, d, meta, base, shape, strides, device)
+
+
+def encode(
+    place: int,
+    d: Descriptor,
+    meta: Mapping[str, Any],
+    base: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    device: int,
+) -> None:
+    """Write the map of an array to ``place``."""
+    rank = len(d.axes)
+    extents = [shape[a] for a in reversed(d.axes)]
+    steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
+    if 0 in extents:
+        base, extents, steps = _nothing(device), [1] * rank, [meta["elem_size"]] + [16] * (rank - 1)
+    driver.call(
+        "cuTensorMapEncodeTiled",
+        ctypes.c_void_p(place),
+        element_type(d),
+        rank,
+        ctypes.c_uint64(base),
+        (ctypes.c_uint64 * rank)(*extents),
+        (ctypes.c_uint64 * max(rank - 1, 1))(*_outer_steps(steps, extents)),
+        (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        NO_INTERLEAVING,
+        meta["swizzle"],
+        PROMOTION_TO_128_BYTES,  # of what is fetched into the L2 cache
+        ZEROS_OUTSIDE,
+    )
 
 
 def _outer_steps(steps: Sequence[int], extents: Sequence[int]) -> list[int]:

@@ -93,11 +93,12 @@ YIELD = _Yield()
 
 
 class ControlFlow:
-    """Lowers blocks; ``lower`` takes the ops without regions of control flow."""
+    """Lowers blocks; ``lower`` takes the ops without regions of control flow, ``before`` each op ahead of that."""
 
-    def __init__(self, s: State, lower: Lower) -> None:
+    def __init__(self, s: State, lower: Lower, before: Lower) -> None:
         self.s = s
         self.lower = lower
+        self.before = before
         self._structured: dict[str, Lower] = {"if": self._if, "for": self._for, "loop": self._loop}
 
     def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
@@ -111,6 +112,7 @@ class ControlFlow:
             s.w.loc = op.loc
             if op.spec.terminator:
                 return frame.leave(s, op)
+            self.before(op)
             if op.name == "if" and jumps_out(op):
                 return self._jumping_if(op, ops, i + 1, frame)
             if op.name in self._structured:

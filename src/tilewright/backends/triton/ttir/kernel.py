@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,8 @@ from tilewright.backends.triton.ttir import (
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
-from tilewright.backends.triton.ttir.state import Descriptor, State
+from tilewright.backends.triton.ttir.state import Descriptor, Plan, State, TableForm
+from tilewright.backends.triton.ttir.tables import rank_of, row_width
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
@@ -31,6 +32,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.passes.integers import IntegerFacts
 
 ENTRY = "kernel"
+_TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class TtirKernel:
     """A TTIR module with one kernel, ``ENTRY``.
 
     Its parameters are those of the function, a pointer to the buffer of ``report`` if it ``reports``, one to the
-    ``local_bytes`` of each block if there are any, and the ``descriptors``.
+    ``local_bytes`` of each block if there are any, and the ``descriptors``. Tables ``by_value`` have room for
+    ``capacity`` arrays.
     """
 
     text: str
@@ -46,6 +49,18 @@ class TtirKernel:
     descriptors: tuple[Descriptor, ...]
     reports: bool = False
     local_bytes: int = 0
+    tables: tuple[TableForm, ...] = ()
+    capacity: int = 0
+
+    @property
+    def all_descriptors(self) -> tuple[Descriptor, ...]:
+        """With those of the arrays of lists, which are in their tables."""
+        return (*self.descriptors, *(d for t in self.tables for d in t.descriptors))
+
+    @property
+    def blobs(self) -> dict[int, int]:
+        """The parameters that are tables, and how many bytes each has."""
+        return {t.parameter: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
     @property
     def shared_maps(self) -> list[int]:
@@ -62,16 +77,20 @@ def lower(
     descriptors: bool = True,
     staging: bool = True,
     shared: Mapping[Op, Value] = MappingProxyType({}),
+    capacity: int = 0,
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
-    ``shared`` are loads by pairs of blocks, and whether both need the tile.
+    ``shared`` are loads by pairs of blocks, and whether both need the tile. ``capacity`` is that of the tables of lists
+    that are passed by value, if that is possible; with 0 no table is.
     """
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     plan.share(shared)
-    s = State(target, dialect, facts, plan)
+    s = State(function, target, dialect, facts, plan)
+    tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
+    s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
@@ -90,18 +109,30 @@ def lower(
     if s.local_bytes:
         s.local = Val("%local", "!tt.ptr<i8>")
         parameters.append(f"{s.local.name}: {s.local.element} {{tt.divisibility = 16 : i32}}")
-    for d in dict.fromkeys(s.plan.descriptors.values()):
+    for d in dict.fromkeys(d for d in s.plan.descriptors.values() if not d.listed):
         text = views.descriptor_type(s, d)
         s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
         parameters.append(f"{s.descriptors[d].name}: {text}")
     w = s.w
-    flow = ControlFlow(s, lambda op: _lower(s, op))
+    flow = ControlFlow(s, lambda op: _lower(s, op), lambda op: views.find_maps(s, op))
     flow.block(function.body)
     w.loc = function.loc
     w.located("tt.return")
     head = f"  tt.func public @{ENTRY}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes)
+    return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
+
+
+def _table_forms(function: Function, plan: Plan, capacity: int) -> tuple[tuple[TableForm, ...], int]:
+    """How the tables of ``function`` are passed, and the room of those by value: ``capacity`` or as much as fits."""
+    forms = []
+    for i, param in enumerate(function.params):
+        if param.role == "table":
+            maps = dict.fromkeys(d for d in plan.descriptors.values() if d.listed and d.base == i)
+            forms.append(TableForm(i, row_width(rank_of(param)), tuple(maps)))
+    simple = [t for t in forms if t.parameter in plan.tables.ranks]
+    room = min(capacity, _TABLE_BYTES // sum(t.entry_bytes for t in simple)) if simple else 0
+    return tuple(replace(t, by_value=room > 0 and t in simple) for t in forms), room
 
 
 def _divisors(function: Function) -> dict[int, int]:

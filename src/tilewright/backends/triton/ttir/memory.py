@@ -6,6 +6,7 @@ from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir import strong
 from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.core import Op, Value
@@ -90,12 +91,31 @@ def store_values(s: State, pointers: Val, value: Val, mask: Val | None) -> None:
 
 
 def load(s: State, op: Load) -> Val:
+    if op in s.plan.tables.cells and s.plan.tables.cells[op].table in s.tables:
+        return _cell(s, s.plan.tables.cells[op])
     pointers = s[op.ptrs]
     mask = s[op.mask] if op.mask is not None else None
     other = s[op.padding] if op.padding is not None else None
     if op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return strong.load(s, op, pointers, mask, other)
     return load_values(s, pointers, mask, other, s.element(op.result))
+
+
+def entry(s: State, table: int, first: Value | None, number: int, at: int) -> Val:
+    """A pointer to 64 bits, ``at`` bytes in the entry of an array of a list, the one ``number`` beyond ``first``."""
+    w, form = s.w, s.tables[table]
+    pointer = s[s.function.body.args[table]]
+    if first is not None:
+        pointer = offset(w, pointer, w.op("arith.muli", s[first], w.constant(form.entry_bytes // 8, "i64")))
+    return offset(w, pointer, w.constant((number * form.entry_bytes + at) // 8, "i64"))
+
+
+def _cell(s: State, cell: Cell) -> Val:
+    form = s.tables[cell.table]
+    pointer = entry(s, cell.table, cell.first, cell.row, form.row_offset + 8 * cell.column)
+    if form.by_value:
+        return s.w.asm("ld.param.b64 $0, [$1];", "=l,l", [pointer], "i64")
+    return load_values(s, pointer, None, None, "i64")
 
 
 def store(s: State, op: Store) -> None:

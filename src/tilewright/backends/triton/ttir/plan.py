@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering
 from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.backends.triton.ttir.text import element_bits
 from tilewright.backends.triton.ttir.tf32 import plan_products
 from tilewright.backends.triton.ttir.types import memory_element
@@ -23,34 +26,23 @@ from tilewright.passes.integers import IntegerFacts
 _LARGEST_BOX = 256
 _PIECE_BYTES = 1 << 15  # of a result of products that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
+Source = tuple[str, int, int]  # as in ``Descriptor``
 _TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
 
 
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
     """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
     that a loop of products reads."""
-    plan, roots = Plan(), Roots(function)
+    roots = Roots(function)
+    plan = Plan(roots.tables)
     if target.has_tma and descriptors:
         uses = uses_of(function)
-        params = {value: i for i, value in enumerate(function.body.args)}
-        read, written = _read_and_written(function, roots)
-        mixed = read & written
-        if roots.shared is not None and roots.shared in written:
-            mixed.add(roots.shared)
-        looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
-        for op in function.walk():
-            if op.name not in ("load_view", "store_view"):
-                continue
-            root = roots.of(op.operands[0])
-            if not meets(root, mixed) and _wants_descriptor(op, uses, target):  # not ordered with plain accesses
-                may_stage = staging and op in looped and root not in written | mixed and None not in written
-                found = descriptor(op, params, facts, target, may_stage=may_stage)
-                if found is not None:
-                    plan.descriptors[op] = found
+        _describe(plan, function, roots, uses, target, facts, staging=staging)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
+        plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
     ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if op.name == "store_view"))
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
@@ -64,6 +56,49 @@ def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
     for op, root in stores.items():
         if op in plan.descriptors and meets(root, by_threads):
             del plan.descriptors[op]
+
+
+def _describe(
+    plan: Plan,
+    function: Function,
+    roots: Roots,
+    uses: dict[Value, list[Op]],
+    target: GpuTarget,
+    facts: IntegerFacts,
+    *,
+    staging: bool,
+) -> None:
+    """Find the accesses by descriptors."""
+    params = {value: i for i, value in enumerate(function.body.args)}
+    read, written = _read_and_written(function, roots)
+    mixed = read & written
+    if roots.shared is not None and roots.shared in written:
+        mixed.add(roots.shared)
+    looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
+    for op in function.walk():
+        if op.name not in ("load_view", "store_view") or not _wants_descriptor(op, uses, target):
+            continue
+        root = roots.of(op.operands[0])
+        if meets(root, mixed):
+            continue  # the copy engine is not ordered with plain accesses
+        may_stage = staging and op in looped and root not in written | mixed and None not in written
+        found = descriptor(op, params, plan.tables, facts, target, may_stage=may_stage)
+        if found is not None:
+            plan.descriptors[op] = found
+
+
+def _places(function: Function, accesses: Sequence[Op]) -> dict[Op, list[Op]]:
+    """Where the tensor map for each of ``accesses`` is found: outside of the loops around it, as far as the array is
+    known there, but not where the access may not happen."""
+    around = {nested: op for op in function.walk() for region in op.regions for nested in region.ops}
+    found: dict[Op, list[Op]] = {}
+    for access in accesses:
+        place, known = access, access.operands[0].op
+        assert known is not None  # as the accesses of descriptors are to views that ops make
+        while place in around and around[place].name == "for" and around[place] is not around.get(known):
+            place = around[place]
+        found.setdefault(place, []).append(access)
+    return found
 
 
 def _cut_stores(plan: Plan, function: Function) -> None:
@@ -142,7 +177,7 @@ def _is_large(value: Value) -> bool:
 
 
 def descriptor(
-    op: Any, params: dict[Value, int], facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
+    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
 ) -> Descriptor | None:
     """The descriptor for the tiles of ``op``, or None when the copy engine cannot move them."""
     partition: PartitionViewType = op.view.type
@@ -150,16 +185,19 @@ def descriptor(
     view = op.view.op.operands[0].op if op.view.op is not None else None
     if view is None or view.name != "make_tensor_view" or t.rank > 5:
         return None
-    base, shape, strides = (
-        _param(view.base, params),
-        _sources(t.shape, view.shape, params),
-        _sources(t.strides, view.strides, params),
-    )
+    listed = tables.cell(view.base)
+    if listed is None:
+        base = _param(view.base, params)
+        find = functools.partial(_parameter_source, params=params)
+    else:
+        base = listed.table
+        find = functools.partial(_listed_source, tables=tables, array=listed.array)
+    shape, strides = _sources(t.shape, view.shape, find), _sources(t.strides, view.strides, find)
     if (
         base is None
         or shape is None
         or strides is None
-        or not _is_short(shape, params)
+        or not _is_short(shape, t, params)
         or t.dtype.is_bool
         or t.dtype.bitwidth == 4
     ):
@@ -181,9 +219,10 @@ def descriptor(
     if math.prod(block) * item > target.shared_memory:
         return None  # the copy engine takes a tile from shared memory
     aligned = _is_aligned(view, t, inner, facts)
-    if not aligned and not (may_stage and t.rank == 2):
+    if not aligned and not (may_stage and t.rank == 2 and listed is None):
         return None
-    return Descriptor(base, shape, strides, tuple(axes), block, memory_element(t.dtype, target), not aligned)
+    element = memory_element(t.dtype, target)
+    return Descriptor(base, shape, strides, tuple(axes), block, element, not aligned, listed=listed is not None)
 
 
 def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
@@ -248,29 +287,40 @@ def _divisor(value: Value, facts: IntegerFacts) -> int:
     return facts.divisor(value)
 
 
+def _parameter_source(value: Value, params: dict[Value, int]) -> Source | None:
+    multiple = _multiple(value, params)
+    return ("p", *multiple) if multiple is not None else None
+
+
+def _listed_source(value: Value, tables: Tables, array: tuple[int, Value | None, int]) -> Source | None:
+    cell = tables.cell(value)
+    return ("t", cell.column, 1) if cell is not None and cell.array == array else None
+
+
 def _sources(
-    static: tuple[int | None, ...], dynamic: list[Value], params: dict[Value, int]
-) -> tuple[tuple[str, int, int], ...] | None:
+    static: tuple[int | None, ...], dynamic: list[Value], find: Callable[[Value], Source | None]
+) -> tuple[Source, ...] | None:
+    """Where the launch finds extents or strides: constants, or what ``find`` finds."""
     values = iter(dynamic)
-    found: list[tuple[str, int, int]] = []
+    found: list[Source] = []
     for n in static:
-        if n is not None:
-            found.append(("c", n, 1))
-            continue
-        value = next(values)
-        known, multiple = constant_of(value), _multiple(value, params)
-        if known is not None:
-            found.append(("c", int(known), 1))
-        elif multiple is not None:
-            found.append(("p", *multiple))
-        else:
+        value = next(values) if n is None else None
+        known = n if value is None else constant_of(value)
+        source = ("c", int(known), 1) if known is not None else find(value) if value is not None else None
+        if source is None:
             return None
+        found.append(source)
     return tuple(found)
 
 
-def _is_short(extents: tuple[tuple[str, int, int], ...], params: dict[Value, int]) -> bool:
+def _is_short(extents: tuple[Source, ...], t: TensorViewType, params: dict[Value, int]) -> bool:
     """Whether coordinates of 32 bits reach everything in an array with these ``extents``."""
     types = {i: value.tile for value, i in params.items()}
-    return all(
-        n < 1 << 31 if kind == "c" else factor == 1 and types[n].element.bitwidth <= 32 for kind, n, factor in extents
-    )
+    for kind, n, factor in extents:
+        if kind == "c" and n >= 1 << 31:
+            return False
+        if kind == "p" and (factor != 1 or types[n].element.bitwidth > 32):
+            return False
+        if kind == "t" and t.index_dtype.bitwidth > 32:
+            return False
+    return True

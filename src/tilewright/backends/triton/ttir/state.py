@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tile_form
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
 from tilewright.passes.integers import IntegerFacts
 
 Extent = int | Val
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
 
 
@@ -33,6 +35,7 @@ class Descriptor:
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
     (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
     the order ``axes``; ``block`` is the tile.
+    Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
     A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
     describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
     two blocks together.
@@ -47,16 +50,56 @@ class Descriptor:
     staged: bool = False
     rounds: bool = False
     pairs: bool = False
+    listed: bool = False
+
+    @property
+    def tile(self) -> str:
+        """As TTIR writes it."""
+        return f"{'x'.join(map(str, self.block))}x{self.element}"
+
+    def extents(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape and the strides of the array: of ``numbers``, those that a launch passes or those in its row."""
+        shape, strides = (
+            tuple((n if kind == "c" else numbers[n]) * factor for kind, n, factor in sources)
+            for sources in (self.shape, self.strides)
+        )
+        return shape, strides
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """How the kernel is told of the arrays of a list, whose table is function parameter ``parameter``.
+
+    The entry of an array starts with tensor maps for ``descriptors``; then comes a row of ``width`` numbers of 64 bits.
+    A table ``by_value`` is in the memory of the parameters; of others the address is passed.
+    """
+
+    parameter: int
+    width: int
+    descriptors: tuple[Descriptor, ...] = ()
+    by_value: bool = False
+
+    @property
+    def row_offset(self) -> int:
+        """Of the row, in bytes."""
+        return MAP_BYTES * len(self.descriptors)
+
+    @property
+    def entry_bytes(self) -> int:
+        unit = MAP_ALIGNMENT if self.descriptors else 8
+        return -(-(self.row_offset + 8 * self.width) // unit) * unit
 
 
 @dataclass
 class Plan:
     """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
 
+    tables: Tables
     barriers_before: set[Op] = field(default_factory=set)
     waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
     unpipelined: set[Op] = field(default_factory=set)
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
+    found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
     by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
     shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
@@ -71,7 +114,10 @@ class Plan:
 class State:
     """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
 
-    def __init__(self, target: GpuTarget, dialect: tuple[int, int], facts: IntegerFacts, plan: Plan) -> None:
+    def __init__(
+        self, function: Function, target: GpuTarget, dialect: tuple[int, int], facts: IntegerFacts, plan: Plan
+    ) -> None:
+        self.function = function
         self.w = Writer(target)
         self.target = target
         self.dialect = dialect
@@ -80,6 +126,8 @@ class State:
         self._values: dict[Value, Val] = {}
         self._views: dict[Value, View] = {}
         self.descriptors: dict[Descriptor, Val] = {}
+        self.listed: dict[Op, Val] = {}  # the descriptors of the arrays of lists
+        self.tables: dict[int, TableForm] = {}  # by parameter
         self.report: Val | None = None  # the buffer of prints and asserts
         self.sites: dict[Op, int] = {}
         self.local: Val | None = None  # the buffer of local arrays

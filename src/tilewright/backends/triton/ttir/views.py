@@ -9,7 +9,8 @@ from typing import Any
 from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, strong
 from tilewright.backends.triton.ttir.shape import number, split
-from tilewright.backends.triton.ttir.state import Descriptor, Extent, State, View, axes_kept
+from tilewright.backends.triton.ttir.state import MAP_BYTES, Descriptor, Extent, State, View, axes_kept
+from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
@@ -185,8 +186,39 @@ def atomic_view(s: State, op: Any) -> None:
 
 def descriptor_type(s: State, d: Descriptor) -> str:
     """Triton 3.7 dropped the word tensor."""
-    tile = f"{'x'.join(map(str, d.block))}x{d.element}"
-    return f"!tt.tensordesc<tensor<{tile}>>" if s.dialect < (3, 7) else f"!tt.tensordesc<{tile}>"
+    return f"!tt.tensordesc<tensor<{d.tile}>>" if s.dialect < (3, 7) else f"!tt.tensordesc<{d.tile}>"
+
+
+def find_maps(s: State, place: Op) -> None:
+    """Find the tensor maps that are to be found before ``place``."""
+    known: dict[tuple[Descriptor, Cell], Val] = {}
+    for op in s.plan.found_before.get(place, ()):
+        d = s.plan.descriptors[op]
+        cell = s.plan.tables.cell(_array_of(op).base)
+        assert cell is not None
+        if (d, cell) not in known:
+            known[d, cell] = _map_of(s, d, cell)
+        s.listed[op] = known[d, cell]
+
+
+def _array_of(op: Op) -> Any:
+    """The op that makes the tensor view of an access to a partition view."""
+    partition = op.operands[0].op
+    assert partition is not None
+    return partition.operands[0].op
+
+
+def _map_of(s: State, d: Descriptor, cell: Cell) -> Val:
+    w, form = s.w, s.tables[cell.table]
+    pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * form.descriptors.index(d))
+    if form.by_value:
+        address = w.asm("cvta.param.u64 $0, $1;", "=l,l", [pointer], "i64")
+        pointer = w.emit(f"tt.int_to_ptr {address.name} : i64 -> !tt.ptr<i8>", "!tt.ptr<i8>")
+    else:
+        pointer = w.bitcast(pointer, "!tt.ptr<i8>")
+        w.located(f"ttng.tensormap_fenceproxy_acquire {pointer.name} : !tt.ptr<i8>")  # as it was copied there
+    text = descriptor_type(s, d)
+    return w.emit(f"ttng.reinterpret_tensor_descriptor {pointer.name} : !tt.ptr<i8> to {text}", text)
 
 
 def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
@@ -201,6 +233,10 @@ def _coordinates(s: State, op: Any, d: Descriptor) -> list[Val]:
             start = w.select(reachable, start, w.constant(_FAR - type_.tile_shape[k], "i32"))
         coordinates.append(start)
     return coordinates
+
+
+def _map(s: State, op: Op, d: Descriptor) -> Val:
+    return s.listed[op] if d.listed else s.descriptors[d]
 
 
 def _tile_order(op: Any, d: Descriptor) -> list[int]:
@@ -218,7 +254,7 @@ def _load_descriptor(s: State, op: Any, d: Descriptor) -> Val:
     if op in s.plan.shared:
         starts[-1] = _marked(w, starts[-1], s[s.plan.shared[op]])
     coordinates = ", ".join(v.name for v in starts)
-    text = f"tt.descriptor_load {s.descriptors[d].name}[{coordinates}]"
+    text = f"tt.descriptor_load {_map(s, op, d).name}[{coordinates}]"
     loaded = w.emit(f"{text} : {descriptor_type(s, d)} -> {result.type}", d.element, shape)
     return w.trans(loaded, _tile_order(op, d))
 
@@ -246,7 +282,7 @@ def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
             at[k] = w.op("arith.addi", at[k], w.like(step, at[k])) if step else at[k]
         coordinates = ", ".join(v.name for v in at)
         types = f"{descriptor_type(s, d)}, {piece.type}"
-        w.located(f"tt.descriptor_store {s.descriptors[d].name}[{coordinates}], {piece.name} : {types}")
+        w.located(f"tt.descriptor_store {_map(s, op, d).name}[{coordinates}], {piece.name} : {types}")
 
 
 def _pieces(w: Writer, x: Val, shape: Shape) -> list[tuple[tuple[int, ...], Val]]:

@@ -1,0 +1,63 @@
+"""The memory of the tables of lists: what ``TableForm`` says that a kernel reads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.backends.base import ListTable
+from tilewright.backends.triton import driver, tensormap
+from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, TableForm
+
+Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``
+
+
+class TableMemory:
+    """The entries of the arrays of a list, ``size`` bytes in host memory at ``address``, where there is room for
+    ``capacity`` of them if there are less."""
+
+    def __init__(self, form: TableForm, table: ListTable, boxes: Boxes, device: int, capacity: int = 0) -> None:
+        self.rows = table.rows
+        entry_bytes = form.entry_bytes
+        self.size = len(table.rows) * entry_bytes
+        self._memory = (ctypes.c_uint8 * (max(len(table.rows), capacity) * entry_bytes + MAP_ALIGNMENT))()
+        start = ctypes.addressof(self._memory)
+        self.address = start + -start % MAP_ALIGNMENT
+        self.addresses = list(table.addresses)
+        self.words: list[ctypes.c_uint64] = []  # the addresses in memory
+        self.maps: list[list[ctypes.c_void_p]] = []  # those with the address, for each array
+        for i, row in enumerate(table.filled()):
+            place = self.address + i * entry_bytes
+            ctypes.memmove(place + form.row_offset, row.tobytes(), row.nbytes)
+            self.words.append(ctypes.c_uint64.from_address(place + form.row_offset))
+            self.maps.append([])
+            for k, d in enumerate(form.descriptors):
+                shape, strides = d.extents(row.tolist())
+                tensormap.encode(place + MAP_BYTES * k, d, boxes[d.tile], table.addresses[i], shape, strides, device)
+                if 0 not in shape:
+                    self.maps[-1].append(ctypes.c_void_p(place + MAP_BYTES * k))
+
+    def update(self, addresses: Sequence[int]) -> None:
+        """Let the arrays be at ``addresses``."""
+        known = self.addresses
+        if known == addresses:
+            return
+        for i, address in enumerate(addresses):
+            if address != known[i]:
+                for place in self.maps[i]:
+                    driver.call("cuTensorMapReplaceAddress", place, ctypes.c_void_p(address))
+                self.words[i].value = known[i] = address
+
+    def copy(self, kernel: str, stream: int, borrowed: list[Callable[[], None]]) -> int:
+        """The address of a copy in memory of the device, for one launch of ``kernel``; what frees it goes to
+        ``borrowed``. RuntimeError where a graph would record the copying, and read this memory when it is launched."""
+        if driver.is_capturing(stream):
+            raise RuntimeError(
+                f"{kernel}() cannot be recorded in a CUDA graph: its lists are copied for each launch, as they are too "
+                "long or the kernel chooses between them; pass shorter lists, and index each one by itself"
+            )
+        address = driver.borrow(self.size, stream, borrowed)
+        there, here, size = ctypes.c_uint64(address), ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)
+        driver.call("cuMemcpyHtoDAsync_v2", there, here, size, ctypes.c_void_p(stream))
+        return address
