@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.backends.base import ListTable
 from tilewright.runtime import repeat
 from tilewright.runtime.alike_python import never, values_if_alike
 from tilewright.runtime.arguments import HOLE
@@ -27,7 +28,7 @@ def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """What asks whether launches are alike: machine code from the third one on, or never."""
     for name in ("_SOON", "_LATER"):
         monkeypatch.setattr(repeat, name, 1 if request.param == "machine code" else 1 << 60)
-    for kernel in (fill, fill_with):
+    for kernel in (fill, fill_with, add_all):
         kernel.again = None
         kernel.prepared.clear()
         kernel._last = (None, None)
@@ -144,6 +145,80 @@ def test_constants_are_recognized(asked_in: str) -> None:
     assert fill_with.again is not None and fill_with.again.recognizes(args)
     assert fill_with.again.values is not never
     assert isinstance(fill_with.again.launch, types.BuiltinFunctionType) == (asked_in == "machine code")
+
+
+@ct.kernel
+def add_all(xs, ys, factor):
+    for i in range(len(xs)):
+        x = ct.load(xs[i], (0,), (8,), padding_mode=ct.PaddingMode.ZERO)
+        ct.store(ys[i], (0,), ct.load(ys[i], (0,), (8,)) + x * factor)
+
+
+def added(xs: Any, factor: float) -> None:
+    """Launch it, and look at what it did."""
+    ys = [np.arange(x.size, dtype=x.dtype) for x in xs]
+    ct.launch(None, (1,), add_all, (xs, ys, factor), backend="cpu")
+    for x, y in zip(xs, ys):
+        np.testing.assert_array_equal(y, np.arange(x.size) + x * factor)
+
+
+def test_changes_of_lists_are_seen() -> None:
+    """Of their lengths, and of the places, layouts and alignments of their arrays, which may be one array."""
+    base = np.arange(64, dtype=np.float32)
+    a, b, odd, short, reverse = base[:8], base[16:24], base[1:9], base[8:12], base[:16:2][::-1]
+    read_only = base[:8]
+    read_only.flags.writeable = False
+    lists: list[Any] = [[a], [b], [a, b], [b, a], [a, a], [odd, b], [a, odd], [a, short], [short, a], [a, reverse]]
+    lists += [[a, read_only], [a.astype(np.float64)], [a, b, a], [a, b] * 20, [Interface(b), a]]
+    for before, after in itertools.product(lists[:-1], lists[:-1]):
+        for xs in (before, before, before.copy(), after):
+            added(xs, 2.0)
+    for xs in (lists[2], lists[2], lists[2], lists[-1]):
+        ys = [np.zeros(8, np.float32), np.zeros(8, np.float32)]
+        ct.launch(None, (1,), add_all, (xs, ys, 2.0), backend="cpu")
+        np.testing.assert_array_equal(ys, np.array([x[:8] for x in xs]) * 2)
+
+
+def test_lists_that_change_are_looked_at_anew() -> None:
+    xs = [np.full(8, i, np.float32) for i in range(3)]
+    for i in range(12):
+        added(xs, i)
+        xs[i % 3] = np.full(8, 10 * i, np.float32)
+    for _ in range(4):
+        xs.append(xs[0])
+        added(xs, 3)
+
+
+def test_lists_are_recognized() -> None:
+    xs, ys = ([np.ones(8) for _ in range(3)] for _ in range(2))
+    for _ in range(8):
+        ct.launch(None, (1,), add_all, (xs, ys, 2.0), backend="cpu")
+    assert add_all.again is not None
+    values = add_all.again.values
+    assert values is not never
+    found = [value.addresses for value in values((xs, ys[::-1], 3.0)) if isinstance(value, ListTable)]
+    assert found == [[x.ctypes.data for x in arrays] for arrays in (xs, ys[::-1])]
+    for others in (xs[:2], tuple(xs), xs[0], [*xs[:2], xs[0].astype(np.float32)], [*xs[:2], None], []):
+        assert values((xs, others, 3.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ([], TypeError, "is an empty list"),
+        ([np.zeros(8), 3], TypeError, r"'xs\[1\]' of add_all\(\) is not an array"),
+        ([np.zeros(8), np.zeros(8, np.float32)], TypeError, "one dtype and one rank"),
+        ([np.zeros(8), np.zeros((8, 1))], TypeError, "one dtype and one rank"),
+        ([np.zeros(8), None], TypeError, "is not an array"),
+    ],
+)
+def test_mistakes_in_lists_are_seen(wrong: Any, error: type[Exception], said: str) -> None:
+    xs = [np.ones(8), np.ones(8)]
+    for _ in range(4):
+        added(xs, 1.0)
+    with pytest.raises(error, match=said):
+        ct.launch(None, (1,), add_all, (wrong, xs, 1.0), backend="cpu")
+    added(xs, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -296,3 +371,30 @@ def test_threads_have_launches_of_their_own() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(16)))
+
+
+def test_threads_have_lists_of_their_own() -> None:
+    def work(i: int) -> None:
+        for n in (1, 3, 2) * 10:
+            added([np.full(8, i, np.float32)] * n, i)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(16)))
+
+
+def test_lists_of_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    rows = np.array([[0, 8, 1]] * 2)
+    xs = [torch.zeros(8), torch.zeros(8)]
+    values = values_if_alike([PLAIN], (xs,), [HOLE, 2], [rows])
+    others = [torch.zeros(8), xs[0]]
+    table, length = values((others,))
+    assert (table.rows is rows, table.addresses, length) == (True, [x.data_ptr() for x in others], 2)
+    for wrong in (
+        [xs[0]],
+        [xs[0], torch.zeros(9)],
+        [xs[0], torch.zeros(9)[1:]],
+        [xs[0], xs[0]],
+        [xs[0], xs[1].double()],
+    ):
+        assert values((wrong,)) is None

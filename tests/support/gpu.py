@@ -67,6 +67,7 @@ NOT_ON_A_GPU = {
     "test_launches_of_two_kinds": "engines of arrays that have to be copied do not run launches again",
     "test_machine_code_calls_machine_code": "engines of arrays that have to be copied are called by Python",
     "test_an_export_that_fails[machine code": "engines of arrays that have to be copied do not run launches again",
+    "test_lists_are_recognized": "engines of arrays that have to be copied do not run launches again",
     "test_constants_are_recognized": "engines of arrays that have to be copied do not run launches again",
     "test_threads_share_a_bound_launch": "every launch copies its arrays, so that threads undo each other's work",
     "test_violation[cpu-": "blocks run at the same time, and any of them may be the one that is reported",

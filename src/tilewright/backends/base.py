@@ -100,7 +100,7 @@ class Native(Protocol):
     """An executable that needs nothing but the values of its parameters, and no list of buffers."""
 
     def run(self, grid: tuple[int, int, int], values: Sequence[int | float | bool], stream: int, device: int) -> None:
-        """``launch`` with these ``LaunchArguments``. No parameter may be the table of a list argument."""
+        """``launch`` with these ``LaunchArguments``, but for tables, which are instances of ``ListTable``."""
 
     def entry(self, device: int) -> Entry | None:
         """How machine code does that; None where it cannot."""

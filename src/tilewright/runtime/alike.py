@@ -21,6 +21,8 @@ from tilewright.runtime.arrays import (
 )
 from tilewright.runtime.rules import Rule
 
+_MOST = 1024  # arguments and entries of lists
+_ENTRY = Rule()
 _NUMBERS = (int, bool, float)
 _INTERFACES: dict[Describe | None, str] = {
     describe_interface: "__array_interface__",
@@ -31,7 +33,7 @@ _INTERFACES: dict[Describe | None, str] = {
 class Questions(Protocol):
     """Writes what is asked of the arguments, by index. The values are those of the earlier launch.
 
-    Of all but constants the address or number is noted, in the order of the calls.
+    Of all but constants and lists the address or number is noted, in the order of the calls.
     """
 
     def constant(self, i: int, value: float) -> None:
@@ -60,44 +62,70 @@ class Questions(Protocol):
     def same(self, i: int, other: int) -> None:
         """It is the same object as argument ``other``."""
 
+    def entries(self, i: int, entries: Sequence[int]) -> bool:
+        """It is a list of arrays, which have these indices from here on. Asked before everything else; False where
+        nothing can be asked about lists."""
+
+    def table(self, i: int, entries: Sequence[int]) -> None:
+        """What was noted of its entries, the addresses, becomes one: the table."""
+
 
 def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
     """Have everything asked that makes arguments like ``args``. False when one of these is no number or constant
-    number, and no array or one of a derived class."""
-    cupy = sys.modules.get("cupy")
-    first = _tensors(args)
+    number, no array or one of a derived class, and no list of such arrays."""
+    values, lists = list(args), {}
+    for i, (rule, argument) in enumerate(zip(rules, args)):
+        if type(argument) is list and not rule.constant and rule.declared is None:
+            lists[i] = range(len(values), len(values) + len(argument))
+            values += argument
+            if not to.entries(i, lists[i]):
+                return False
+    if len(values) > _MOST:
+        return False
+    first = _tensors(values)
     if first:
-        unique = {i: args[i] for i in dict.fromkeys(first.values())}  # PyTorch refuses to compare a tensor twice
+        unique = {i: values[i] for i in dict.fromkeys(first.values())}  # PyTorch refuses to compare a tensor twice
         check = _agreement(list(unique.values()))
         if check is None:
             return False
         to.tensors(check, unique)
     for i, (rule, argument) in enumerate(zip(rules, args)):
-        kind = type(argument)
-        if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
-            to.constant(i, argument)
-        elif rule.declared is None and to_dtype(argument) is not None:
-            to.object(i, argument)
-        elif rule.constant:
+        if i in lists:
+            if not all(_ask_one(_ENTRY, k, values[k], first, to) for k in lists[i]):
+                return False
+            to.table(i, lists[i])
+        elif not _ask_one(rule, i, argument, first, to):
             return False
-        elif kind is np.ndarray:
-            to.numpy(i, argument)
-        elif cupy is not None and kind is cupy.ndarray:
-            to.cupy(i, argument)
-        elif i in first:
-            if first[i] != i:
-                to.same(i, first[i])
-            to.tensor(i, argument)
-        elif rule.declared is not None:
-            return False
-        elif kind in _NUMBERS:
-            to.number(i, argument)
-        elif (describe := array_describer(argument)) in _INTERFACES:
-            to.interface(i, argument, _INTERFACES[describe])
-        elif describe is describe_dlpack:
-            to.exported(i, argument)
-        else:
-            return False
+    return True
+
+
+def _ask_one(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to: Questions) -> bool:
+    """Have that of ``ask`` asked that is about one argument, or entry of a list. ``first`` are the tensors."""
+    kind, cupy = type(argument), sys.modules.get("cupy")
+    if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
+        to.constant(i, argument)
+    elif rule.declared is None and to_dtype(argument) is not None:
+        to.object(i, argument)
+    elif rule.constant:
+        return False
+    elif kind is np.ndarray:
+        to.numpy(i, argument)
+    elif cupy is not None and kind is cupy.ndarray:
+        to.cupy(i, argument)
+    elif i in first:
+        if first[i] != i:
+            to.same(i, first[i])
+        to.tensor(i, argument)
+    elif rule.declared is not None:
+        return False
+    elif kind in _NUMBERS:
+        to.number(i, argument)
+    elif (describe := array_describer(argument)) in _INTERFACES:
+        to.interface(i, argument, _INTERFACES[describe])
+    elif describe is describe_dlpack:
+        to.exported(i, argument)
+    else:
+        return False
     return True
 
 
@@ -106,11 +134,8 @@ def _tensors(args: Sequence[Any]) -> dict[int, int]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
-    found: dict[int, int] = {}
-    for i, argument in enumerate(args):
-        if isinstance(argument, torch.Tensor):
-            found[i] = next((j for j in found if args[j] is argument), i)
-    return found
+    first: dict[int, int] = {}  # by identity
+    return {i: first.setdefault(id(v), i) for i, v in enumerate(args) if isinstance(v, torch.Tensor)}
 
 
 def _agreement(tensors: Sequence[Any]) -> Callable[..., bool] | None:

@@ -184,6 +184,12 @@ class _Questions:
     def tensor(self, i: int, tensor: Any) -> None:
         self._address_of(_called(self.body, type(tensor).data_ptr, self._arguments[i]), tensor.data_ptr())
 
+    def entries(self, i: int, entries: Sequence[int]) -> bool:
+        return False
+
+    def table(self, i: int, entries: Sequence[int]) -> None:
+        raise AssertionError("lists are not asked about")
+
     def same(self, i: int, other: int) -> None:
         self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.base import ListTable
 from tilewright.ir.dtypes import int32
 from tilewright.runtime.alike import ask
 from tilewright.runtime.arguments import HOLE
@@ -25,13 +26,16 @@ def never(*_: Any) -> None:
 class _Questions:
     """Collects what a function over the arguments ``a0``, ``a1``, ... asks and computes."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Sequence[np.ndarray[Any, Any]]) -> None:
         self.known: dict[str, Any] = {
+            "ListTable": ListTable,
             "address_of": address_of,
             "copysign": math.copysign,
             "MIN": int32.min,
             "MAX": int32.max,
         }
+        self._tables = iter(tables)
+        self.lists: list[str] = []  # statements that take lists apart, or give up
         self.doubts: list[str] = []  # conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, what it leaves divided by 16
         self.numbers: list[str] = []  # what fills the holes, in order
@@ -75,6 +79,16 @@ class _Questions:
     def same(self, i: int, other: int) -> None:
         self.doubts.append(f"a{i} is not a{other}")
 
+    def entries(self, i: int, entries: Sequence[int]) -> bool:
+        self.lists.append(f"if type(a{i}) is not list or len(a{i}) != {len(entries)}: return None")
+        self.lists.append(f"{', '.join(f'a{k}' for k in entries)}, = a{i}")
+        return True
+
+    def table(self, i: int, entries: Sequence[int]) -> None:
+        addresses = ", ".join(self.numbers[-len(entries) :])
+        rows = self._put(f"a{i}_rows", next(self._tables))
+        self.numbers[-len(entries) :] = [f"ListTable({rows}, [{addresses}])"]
+
     def _doubt_type(self, i: int, value: Any) -> None:
         self.doubts.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(value))}")
 
@@ -104,6 +118,7 @@ class _Questions:
             "def values(args):",
             f"    if type(args) is not tuple or len(args) != {count}: return None",
             f"    {', '.join(f'a{i}' for i in range(count))}, = args",
+            *(f"    {statement}" for statement in self.lists),
             f"    if {' or '.join(self.doubts)}: return None",
             *(f"    {name} = {formula}" for name, formula, _ in self.addresses),
             f"    if {' or '.join(moved) or False}: return None",
@@ -114,13 +129,19 @@ class _Questions:
         return made
 
 
-def values_if_alike(rules: Sequence[Rule], args: Sequence[Any], values: Sequence[Any]) -> Values:
+def values_if_alike(
+    rules: Sequence[Rule],
+    args: Sequence[Any],
+    values: Sequence[Any],
+    tables: Sequence[np.ndarray[Any, Any]] = (),
+) -> Values:
     """What gives the values of the function parameters for arguments that differ from ``args`` by addresses and numbers
     only, and None for others.
 
-    ``values`` are those for ``args``, with a HOLE for each address and number, in the order of the arguments.
+    ``values`` are those for ``args``, with a HOLE for each address, number and table, in the order of the arguments;
+    ``tables`` are the rows of tables without their addresses.
     ``never`` where this cannot be asked, or not in less time than it takes to describe the arguments.
     """
-    questions = _Questions()
+    questions = _Questions(tables)
     known = ask(rules, args, questions) and questions.able and questions.numbers
     return questions.function(len(args), values) if known else never

@@ -9,6 +9,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.backends import native
 from tilewright.backends.base import Native
 from tilewright.runtime.alike_python import never, values_if_alike
@@ -33,11 +35,13 @@ class Again:
         recipe: Sequence[Any],
         executable: Native,
         device: int | None,
+        tables: Sequence[np.ndarray[Any, Any]] = (),
     ) -> None:
-        """``recipe`` has the values of the function parameters, with a HOLE for each address and number; ``device`` is
-        the index of the GPU, None for a CPU."""
+        """``recipe`` has the values of the function parameters, with a HOLE for each address, number and table;
+        ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their addresses.
+        """
         self.settings = given
-        self.values = values_if_alike(rules, args, recipe)
+        self.values = values_if_alike(rules, args, recipe, tables)
         self.launch = self._launch
         self._rules, self._recipe, self._executable, self._device = rules, recipe, executable, device
         self._count = 0  # of repeated launches

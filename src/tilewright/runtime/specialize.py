@@ -373,14 +373,19 @@ class Prepared:
         executable = specialization.executable
         self.again: Again | None = None
         self._lessons = 0
-        self._native = executable if isinstance(executable, Native) and not self._tables else None
+        self._native = executable if isinstance(executable, Native) else None
 
     def run(self, grid: tuple[int, int, int], flat: Flat, stream: Any = None, *, check: bool = False) -> None:
         """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
         if self._native is None or check:
             self.specialization.executable.launch(grid, self._arguments(flat, stream, check))
             return
-        values, device = self._pick(flat.numbers + self._constants), self._device
+        numbers = flat.numbers
+        if self._tables:
+            numbers = numbers.copy()
+            for table in self._tables:
+                numbers[table.number] = ListTable(table.rows, numbers[table.number])
+        values, device = self._pick(numbers + self._constants), self._device
         if device is None:
             self._native.run(grid, values, 0, 0)
         else:
@@ -400,7 +405,8 @@ class Prepared:
         if self.again is not None and self.again.settings == given and self.again.recognizes(args):
             return
         self._lessons += 1
-        self.again = Again(given, rules, args, self._values, self._native, self._device)
+        tables = [table.rows for table in self._tables]
+        self.again = Again(given, rules, args, self._values, self._native, self._device, tables)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""

@@ -44,6 +44,7 @@ class CpuExecutable:
         self._entry = self._function_at(SYMBOL)
         self._alone = self._function_at(SERIAL_SYMBOL)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
+        self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
         self._scratch_bytes = compiled.scratch_bytes
         self._silent = not compiled.sites
         self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
@@ -56,10 +57,20 @@ class CpuExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError."""
-        self.run(grid, arguments.values)
+        self._launch(grid, arguments.values)
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int = 0, device: int = 0) -> None:
         """``launch`` with these values of the parameters."""
+        if not self._tables:
+            self._launch(grid, values)
+            return
+        changed, rows = list(values), []
+        for i in self._tables:
+            rows.append(values[i].filled())
+            changed[i] = rows[-1].ctypes.data
+        self._launch(grid, changed)
+
+    def _launch(self, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
         x, y, z = grid
         total = x * y * z
         if total == 0:
