@@ -22,7 +22,7 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.backends.abandonment import on_abandonment
-from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ttgir
+from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ptxas, ttgir
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
@@ -35,7 +35,9 @@ TRITON_VERSION: str = triton.__version__
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
-_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, ttgir, ptx, barriers))  # of what is done to Triton's forms
+_VERSION = " ".join(
+    m.VERSION for m in (overlap, prefetch, ttgir, ptx, ptxas, barriers)
+)  # of what is done to Triton's forms
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -86,8 +88,8 @@ def _changed_stages(kernel: TtirKernel, target: GpuTarget, ahead: bool) -> Calla
         if target.has_wgmma:
             stages["ttgir"] = _mended(stages["ttgir"], ahead)
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
-        if target.has_wgmma:
-            stages["ptx"] = _separated(stages["ptx"])
+        if target.is_cuda:
+            stages["ptx"] = _repaired(stages["ptx"])
         if maps:
             stages["ptx"] = _shared(stages["ptx"], maps)
         if target.has_wgmma:
@@ -109,8 +111,8 @@ def _mended(make_ttgir: Stage, ahead: bool) -> Stage:
     return mended
 
 
-def _separated(make_ptx: Stage) -> Stage:
-    return lambda source, metadata: ptx.separate_descriptors(make_ptx(source, metadata))
+def _repaired(make_ptx: Stage) -> Stage:
+    return lambda source, metadata: ptxas.repair(make_ptx(source, metadata))
 
 
 def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:

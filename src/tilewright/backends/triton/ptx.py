@@ -1,14 +1,10 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy engine by pairs of blocks,
-descriptors, and fetches of tensor maps before all else.
+"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy engine by pairs of blocks, and
+fetches of tensor maps before all else.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. The first
 block then fetches the boxes of even warps for both, the second one those of odd warps; other loads are for one block.
 Before they write to each other's memory both have to be done with what was there: they meet at the barrier of the
 cluster, at which each arrives when the matrix units have read the last step.
-
-A descriptor tells the matrix units where a tile is, in its lower half, and how it is laid out, in its upper half. Where
-tiles of two layouts take turns in one place of shared memory, ptxas 12.8 adds the upper half of the second to the place
-instead of to zero. There the halves are put together without a sum of 64 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-VERSION = "4"  # of what is done, for caches
+VERSION = "5"  # of what is done, for caches
 
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
@@ -28,8 +24,6 @@ _LOAD = re.compile(
     r"\s*@(%p\d+) (cp\.async\.bulk\.tensor\.2d\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes)"
     r" \[(%r\d+)\], \[(%rd\d+), \{(%r\d+), (%r\d+)\}\], \[(%r\d+)\];"
 )
-_EXTENDED = re.compile(r"\s*cvt\.u64\.u32\s+(%rd\d+), (%r\d+);")
-_DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _USE = re.compile(r"mbarrier\.inval|(ld|st)\.shared|(ld|st)matrix|\.bulk_group ")  # of memory, but not by products
 _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
 _WAIT = "\tbarrier.cluster.wait.aligned;"
@@ -54,40 +48,6 @@ _MEET = (
 
 class UnknownForm(Exception):
     """The PTX is not as this module expects it."""
-
-
-def separate_descriptors(text: str) -> str:
-    """``text``, in which descriptors of several layouts of one place are made of two halves."""
-    if "wgmma.mma_async" not in text:
-        return text
-    lines = text.split("\n")
-    places = {found[1]: found[2] for line in lines if (found := _EXTENDED.fullmatch(line)) is not None}
-    sums = {at: found for at, line in enumerate(lines) if (found := _DESCRIPTOR.fullmatch(line)) and found[2] in places}
-    layouts: dict[str, set[int]] = {}
-    for found in sums.values():
-        layouts.setdefault(found[2], set()).add(_halves(found)[1])
-    for at, found in sums.items():
-        low, high = _halves(found)
-        if len(layouts[found[2]] - {0}) > 1 and high and low <= _MOST_OFFSET:
-            lines[at] = _joined(found[1], places[found[2]], low, high)
-    return "\n".join(lines)
-
-
-_MOST_OFFSET = (1 << 31) - 1  # with which a place of 14 bits is no longer than 32 bits
-
-
-def _halves(found: re.Match[str]) -> tuple[int, int]:
-    """The lower and the upper half of what is added to a place."""
-    high, low = divmod(int(found[3]) % (1 << 64), 1 << 32)
-    return low, high
-
-
-def _joined(descriptor: str, place: str, low: int, high: int) -> str:
-    return f"""\t{{
-\t.reg .b32 lower;
-\tadd.s32 lower, {place}, {low};
-\tmov.b64 {descriptor}, {{lower, {high}}};
-\t}}"""
 
 
 def share_loads(text: str, maps: Collection[int]) -> str:

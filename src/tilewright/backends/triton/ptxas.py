@@ -1,0 +1,77 @@
+"""PTX as text in which what ptxas compiles wrongly (12.8 and 12.9) is said in another way.
+
+A descriptor tells the matrix units where a tile is, in its lower half, and how it is laid out, in its upper half. Where
+tiles of two layouts take turns in one place of shared memory, ptxas 12.8 adds the upper half of the second to the place
+instead of to zero. There the halves are put together without a sum of 64 bits.
+
+Where two numbers of 16 bits in a register are added to constants and one of the sums is not used, ptxas adds 0 to the
+other. They are added one by one.
+"""
+
+from __future__ import annotations
+
+import re
+
+VERSION = "1"  # of what is done, for caches
+
+_DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
+_EXTENDED = re.compile(r"\s*cvt\.u64\.u32\s+(%rd\d+), (%r\d+);")
+_SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
+
+
+def repair(text: str) -> str:
+    """``text``, compiled right."""
+    return separate_descriptors(separate_sums(text))
+
+
+def separate_sums(text: str) -> str:
+    """``text``, in which no two sums are made at once."""
+    if "16x2" not in text:
+        return text
+    return "\n".join(_SUMS.sub(_one_by_one, line) for line in text.split("\n"))
+
+
+def _one_by_one(found: re.Match[str]) -> str:
+    result, x, y = found.groups()
+    return f"""\t{{
+\t.reg .b16 low, high, more_low, more_high;
+\tmov.b32 {{low, high}}, {x};
+\tmov.b32 {{more_low, more_high}}, {y};
+\tadd.s16 low, low, more_low;
+\tadd.s16 high, high, more_high;
+\tmov.b32 {result}, {{low, high}};
+\t}}"""
+
+
+def separate_descriptors(text: str) -> str:
+    """``text``, in which descriptors of several layouts of one place are made of two halves."""
+    if "wgmma.mma_async" not in text:
+        return text
+    lines = text.split("\n")
+    places = {found[1]: found[2] for line in lines if (found := _EXTENDED.fullmatch(line)) is not None}
+    sums = {at: found for at, line in enumerate(lines) if (found := _DESCRIPTOR.fullmatch(line)) and found[2] in places}
+    layouts: dict[str, set[int]] = {}
+    for found in sums.values():
+        layouts.setdefault(found[2], set()).add(_halves(found)[1])
+    for at, found in sums.items():
+        low, high = _halves(found)
+        if len(layouts[found[2]] - {0}) > 1 and high and low <= _MOST_OFFSET:
+            lines[at] = _joined(found[1], places[found[2]], low, high)
+    return "\n".join(lines)
+
+
+_MOST_OFFSET = (1 << 31) - 1  # with which a place of 14 bits is no longer than 32 bits
+
+
+def _halves(found: re.Match[str]) -> tuple[int, int]:
+    """The lower and the upper half of what is added to a place."""
+    high, low = divmod(int(found[3]) % (1 << 64), 1 << 32)
+    return low, high
+
+
+def _joined(descriptor: str, place: str, low: int, high: int) -> str:
+    return f"""\t{{
+\t.reg .b32 lower;
+\tadd.s32 lower, {place}, {low};
+\tmov.b64 {descriptor}, {{lower, {high}}};
+\t}}"""
