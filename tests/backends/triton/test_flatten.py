@@ -109,11 +109,12 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
 @ct.kernel
 def apart(a, b, c, flags):
     """How many steps a block has depends on the block."""
-    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+    for tile in range(ct.bid(0), 4, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.bid(0), ct.cdiv(a.shape[1], 64)):
-            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
-        ct.store(c, (i, 0), total)
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
 
 
 @ct.kernel
@@ -122,21 +123,23 @@ def choosing(a, b, c, flags):
     tiles = 4
     if ct.bid(0) == 1:
         tiles = c.shape[0] // 64
-    for i in range(ct.bid(0), tiles, ct.num_blocks(0)):
+    for tile in range(ct.bid(0), tiles, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.cdiv(a.shape[1], 64)):
-            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
-        ct.store(c, (i, 0), total)
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
 
 
 @ct.kernel
 def strided(a, b, c, flags):
     """Blocks do not take neighbouring tiles."""
-    for i in range(ct.bid(0) * 2, 4, ct.num_blocks(0) * 2):
+    for tile in range(ct.bid(0) * 2, 4, ct.num_blocks(0) * 2):
+        i, j = tile // 2, tile % 2
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.cdiv(a.shape[1], 64)):
-            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
-        ct.store(c, (i, 0), total)
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
 
 
 @ct.kernel
@@ -144,28 +147,54 @@ def waiting(a, b, c, flags):
     """Blocks may wait for each other."""
     while ct.atomic_add(flags, 0, 0) == 0:
         pass
-    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+    for tile in range(ct.bid(0), 4, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.cdiv(a.shape[1], 64)):
-            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
-        ct.store(c, (i, 0), total)
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
 
 
 @ct.kernel
 def counting(a, b, c, flags):
     """A tile must not be done twice."""
-    for i in range(ct.bid(0), 4, ct.num_blocks(0)):
+    for tile in range(ct.bid(0), 4, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
         total = ct.zeros((64, 64), ct.float32)
         for k in range(ct.cdiv(a.shape[1], 64)):
-            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
-        ct.store(c, (i, 0), total)
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
         ct.atomic_add(flags, 0, 1)
 
 
-@pytest.mark.parametrize("kernel", [apart, choosing, strided, waiting, counting])
+@ct.kernel
+def reading(a, b, c, flags):
+    """The threads read the tiles too."""
+    for tile in range(ct.bid(0), 4, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x, y = ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64))
+            total = ct.mma(x, y, total) + x + y
+        ct.store(c, (i, j), total)
+
+
+@ct.kernel
+def sharing(a, b, c, flags):
+    """What those above would be without what they are about."""
+    for tile in range(ct.bid(0), 4, ct.num_blocks(0)):
+        i, j = tile // 2, tile % 2
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (64, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total)
+
+
+@pytest.mark.parametrize("kernel", [apart, choosing, strided, waiting, counting, reading, sharing])
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, flags = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(1, np.int32)
-    assert not flatten(optimized(kernel, a, a.copy(), c, flags), parse_target("sm_90"), staging=True).shared
+    flat = flatten(optimized(kernel, a, a.copy(), c, flags), parse_target("sm_90"), staging=True)
+    assert len(flat.shared) == (kernel is sharing)
 
 
 @pytest.mark.parametrize("kernel", [in_place, carrying])

@@ -25,7 +25,7 @@ from tilewright.passes.pipelines import optimize
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable
 
-TM, TN = 32, 64
+TM, TN = 64, 32
 
 
 def place(tile: Any, rows: Any, columns: Any, GROUP: Any) -> Any:
@@ -38,10 +38,10 @@ def place(tile: Any, rows: Any, columns: Any, GROUP: Any) -> Any:
 @ct.kernel
 def swizzled(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
     i, j = place(ct.bid(0), rows, columns, GROUP)
-    total = ct.zeros((32, 64), ct.float32)
+    total = ct.zeros((64, 32), ct.float32)
     for k in range(ct.cdiv(a.shape[1], 16)):
-        x = ct.load(a, (i, k), (32, 16), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, ct.load(b, (k, j), (16, 64), padding_mode=ct.PaddingMode.ZERO), total)
+        x = ct.load(a, (i, k), (64, 16), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (16, 32), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i, j), total)
 
 
@@ -49,10 +49,10 @@ def swizzled(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
 def in_grid(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
     """Rows of tiles along the first axis of the grid, or, without GROUP, along the second."""
     i, j = (ct.bid(0), ct.bid(1)) if GROUP else (ct.bid(1), ct.bid(0))
-    total = ct.zeros((32, 64), ct.float32)
+    total = ct.zeros((64, 32), ct.float32)
     for k in range(ct.cdiv(a.shape[1], 16)):
-        x = ct.load(a, (i, k), (32, 16), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, ct.load(b, (k, j), (16, 64), padding_mode=ct.PaddingMode.ZERO), total)
+        x = ct.load(a, (i, k), (64, 16), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (16, 32), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i, j), total)
 
 
@@ -60,10 +60,10 @@ def in_grid(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
 def summing(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
     """Blocks along the second axis each begin at another step of all."""
     i, j = place(ct.bid(0), rows, columns, GROUP)
-    total = ct.zeros((32, 64), ct.float32)
+    total = ct.zeros((64, 32), ct.float32)
     for k in range(ct.bid(1), ct.cdiv(a.shape[1], 16), ct.num_blocks(1)):
-        x = ct.load(a, (i, k), (32, 16), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, ct.load(b, (k, j), (16, 64), padding_mode=ct.PaddingMode.ZERO), total)
+        x = ct.load(a, (i, k), (64, 16), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (16, 32), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i + ct.bid(1) * rows, j), total)
 
 
@@ -219,13 +219,94 @@ def ascending(a, b, c, extra):
     ct.store(c, (ct.bid(0), 0), total)
 
 
+@ct.kernel
+def reading(a, b, c, extra):
+    """The threads read the tiles too."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        x, y = ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+        total = ct.mma(x, y, total) + ct.sum(ct.transpose(x).astype(ct.float32)) + y
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
+def keeping(a, b, c, extra):
+    """The threads read the tiles in the next step."""
+    total, last = ct.zeros((64, 64), ct.float32), ct.zeros((64, 64), ct.float16)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        x, y = ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+        total = ct.mma(x, y, total) + last
+        last = x if k > 2 else y
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
+def sometimes(a, b, c, extra):
+    """Some steps have another product of the tiles."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        x, y = ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+        total = ct.mma(x, y, total)
+        if k % 2 == 0:
+            total = ct.mma(x, y, total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
+def flat(a, b, c, extra):
+    """Not the matrix units of Hopper multiply so few rows, but the threads, from registers."""
+    total, low = ct.zeros((64, 64), ct.float32), ct.zeros((32, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        x, y = ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+        total = ct.mma(x, y, total)
+        low = ct.mma(ct.load(a, (ct.bid(0), k), (32, 64)), y, low)
+        low = ct.mma(ct.load(b, (ct.bid(0), k), (32, 64)), ct.transpose(x), low)
+    ct.store(c, (ct.bid(0), 0), total + ct.sum(low))
+
+
+@ct.kernel
+def short(a, b, c, extra):
+    """Where K is too small for the matrix units, tiles are filled up in registers."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 8)):
+        x, y = ct.load(a, (ct.bid(0), k), (64, 8)), ct.load(b, (k, 0), (8, 64))
+        total = ct.mma(x, y, total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
+def reshaped(a, b, c, extra):
+    """The rows of a tile are others in the product."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        x, y = ct.load(a, (ct.bid(0), k), (32, 128)), ct.load(b, (k, 0), (128, 32))
+        total = ct.mma(x.reshape((64, 64)), y.reshape((64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
 KERNELS = [apart, leaving, stopping, skipping, counted, gathered, waiting, asserting, ascending]
+KERNELS += [reading, keeping, sometimes, flat, short, reshaped]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
     assert not shared(kernel, a, a.copy(), c, extra)[1].shared
+
+
+@ct.kernel
+def turned(a, b, c, extra):
+    """The tiles are transposed and get another axis on the way to the product."""
+    total = ct.zeros((1, 64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 32)):
+        x, y = ct.load(a, (k, 0), (32, 64)), ct.load(b, (0, k), (64, 32))
+        total = ct.mma(ct.transpose(x)[None], ct.permute(y[None], (0, 2, 1)), total)
+    ct.store(c, (ct.bid(0), 0), total.reshape((64, 64)))
+
+
+def test_tiles_may_be_seen_otherwise_in_shared_memory() -> None:
+    a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
+    assert len(shared(turned, a, a.copy(), c, extra)[1].shared) == 2
 
 
 @pytest.mark.parametrize(

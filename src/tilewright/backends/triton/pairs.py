@@ -4,6 +4,8 @@ Where rows of a matrix do not start on whole sectors of the L2 cache, what the b
 Two blocks of a cluster that need the same tile of an operand then fetch one half each, for both. They go through the
 steps of their tiles side by side, the same number of them. In a loop over tiles one may do the last tile again that
 another has done; in a kernel with a tile for each block, the loop runs equally often in both.
+
+A block tells the other one that it is done with a step when the matrix units are. So only they may read the tile.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from tilewright.backends.triton.ttir.plan import has_pitch
-from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.plan import has_pitch, uses_of
+from tilewright.backends.triton.ttir.state import Plan, axes_kept
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, MemoryOrder
@@ -28,6 +30,7 @@ from tilewright.passes.integers import IntegerFacts
 
 _SECTOR = 32  # bytes
 _HALF = 16  # bits of an element; the strides of others are either known to be whole sectors or not known so well
+_UNITS = (64, 8, 16)  # M, N and K of the matrix instructions for such elements divide those of what they multiply
 
 
 def shared_loads(
@@ -50,9 +53,9 @@ def shared_loads(
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
         return {}
     found: dict[Op, Sequence[Value]] = {}
-    for op in sorted((o for o in body.ops if o in plan.descriptors), key=lambda o: o.result.tile.size):
-        numbers = _numbers(op.indices, carried, inner, function)  # type: ignore[attr-defined]
-        if numbers is not None and _pays(op, plan.descriptors[op], facts):
+    for op in sorted(_loads(body, function, plan, facts), key=lambda o: o.result.tile.size):
+        numbers = _numbers(op.indices, carried, inner, function)
+        if numbers is not None:
             found = {op: numbers}
     return found
 
@@ -71,11 +74,10 @@ def loads_of_one_tile(function: Function, loop: Op, plan: Plan, facts: IntegerFa
     if not together:
         return {}
     found: dict[Op, Sequence[Value]] = {}
-    for op in (o for o in loop.regions[0].ops if o in plan.descriptors):
-        if _pays(op, plan.descriptors[op], facts):
-            numbers = _differing(op.indices, loop, function)  # type: ignore[attr-defined]
-            if numbers is not None:
-                found[op] = numbers
+    for op in _loads(loop.regions[0], function, plan, facts):
+        numbers = _differing(op.indices, loop, function)
+        if numbers is not None:
+            found[op] = numbers
     alike = {op: numbers for op, numbers in found.items() if not numbers}
     return alike or found
 
@@ -97,10 +99,45 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
     return theirs
 
 
-def _pays(load: Any, d: Descriptor, facts: IntegerFacts) -> bool:
+def _loads(body: Block, function: Function, plan: Plan, facts: IntegerFacts) -> list[Any]:
+    """The loads of the loop ``body`` that pairs may share, if both blocks need the tile, and that pay."""
+    uses = uses_of(function)
+    return [
+        op
+        for op in body.ops
+        if op in plan.descriptors and _pays(op, plan, facts) and _is_only_multiplied(op.results[0], body, uses)
+    ]
+
+
+def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether nothing but products of ``body`` sees ``value``, all of which read it from where it was loaded."""
+    for op in uses.get(value, ()):
+        if op not in body.ops or not (_reads_in_place(op, value) if op.name == "mma" else _moves_nothing(op)):
+            return False
+        if op.name != "mma" and not _is_only_multiplied(op.results[0], body, uses):
+            return False
+    return True
+
+
+def _reads_in_place(product: Op, value: Value) -> bool:
+    """Whether Hopper's matrix units read the operand ``value`` of ``product`` from shared memory."""
+    x, _, total = product.operands
+    sizes = *total.tile.shape[-2:], x.tile.shape[-1]
+    return value is not total and all(n % unit == 0 for n, unit in zip(sizes, _UNITS))
+
+
+def _moves_nothing(op: Op) -> bool:
+    """Whether the result of ``op`` is the same tile in shared memory, seen otherwise."""
+    if op.name == "reshape":  # by axes of one element
+        old, new = (v.tile.shape for v in (op.operands[0], op.results[0]))
+        return [old[k] for k in axes_kept(old)] == [new[k] for k in axes_kept(new)]
+    return op.name == "permute"
+
+
+def _pays(load: Any, plan: Plan, facts: IntegerFacts) -> bool:
     """Whether the rows of a matrix do not start on sectors. Those of a copy do. Of a list, blocks may load from arrays
     that are not the same."""
-    type_ = load.view.type
+    d, type_ = plan.descriptors[load], load.view.type
     if d.staged or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
     return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
