@@ -13,15 +13,15 @@ from typing import Any
 from tilewright.backends.base import Executable, Export
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.clusters import divided
 from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
+from tilewright.backends.triton.fitting import Fit, fit
 from tilewright.backends.triton.flatten import Flattened, flatten
-from tilewright.backends.triton.footprint import footprint, spilled
-from tilewright.backends.triton.options import Options, choose
+from tilewright.backends.triton.footprint import footprint
+from tilewright.backends.triton.options import choose
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import (
@@ -34,9 +34,10 @@ from tilewright.backends.triton.resources import (
     too_much_shared,
 )
 from tilewright.backends.triton.rotate import rotate
+from tilewright.backends.triton.streams import Stream, find_streams, stages_of
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
 from tilewright.passes.pipelines import optimize
@@ -155,17 +156,32 @@ def compile_for(
     if descriptors:
         optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing and blocks == 1)
     chains = find_chains(optimized, target, staging=staging) if descriptors else []
-    chosen = replace(choose(optimized, target, options, chained=bool(chains)), num_ctas=blocks)
+    streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
+    light = bool(streams) and not any(stream.carries for stream in streams)
+    chosen = choose(optimized, target, options, chained=bool(chains), streaming=light)
+    chosen = replace(chosen, num_ctas=blocks)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)
-    kernel = lower(
-        optimized, target, version(), descriptors=descriptors, staging=staging, shared=shared, capacity=capacity
-    )
+
+    def lowered(stages: Mapping[Op, int]) -> TtirKernel:
+        return lower(
+            optimized,
+            target,
+            version(),
+            descriptors=descriptors,
+            staging=staging,
+            shared=shared,
+            capacity=capacity,
+            stages=stages,
+        )
+
+    stages = stages_of(streams, target, options)
+    kernel = lowered(stages)
     try:
         check_registers(optimized, target, chosen.num_warps)
         check_shared(optimized, target)
         check_length(optimized)
-        binary, chosen, unmet = _fitted(kernel, target, chosen, options)
+        made = fit(kernel, stages, lowered, target, chosen, options)
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
@@ -181,11 +197,12 @@ def compile_for(
         return compile_for(
             function, target, options, descriptors=descriptors, staging=staging, sharing=False, capacity=capacity
         )
+    kernel, binary = made.kernel, made.binary
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "choices": _choices(chosen, kernel, function, target, unmet),
+        "choices": _choices(made, streams, function, target, options),
         "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
@@ -203,41 +220,6 @@ def _of_part(error: TileError, blocks: int) -> TileError:
     return error
 
 
-def _fitted(
-    kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
-) -> tuple[GpuBinary, Options, str]:
-    """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
-
-    The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
-    bytes are spilled without it; the text says why.
-    """
-    compile_ttir = compiler().compile_ttir
-    ahead, unmet = target.has_wgmma, ""
-    while True:
-        try:
-            binary = compile_ttir(kernel, target, chosen, ahead=ahead)
-            break
-        except OutOfSharedMemory as e:
-            if chosen.num_stages == 1 and ahead:
-                ahead = False  # tiles that are not loaded ahead share memory
-                continue
-            if chosen.num_stages == 1 or "num_stages" in given:
-                raise
-            fewer = chosen.num_stages * target.shared_memory // e.needed
-            chosen = replace(chosen, num_stages=max(1, min(fewer, chosen.num_stages - 1)))
-        except OutOfRegisters:
-            if chosen.maxnreg is None or "maxnreg" in given:
-                raise
-            unmet = f"needs more than {chosen.maxnreg} registers per thread" if chosen.hinted else ""
-            chosen = chosen.unlimited()
-    if chosen.hinted and (limited := spilled(binary, target)):
-        roomy = compile_ttir(kernel, target, chosen.unlimited(), ahead=ahead)
-        if (left := spilled(roomy, target)) < limited:
-            unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
-            return roomy, chosen.unlimited(), unmet
-    return binary, chosen, unmet
-
-
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
 
 
@@ -247,16 +229,21 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
     return max(entry.group(1).count(".param") - declared, 0) if entry else 2
 
 
-def _choices(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget, unmet: str) -> str:
-    """What was decided for the kernel, and which hints had no effect. ``unmet`` says why the occupancy had none."""
+def _choices(
+    made: Fit, streams: Sequence[Stream], function: Function, target: GpuTarget, given: Mapping[str, Any]
+) -> str:
+    """What was decided for the kernel, and which hints had no effect."""
+    options, kernel = made.options, made.kernel
     ignored = [
-        f"{name} ({unmet})" if name == "occupancy" and unmet else name
-        for name in _ignored(options, kernel, function, target)
+        f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
+        for name in _ignored(made, streams, function, target, given)
     ]
+    depths = ", ".join(str(made.stages.get(stream.loop, 1)) for stream in streams)
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
         f"pipeline stages: {options.num_stages}",
+        f"pipeline stages of loops without products: {depths or 'no such loop'}",
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         f"tensor descriptors: {len(kernel.all_descriptors)}",
@@ -267,15 +254,19 @@ def _choices(options: Options, kernel: TtirKernel, function: Function, target: G
     return "\n".join(lines) + "\n"
 
 
-def _ignored(options: Options, kernel: TtirKernel, function: Function, target: GpuTarget) -> list[str]:
+def _ignored(
+    made: Fit, streams: Sequence[Stream], function: Function, target: GpuTarget, given: Mapping[str, Any]
+) -> list[str]:
     """The hints that had no effect. Those that ask for what holds anyway are not among them."""
+    options, kernel = made.options, made.kernel
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     ignored = {
         "opt_level": "opt_level" in hints,
         "num_ctas": hints.get("num_ctas") not in (None, options.num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
-        "latency": any(op.attributes.get("latency") is not None for op in function.walk()),
+        "latency": any(op.attributes.get("latency") is not None for op in function.walk())
+        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.stages for s in streams)),
         "allow_tma": not kernel.all_descriptors
         and any(resolved(op.attributes.get("allow_tma"), target) is True for op in function.walk()),
     }

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
+from tilewright.ir.types import TileType
 
 _REGISTERS = 65536  # of one multiprocessor
 
@@ -42,13 +43,16 @@ class Options:
 NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
-def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False) -> Options:
+def choose(
+    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, streaming: bool = False
+) -> Options:
     """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
-    ``chained`` says that its products follow each other in loops whose loads run ahead without further stages."""
+    ``chained`` says that its products follow each other in loops whose loads run ahead without further stages, and
+    ``streaming`` that loops without products, which carry nothing, have loads that run ahead."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = _guess(function, target, chained)
+    options = _guess(function, target, chained, streaming)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -67,10 +71,12 @@ def choose(function: Function, target: GpuTarget, given: Mapping[str, Any], *, c
     return options
 
 
-def _guess(function: Function, target: GpuTarget, chained: bool) -> Options:
+def _guess(function: Function, target: GpuTarget, chained: bool, streaming: bool) -> Options:
     products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
     if products:
         return _guess_products(function, products, target, chained)
+    if streaming:
+        return Options(num_warps=_warps_of_streams(function))
     largest = max((words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
@@ -78,7 +84,25 @@ def _guess(function: Function, target: GpuTarget, chained: bool) -> Options:
     return Options(num_warps=warps)
 
 
+def _warps_of_streams(function: Function) -> int:
+    """Loads that run ahead keep the memory busy with few warps, and more blocks fit beside each other. Addresses and
+    indices are not kept."""
+    largest = max((words(op) for op in function.walk() if _is_kept(op)), default=0)
+    warps = 4
+    while warps < 32 and largest > warps * 32 * (_STREAM_WORDS if warps < 8 else 2 * _STREAM_WORDS):
+        warps *= 2
+    return warps
+
+
+def _is_kept(op: Op) -> bool:
+    if op.name in ("load", "load_view"):
+        return True
+    tiles = (r.type for r in op.results if isinstance(r.type, TileType))
+    return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)
+
+
 _WORDS = 16  # of the largest tile, per thread
+_STREAM_WORDS = 32
 _PRODUCT_WORDS = 192  # of all results of products, per thread
 _CHAIN_WORDS = 160  # of two products that follow each other: with more, two blocks of 8 warps are faster,
 _FEW_WORDS = 112  # if they take no more of each thread

@@ -99,6 +99,7 @@ class ControlFlow:
         self.s = s
         self.lower = lower
         self.before = before
+        self._ahead = 0  # loops around that run ahead
         self._structured: dict[str, Lower] = {"if": self._if, "for": self._for, "loop": self._loop}
 
     def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
@@ -113,6 +114,7 @@ class ControlFlow:
             if op.spec.terminator:
                 return frame.leave(s, op)
             self.before(op)
+            self._wait(op)
             if op.name == "if" and jumps_out(op):
                 return self._jumping_if(op, ops, i + 1, frame)
             if op.name in self._structured:
@@ -120,6 +122,16 @@ class ControlFlow:
             else:
                 self.lower(op)
         raise AssertionError("a block without a terminator")
+
+    def _wait(self, op: Op) -> None:
+        """What ``op`` waits for: see ``ordering``."""
+        w, plan = self.s.w, self.s.plan
+        if op in plan.waits_before:
+            w.instruction("cp.async.bulk.wait_group 0;")
+        if op in plan.barriers_before and self._ahead:
+            w.instruction("bar.sync 0;")  # Triton pipelines no loop with a barrier that it knows
+        elif op in plan.barriers_before:
+            w.located("gpu.barrier")
 
     # -- if
 
@@ -190,7 +202,7 @@ class ControlFlow:
         s, w = self.s, self.s.w
         inits = op.operands[3:]
         body = op.regions[0]
-        count = counting(s, op)
+        count = counting(s, op, s.plan.stages.get(op, 0))
         flat = self._inits(body, inits)
         forms = [(v.element, v.shape) for v in flat]
         left, results = self._results(forms)
@@ -202,10 +214,12 @@ class ControlFlow:
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
         bounds = f"{count.lower.name} to {count.upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
+        self._ahead += op in s.plan.stages
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
             self._yield(self.block(body, ForFrame(tuple(args))))
+        self._ahead -= op in s.plan.stages
         w.loc = op.loc
         w.located(f"}}{self._loop_attributes(op)}")
         s.bind_flat(op.results, results)
@@ -226,7 +240,9 @@ class ControlFlow:
         return flat
 
     def _loop_attributes(self, op: Op) -> str:
-        return " {tt.num_stages = 1 : i32}" if op in self.s.plan.unpipelined else ""
+        plan = self.s.plan
+        stages = 1 if op in plan.unpipelined else plan.stages.get(op)
+        return "" if stages is None else f" {{tt.num_stages = {stages} : i32}}"
 
     def _loop(self, op: Op) -> None:
         """Repeats until a break: a while whose condition comes after the body. Triton ties the n-th result to the

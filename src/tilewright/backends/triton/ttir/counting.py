@@ -22,11 +22,12 @@ class Counting:
     value_of: Callable[[Val], Val]
 
 
-def counting(s: State, op: Op) -> Counting:
-    """How to count what the ``for`` counts, even at the ends of its dtype."""
+def counting(s: State, op: Op, ahead: int = 0) -> Counting:
+    """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
+    others early, comparisons that find out whether there are such must not wrap around either."""
     w, dtype = s.w, op.operands[0].tile.element
     lower, upper, step = (s[v] for v in op.operands[:3])
-    if _stays_inside(s.facts, op, dtype):
+    if _stays_inside(s.facts, op, dtype, ahead):
         return Counting(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
         extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
@@ -55,8 +56,11 @@ def _count(facts: IntegerFacts, op: Op) -> int:
     return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
 
 
-def _stays_inside(facts: IntegerFacts, op: Op, dtype: DType) -> bool:
-    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap."""
+def _stays_inside(facts: IntegerFacts, op: Op, dtype: DType, ahead: int) -> bool:
+    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
+    that many steps ``ahead`` from the first one, and back from the end."""
     lower, upper, step = (facts.range(v) for v in op.operands[:3])
     most = (1 << (dtype.bitwidth - 1)) - 1
+    if ahead and (lower[1] + ahead * step[1] > most or upper[0] - ahead * step[1] < -most - 1):
+        return False
     return upper[1] + step[1] - 1 <= most and (dtype.is_signed or lower[1] <= most)

@@ -78,16 +78,19 @@ def lower(
     staging: bool = True,
     shared: Mapping[Op, Value] = MappingProxyType({}),
     capacity: int = 0,
+    stages: Mapping[Op, int] = MappingProxyType({}),
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
     ``shared`` are loads by pairs of blocks, and whether both need the tile. ``capacity`` is that of the tables of lists
-    that are passed by value, if that is possible; with 0 no table is.
+    that are passed by value, if that is possible; with 0 no table is. ``stages`` is how deep the pipelines of loops
+    without products are.
     """
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     plan.share(shared)
+    plan.stages = stages
     s = State(function, target, dialect, facts, plan)
     tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}
@@ -149,10 +152,6 @@ def _divisors(function: Function) -> dict[int, int]:
 
 def _lower(s: State, op: Op) -> None:
     """One op that is not control flow."""
-    if op in s.plan.waits_before:
-        s.w.instruction("cp.async.bulk.wait_group 0;")
-    if op in s.plan.barriers_before:
-        s.w.located("gpu.barrier")
     name = op.name
     if op in s.plan.rounded:
         s.bind(op.result, s[op.operands[0]])

@@ -4,6 +4,11 @@ The elements of a tile are spread over threads in a way that differs from op to 
 same array may run in another thread. A barrier goes before each memory op that conflicts with one since the last
 barrier; ``roots`` says which may.
 
+Loads of a loop may run ahead of all that the loop does, barriers included, up to what comes before the loop: those of a
+loop that stores to nothing it loads from, and orders no memory (the others are ``unpipelined``). No barrier inside such
+a loop is for them, then: it keeps stores of one iteration from those of another. What was stored before the loop is
+waited for by a barrier before it, not by one before the load.
+
 The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
 earlier one writes, and what tells others that it is written, waits for the engine first.
 """
@@ -83,6 +88,8 @@ class Ordering:
         body = op.regions[0]
         if self._conflicts_within(body):
             self.unpipelined.add(op)
+        elif op.name == "for":
+            self._before_loads(op, pending)
         start = pending.copy()
         self._walk(body, pending)
         pending.merge(start)  # the next iteration starts with what this one left
@@ -111,6 +118,18 @@ class Ordering:
         pending.released = False
         if acquires(op):
             pending.clear()  # a barrier follows it
+
+    def _before_loads(self, loop: Op, pending: Pending) -> None:
+        """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
+        loads = [op for op in loop.regions[0].walk() if op.spec.effect & Effect.READ]
+        roots = [self._roots.of(op.operands[0]) for op in loads]
+        waits = loop in self.waits or any(meets(root, pending.engine) for root in roots)
+        if waits:
+            self.waits.add(loop)
+            pending.engine.clear()
+        if waits or loop in self.barriers or any(meets(root, pending.writes) for root in roots):
+            self.barriers.add(loop)
+            pending.clear()
 
     def _conflicts_within(self, body: Block) -> bool:
         """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""

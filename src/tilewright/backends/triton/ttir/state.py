@@ -98,6 +98,7 @@ class Plan:
     barriers_before: set[Op] = field(default_factory=set)
     waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
     unpipelined: set[Op] = field(default_factory=set)
+    stages: Mapping[Op, int] = field(default_factory=dict)  # of loops without products whose loads run ahead
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done

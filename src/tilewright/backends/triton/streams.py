@@ -1,0 +1,96 @@
+"""Loops without products whose loads run ahead: those that pass over an array, such as persistent kernels over rows.
+
+Triton pipelines loops of products by itself, and others with as many stages as they are marked with: with n, the tiles
+of n - 1 iterations are in shared memory or on the way. With two no load is on the way while the tile before is used.
+What was measured on an H200, of persistent and chunked loops with 1 to 16 blocks per multiprocessor and with one
+iteration in each: three stages take up to half of the time off where there are few blocks, and cost little where there
+are many; four are better while all tiles are small, and take the place of other blocks where they are not. Where the
+loop carries nothing, fewer warps than the tiles ask for otherwise leave room for more blocks, so that a loop that runs
+once does not lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.backends.triton.target import GpuTarget, resolved
+from tilewright.backends.triton.ttir.plan import make_plan
+from tilewright.ir.core import Function, Op
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.types import TileType
+from tilewright.passes.integers import IntegerFacts
+
+_FEW_STAGES, _STAGES = 3, 4
+_LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
+_FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline
+_BLOCKS = 8  # of a multiprocessor that can have it
+_HEAVY = 6  # a latency that asks for the deeper pipeline
+
+
+@dataclass(frozen=True)
+class Stream:
+    """``loads`` bytes in each iteration of ``loop`` run ahead; ``stores`` bytes leave through shared memory.
+    ``latency`` is the largest hint of its loads."""
+
+    loop: Op
+    loads: int
+    stores: int
+    latency: int | None
+
+    @property
+    def carries(self) -> bool:
+        """Whether iterations hand values to the next."""
+        return bool(self.loop.results)
+
+
+def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
+    """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
+    if not target.is_cuda or any(op.name in ("mma", "mma_scaled") for op in function.walk()):
+        return []
+    plan = make_plan(function, target, IntegerFacts(function), descriptors=descriptors, staging=staging)
+    loops = (op for op in function.walk() if op.name == "for" and op not in plan.unpipelined)
+    streams = (_stream(loop, plan.descriptors, target) for loop in loops if _is_innermost(loop))
+    return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
+
+
+def _is_innermost(loop: Op) -> bool:
+    return not any(op.name in ("for", "loop") for op in loop.regions[0].walk())
+
+
+def _stream(loop: Op, by_engine: Collection[Op], target: GpuTarget) -> Stream:
+    loads = [op for op in loop.regions[0].ops if op.name in ("load", "load_view")]
+    loads = [op for op in loads if op.attributes["memory_order"] is MemoryOrder.WEAK]
+    stores = [op for op in loop.regions[0].ops if op.name == "store_view" and op in by_engine]
+    hints = [resolved(op.attributes["latency"], target) for op in loads]
+    return Stream(
+        loop,
+        sum(_bytes(op.result.tile) for op in loads),
+        sum(_bytes(op.operands[1].tile) for op in stores),
+        max((hint for hint in hints if hint is not None), default=None),
+    )
+
+
+def _bytes(tile: TileType) -> int:
+    return tile.size * (64 if tile.is_pointer else max(8, tile.element.bitwidth)) // 8
+
+
+def stages_of(streams: Sequence[Stream], target: GpuTarget, given: Mapping[str, Any]) -> dict[Op, int]:
+    """The stages of the loops: those ``given``, or as many as hints and tiles ask for. Loops with one are left out."""
+    found = {stream.loop: given.get("num_stages") or _guess(stream, target) for stream in streams}
+    return {loop: stages for loop, stages in found.items() if stages > 1}
+
+
+def _guess(stream: Stream, target: GpuTarget) -> int:
+    """The deeper pipeline only where it leaves room for other blocks, and for the cache."""
+    if stream.latency is not None:
+        deep = stream.latency >= _HEAVY
+    else:
+        deep = stream.loads + stream.stores <= _FEW_BYTES
+    return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
+
+
+def fewer(stages: Mapping[Op, int]) -> dict[Op, int]:
+    """The next ones to try where those do not fit."""
+    return {loop: n - 1 for loop, n in stages.items() if n > _FEW_STAGES}
