@@ -74,6 +74,7 @@ class TritonExecutable:
         self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
         self._tables = artifact.tables
+        self._by_value = [t.parameter for t in artifact.tables if t.by_value]
         self._staged = any(d.staged for d in artifact.descriptors)
         copied = any(not t.by_value for t in artifact.tables)
         self._temporary = bool(copied or self._staged or artifact.local_bytes)
@@ -123,7 +124,7 @@ class TritonExecutable:
 
     def _with_room(self, values: Sequence[Any]) -> TritonExecutable:
         """The kernel that takes lists as long as those among ``values``."""
-        longest = max((len(values[t.parameter].rows) for t in self._tables if t.by_value), default=0)
+        longest = max([len(values[i].addresses) for i in self._by_value], default=0)
         if longest <= self.artifact.capacity:
             return self
         for capacity in CAPACITIES:
@@ -151,7 +152,8 @@ class TritonExecutable:
             return
         kernel = self._loaded.get(arguments.device) or self._kernel(arguments.device)
         if self._plain_launch:
-            frame.configure(self.artifact.binary, grid, arguments.stream)
+            if frame.grid != grid or frame.stream != arguments.stream:
+                frame.configure(self.artifact.binary, grid, arguments.stream)
             self._fill(frame, arguments, [])
             self._run(frame, kernel)
             return

@@ -10,6 +10,7 @@ from tilewright.backends.base import ListTable
 from tilewright.backends.triton import driver, tensormap
 from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, TableForm
 
+_REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``
 
 
@@ -26,7 +27,8 @@ class TableMemory:
         self.address = start + -start % MAP_ALIGNMENT
         self.addresses = list(table.addresses)
         self.words: list[ctypes.c_uint64] = []  # the addresses in memory
-        self.maps: list[list[ctypes.c_void_p]] = []  # those with the address, for each array
+        self.maps: list[list[int]] = []  # where those with the address are, for each array
+        self._replace = _REPLACE(driver.address("cuTensorMapReplaceAddress"))
         for i, row in enumerate(table.filled()):
             place = self.address + i * entry_bytes
             ctypes.memmove(place + form.row_offset, row.tobytes(), row.nbytes)
@@ -36,17 +38,18 @@ class TableMemory:
                 shape, strides = d.extents(row.tolist())
                 tensormap.encode(place + MAP_BYTES * k, d, boxes[d.tile], table.addresses[i], shape, strides, device)
                 if 0 not in shape:
-                    self.maps[-1].append(ctypes.c_void_p(place + MAP_BYTES * k))
+                    self.maps[-1].append(place + MAP_BYTES * k)
 
     def update(self, addresses: Sequence[int]) -> None:
         """Let the arrays be at ``addresses``."""
-        known = self.addresses
+        known, replace = self.addresses, self._replace
         if known == addresses:
             return
         for i, address in enumerate(addresses):
             if address != known[i]:
                 for place in self.maps[i]:
-                    driver.call("cuTensorMapReplaceAddress", place, ctypes.c_void_p(address))
+                    if code := replace(place, address):
+                        raise driver.failure(code, "cuTensorMapReplaceAddress")
                 self.words[i].value = known[i] = address
 
     def copy(self, kernel: str, stream: int, borrowed: list[Callable[[], None]]) -> int:
