@@ -93,6 +93,23 @@ def test_tiles_of_the_copy_engine(num_ctas: int) -> None:
     assert in_machine_code(kernel)
 
 
+def test_threads_that_have_not_called_the_driver() -> None:
+    pairs = [[torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(2)] for _ in range(4)]
+    results = [torch.empty_like(a) for a, _ in pairs]
+
+    def work(i: int) -> None:
+        for _ in range(8):
+            ct.launch(None, (2, 2), product, (*pairs[i], results[i], 128, 128, 64))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (a, b), found in zip(pairs, results):
+        torch.testing.assert_close(found, a @ b, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize(("shape", "num_ctas"), [((128, 512, 64), 4), ((256, 256, 64), 2), ((256, 256, 32), 4)])
 def test_transposed_tiles_of_clusters(shape: tuple[int, int, int], num_ctas: int) -> None:
     a, b = (torch.randn(n, 192, device="cuda", dtype=torch.float16) for n in (1000, 1160))

@@ -16,6 +16,7 @@ from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.driver import CudaError
+from tilewright.backends.triton.ttir.state import Descriptor
 
 FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x", "f8e5m2": "B7x"}
 
@@ -71,6 +72,25 @@ def _bits(f: str, value: Any) -> Any:
     if f == "f8e5m2":
         return int(np.float32(value).astype(ml_dtypes.float8_e5m2).view(np.uint8))
     return int(np.float32(value).view(np.uint32)) >> 16 if f == "bf16" else value
+
+
+def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
+    """As in a thread that has not called the driver yet."""
+    d = Descriptor(0, (("c", 64, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
+    run = executable(("u64",), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
+    for i, launch in enumerate(
+        (
+            lambda: run.run((1, 1, 1), (16,), 0, 0),
+            lambda: run.launch((1, 1, 1), LaunchArguments((32,), (), 0, 0)),
+            lambda: run.bind((1, 1, 1), LaunchArguments((48,), (), 0, 0))(),
+        )
+    ):
+        looking.codes = [driver.INVALID_CONTEXT]
+        launch()
+        assert (len(looking.launches), looking.entered) == (i + 1, i + 1)
+    looking.codes = [driver.INVALID_VALUE]
+    with pytest.raises(CudaError, match="cuTensorMapEncodeTiled"):
+        run.run((1, 1, 1), (64,), 0, 0)
 
 
 @pytest.mark.parametrize("how", ["machine code", "Python"])

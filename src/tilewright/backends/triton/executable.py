@@ -247,13 +247,17 @@ class TritonExecutable:
             raise too_much_shared(self._function, binary.shared_bytes, on.shared_bytes)
         return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
 
-    def _fill(
-        self,
-        frame: Frame,
-        arguments: LaunchArguments,
-        borrowed: list[Callable[[], None]],
-    ) -> None:
+    def _fill(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
         """Write the arguments into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
+        try:
+            self._put(frame, arguments, borrowed)
+        except driver.CudaError as e:
+            if e.code not in _FOREIGN:
+                raise
+            with self._kernel(arguments.device).device.current():  # tensor maps are not made without a context
+                self._put(frame, arguments, borrowed)
+
+    def _put(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
         values, binary = arguments.values, self.artifact.binary
         if self._tables:
             values = list(values)
