@@ -356,6 +356,8 @@ _PRODUCTS = (
     Product(torch.bfloat16, 8192, 8192, 1024),
     Product(torch.float32, 8192, 8192, 1024),
     Product(torch.float16, 1024, 1024, 1024),
+    Product(torch.float16, 1000, 1000, 1000),
+    Product(torch.float16, 3000, 3000, 3000),
     Product(torch.bfloat16, 4097, 4097, 4097),
     Product(torch.float16, 4104, 4104, 4104),
 )
@@ -381,17 +383,32 @@ _SMALL = {
     16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4)),
     32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
 }
-# A large tile, and small ones for the edges or for what is no whole round.
-_MIXED = {16: ((128, 256, 64), (64, 64, 128)), 32: ((256, 128, 32), (64, 64, 64))}
-_MIXED_ORDERS = (("edges", 1), ("edges", 2), ("rounds", 8))
+# Large tiles with small ones, for what is no whole round; the first of these also for edges.
+_WHOLE = {16: (128, 256, 64), 32: (256, 128, 32)}
+_PARTS = {16: ((64, 64, 128), (128, 64, 128), (64, 128, 128)), 32: ((64, 64, 64),)}
+# Strips for narrow edges: the length of their parts, their width and the steps along K.
+_STRIPS = ((64, 16, 128), (64, 16, 256))
+
+
+def mixed_configs(product: Product) -> list[Any]:
+    """Orders and pairs of tiles, large and small: strips where large ones leave no more than their width; the groups of
+    "strips" and "edges" are how many rounds of small tiles come first."""
+    bits = torch.finfo(product.dtype).bits
+    whole = _WHOLE[bits]
+    left = max(product.m % whole[0], product.n % whole[1])
+    found: list[Any] = [(("rounds", 8), (*whole, *part)) for part in _PARTS[bits]]
+    if left > 0:
+        found.append((("edges", 2), (*whole, *_PARTS[bits][0])))
+        found += [(("strips", 4), (*whole, *strip)) for strip in _STRIPS if left <= strip[1]]
+    return found
 
 
 def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
     """Orders, tiles and options. Small tiles are tried where large ones are few, alone where those would leave most of
-    the processors without one, and next to large ones where those do not fit, or with tf32, whose large tiles end late;
-    the group of the order "edges" is how many rounds of small tiles come first."""
+    the processors without one, and next to large ones where those do not fit, or with tf32, whose large tiles end
+    late."""
     bits = torch.finfo(product.dtype).bits
-    whole, edge = _MIXED[bits]
+    whole = _WHOLE[bits]
     count = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1])
     ours: list[Any] = []
     theirs: list[Any] = []
@@ -399,8 +416,8 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
         ours += [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
         theirs += [(o, s, h) for o in _ORDERS for s in shapes(_LARGE[bits]) for h in ({}, {"num_ctas": 2})]
         if product.m % whole[0] != 0 or product.n % whole[1] != 0 or bits == 32:
-            ours += [(o, (*whole, *edge), 8, 4) for o in _MIXED_ORDERS]
-            theirs += [(o, (*whole, *edge), {}) for o in _MIXED_ORDERS]
+            ours += [(*mixed, 8, 4) for mixed in mixed_configs(product)]
+            theirs += [(*mixed, {}) for mixed in mixed_configs(product)]
     if count < 2 * processors:
         ours += [(o, s, w, n) for o in _SMALL_ORDERS for s, w, n in _SMALL[bits]]
         theirs += [(o, s, {}) for o in _SMALL_ORDERS for s in shapes(_SMALL[bits])]
@@ -427,8 +444,8 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
             (spread, group), shape, options = cfg
-            if spread == "edges":
-                t.launch("matmul_edges", options, (processors,), (a, b, c, group, *shape, 8, tf32))
+            if spread in ("edges", "strips"):
+                t.launch(f"matmul_{spread}", options, (processors,), (a, b, c, group, *shape, 8, tf32))
                 return
             if spread == "rounds":
                 t.launch("matmul_rounds", options, (processors,), (a, b, c, *shape, group, tf32))

@@ -124,6 +124,21 @@ def matmul_persistent(
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
 
 
+def turns(tiles, small, rounds):
+    """Which of the ``small`` tiles the block does after all large ``tiles``: from where, up to where, every how many.
+    The blocks with one large tile less than the others first do that many ``rounds`` of small ones alone."""
+    block, blocks = ct.bid(0), ct.num_blocks(0)
+    busy = tiles % blocks
+    idle = blocks - busy
+    early = min(small, idle * rounds)
+    if busy == 0:
+        early = small
+    first, stop, step = block - busy, early, idle
+    if block < busy:
+        first, stop, step = early + block, small, busy
+    return first, stop, step
+
+
 @ct.kernel
 def matmul_edges(
     a,
@@ -139,31 +154,68 @@ def matmul_edges(
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
-    """Large tiles where whole ones fit, then small ones at the right and the lower edge. The blocks with one large tile
-    less than the others first do that many ``rounds`` of small ones alone."""
-    block, blocks = ct.bid(0), ct.num_blocks(0)
+    """Large tiles where whole ones fit, then small ones at the right and the lower edge."""
     rows, columns = c.shape[0] // TM, c.shape[1] // TN
-    for tile in range(block, rows * columns, blocks):
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         i, j = place(tile, rows, columns, GROUP)
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
     top, left = rows * (TM // SM), columns * (TN // SN)
     wide = ct.cdiv(c.shape[1], SN)
     right = max(wide - left, 1)
     corner = top * (wide - left)
-    count = corner + (ct.cdiv(c.shape[0], SM) - top) * wide
-    busy = rows * columns % blocks
-    idle = blocks - busy
-    early = min(count, idle * rounds)
-    if busy == 0:
-        early = count
-    first, stop, step = block - busy, early, idle
-    if block < busy:
-        first, stop, step = early + block, count, busy
+    first, stop, step = turns(rows * columns, corner + (ct.cdiv(c.shape[0], SM) - top) * wide, rounds)
     for tile in range(first, stop, step):
         i, j = tile // right, left + tile % right
         if tile >= corner:
             i, j = top + (tile - corner) // wide, (tile - corner) % wide
         ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
+
+
+def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32):
+    """The transposed product, the other way round: matrix units want many rows, and take few columns."""
+    total = ct.zeros((TN, TM), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        if TF32:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        total = ct.mma(ct.transpose(y), ct.transpose(x), total)
+    return ct.transpose(total)
+
+
+@ct.kernel
+def matmul_strips(
+    a,
+    b,
+    c,
+    rounds,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    LENGTH: ct.Constant[int],
+    WIDTH: ct.Constant[int],
+    SK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+    TF32: ct.Constant[bool],
+):
+    """Large tiles where whole ones fit, then narrow strips, cut in parts, along the right and the lower edge."""
+    rows, columns = c.shape[0] // TM, c.shape[1] // TN
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = place(tile, rows, columns, GROUP)
+        ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
+    top, left = rows * (TM // WIDTH), columns * (TN // WIDTH)
+    tall, long = ct.cdiv(c.shape[0], LENGTH), columns * (TN // LENGTH)
+    right = tall * (ct.cdiv(c.shape[1], WIDTH) - left)
+    first, stop, step = turns(rows * columns, right + long * (ct.cdiv(c.shape[0], WIDTH) - top), rounds)
+    for part in range(first, stop, step):
+        if part < right:
+            i, j = part % tall, left + part // tall
+            total = product(a, b, i, j, LENGTH, WIDTH, SK, TF32)
+            ct.store(c, (i, j), total.astype(c.dtype), allow_tma=True)
+        else:
+            i, j = top + (part - right) // long, (part - right) % long
+            total = product_of_few_rows(a, b, i, j, WIDTH, LENGTH, SK, TF32)
+            ct.store(c, (i, j), total.astype(c.dtype), allow_tma=True)
 
 
 @ct.kernel
