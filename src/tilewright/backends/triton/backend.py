@@ -34,6 +34,7 @@ from tilewright.backends.triton.resources import (
     too_much_shared,
 )
 from tilewright.backends.triton.rotate import rotate
+from tilewright.backends.triton.sink import sink
 from tilewright.backends.triton.streams import Stream, find_streams, stages_of
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
@@ -148,14 +149,21 @@ def compile_for(
     staging: bool = True,
     sharing: bool = True,
     capacity: int = 0,
+    late: bool = False,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine. Tables of lists are passed by value with
-    room for ``capacity`` arrays each, or as addresses where that is 0."""
+    room for ``capacity`` arrays each, or as addresses where that is 0. Loads are as ``late`` as they can be where the
+    tiles do not fit otherwise."""
+    again = functools.partial(
+        compile_for, function, target, options, descriptors=descriptors, staging=staging, capacity=capacity
+    )
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
     optimized, shared = Flattened(contract(part, target), {})
     if descriptors:
         optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing and blocks == 1)
-    chains = find_chains(optimized, target, staging=staging) if descriptors else []
+    if late:
+        optimized = sink(optimized)
+    chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     light = bool(streams) and not any(stream.carries for stream in streams)
     chosen = choose(optimized, target, options, chained=bool(chains), streaming=light)
@@ -185,6 +193,8 @@ def compile_for(
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
+        if not late:
+            return again(sharing=False, late=True)
         raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
         _of_part(e, blocks)
@@ -194,9 +204,7 @@ def compile_for(
             raise
         if not sharing:
             return compile_for(function, target, options, descriptors=False, staging=False, sharing=False)
-        return compile_for(
-            function, target, options, descriptors=descriptors, staging=staging, sharing=False, capacity=capacity
-        )
+        return again(sharing=False, late=late)
     kernel, binary = made.kernel, made.binary
     texts = {
         "optimized Tile IR": print_function(optimized),
