@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 
 import llvmlite.binding as llvm
@@ -47,6 +48,7 @@ def assemble(text: str, processor: Processor, *, verbose: bool = False) -> str:
 
 def _optimized(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     """Few passes: loops are built vectorized, so what remains is clean-up."""
+    _set_options()
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as e:
@@ -59,6 +61,13 @@ def _optimized(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     passes.add_simplify_cfg_pass()
     passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2)))
     return module
+
+
+@functools.cache
+def _set_options() -> None:
+    """NewGVN is not to turn operations on phis into phis. With that it may find other values when it looks again, as in
+    two loops in a row, and where LLVM has been built with assertions, it then ends the process."""
+    llvm.set_option("", "--enable-phi-of-ops=false")
 
 
 class NativeCode:
