@@ -29,13 +29,13 @@ class Divided(NamedTuple):
 
 
 def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> Divided:
-    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided; where it says nothing and
-    ``unasked`` allows it, for as many as its products need."""
+    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided; where it says nothing, or 1,
+    and ``unasked`` allows it, for as many as its products need."""
     if not target.has_tma:
         return Divided(function, 1)
-    asked = resolved(function.hints.get("num_ctas"), target)
-    if asked or not (unasked and target.has_wgmma):
-        return divide(function, asked or 1)
+    asked = resolved(function.hints.get("num_ctas"), target) or 1
+    if asked > 1 or not (unasked and target.has_wgmma):
+        return divide(function, asked)
     found = Divided(function, 1)
     while _is_too_large(found.function):
         more = divide(found.function, 2)
