@@ -42,7 +42,7 @@ ON_DEMAND = {  # they import by name, at run time
     "backends/base.py",  # the registry of engines
     "backends/native/__init__.py",  # LLVM, which takes a while to load
     "runtime/repeat.py",  # machine code for launches, of no use for the first ones
-    "backends/triton/backend.py",  # Triton, which is optional and takes a while to load
+    "backends/triton/fitting.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
     "cpp/host/build.py",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from tilewright.backends.triton.clusters import divided
 from tilewright.backends.triton.contract import contract
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
-from tilewright.backends.triton.fitting import Fit, fit
+from tilewright.backends.triton.fitting import Fit, compiler, fit
 from tilewright.backends.triton.flatten import Flattened, flatten
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.options import choose
@@ -133,11 +132,6 @@ def _gpu_of_this_machine(index: int) -> GpuTarget:
         return parse_target(f"sm_{driver.device(index).capability}")
     except ValueError as e:
         raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu engine") from e
-
-
-def compiler() -> Any:
-    """The module that drives Triton; loading it loads Triton."""
-    return importlib.import_module("tilewright.backends.triton.compiler")
 
 
 def compile_for(

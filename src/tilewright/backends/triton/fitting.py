@@ -19,6 +19,11 @@ from tilewright.ir.core import Op
 _FEW_SPILLED = 64  # bytes of a thread, less than loads that run ahead are worth
 
 
+def compiler() -> Any:
+    """The module that drives Triton; loading it loads Triton."""
+    return importlib.import_module("tilewright.backends.triton.compiler")
+
+
 @dataclass(frozen=True)
 class Fit:
     """A kernel as it was compiled: the options, the ``stages`` of its loops without products, and why its occupancy had
@@ -63,7 +68,7 @@ def _fitted(
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
     bytes are spilled without it; the text says why.
     """
-    compile_ttir = importlib.import_module("tilewright.backends.triton.compiler").compile_ttir
+    compile_ttir = compiler().compile_ttir
     ahead, unmet = target.has_wgmma, ""
     while True:
         try:
