@@ -23,8 +23,9 @@ from backends.triton.conftest import TARGETS
 
 import tilewright as ct
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.backend import TritonBackend, compile_for, compiler
+from tilewright.backends.triton.backend import TritonBackend, compile_for
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.fitting import compiler
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.requirements import version
