@@ -29,18 +29,16 @@ class Divided(NamedTuple):
 
 
 def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> Divided:
-    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided; where it says nothing, or 1,
-    and ``unasked`` allows it, for as many as its products need."""
+    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided, or where ``unasked`` allows it
+    for as many as its products need."""
     if not target.has_tma:
         return Divided(function, 1)
-    asked = resolved(function.hints.get("num_ctas"), target) or 1
-    if asked > 1 or not (unasked and target.has_wgmma):
-        return divide(function, asked)
-    found = Divided(function, 1)
-    while _is_too_large(found.function):
+    asked = divide(function, resolved(function.hints.get("num_ctas"), target) or 1)
+    found = asked
+    while unasked and target.has_wgmma and _is_too_large(found.function):
         more = divide(found.function, 2)
-        if more.blocks == 1 or found.blocks == _MOST_BLOCKS:
-            return Divided(function, 1)
+        if more.blocks == 1 or found.blocks >= _MOST_BLOCKS:
+            return asked
         found = Divided(more.function, 2 * found.blocks)
     return found
 
