@@ -35,9 +35,8 @@ TRITON_VERSION: str = triton.__version__
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
-_VERSION = " ".join(
-    m.VERSION for m in (overlap, prefetch, ttgir, ptx, ptxas, barriers)
-)  # of what is done to Triton's forms
+# Of what is done to Triton's forms.
+_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, ttgir, ptx, ptxas, barriers))
 
 
 class _Source(ASTSource):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from tilewright.backends.native.body import Body, pointer
 from tilewright.backends.triton import driver, tensormap
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.frame import Frame
-from tilewright.backends.triton.ttir.state import Descriptor
+from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 
 _INTEGERS = {"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 _SINGLE = {"f32", "tf32"}
@@ -79,7 +79,7 @@ def _map(body: Body, d: Descriptor, meta: Mapping[str, Any]) -> str:
             one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
             odd = body.let(f"and i1 {one}, {low}")
             body.store("i64", body.let(f"select i1 {odd}, i64 16, i64 {step}"), steps, 8 * (i - 1))
-    found = body.stack(f"[{tensormap.BYTES} x i8]", tensormap.ALIGNMENT)
+    found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
     box = (ctypes.c_uint32 * rank)(*reversed(meta["block_size"]))
     ones = (ctypes.c_uint32 * rank)(*[1] * rank)
     arguments = (

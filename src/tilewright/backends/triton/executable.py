@@ -20,7 +20,7 @@ from tilewright.backends.triton.entry import entry
 from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
-from tilewright.backends.triton.tensormap import TensorMap
+from tilewright.backends.triton.tensormap import TensorMap, encode
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
@@ -301,7 +301,9 @@ class TritonExecutable:
         if known is None:
             if len(self._maps) >= _MAX_MAPS:
                 self._maps.clear()
-            known = self._maps[key] = TensorMap(d, meta, base, shape, strides, arguments.device)
+            known = TensorMap()
+            encode(known.address, d, meta, base, shape, strides, arguments.device)
+            self._maps[key] = known
         return known
 
     def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:

@@ -12,7 +12,7 @@ _THROUGH = ("reshape", "permute", "cast", "broadcast")  # what goes with a load
 
 
 def sink(function: Function) -> Function:
-    """``function`` with its loads as late as their uses in the same block, and what they may read, let them be."""
+    """``function`` with each load right before what uses it in the same block, or before a store in between."""
     found = clone_function(function)
     _sink(found.body)
     return found

@@ -2,11 +2,10 @@
 
 Triton pipelines loops of products by itself, and others with as many stages as they are marked with: with n, the tiles
 of n - 1 iterations are in shared memory or on the way. With two no load is on the way while the tile before is used.
-What was measured on an H200, of persistent and chunked loops with 1 to 16 blocks per multiprocessor and with one
-iteration in each: three stages take up to half of the time off where there are few blocks, and cost little where there
-are many; four are better while all tiles are small, and take the place of other blocks where they are not. Where the
-loop carries nothing, fewer warps than the tiles ask for otherwise leave room for more blocks, so that a loop that runs
-once does not lose.
+On an H200 three stages save most of the waiting where there are few blocks, and cost little where there are many; four
+are better while all tiles are small, and take the place of other blocks where they are not. Where the loop carries
+nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. A loop over short rows that runs once
+may still lose.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, Desc
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 _TFLOAT32 = 11  # float32 in memory
-BYTES, ALIGNMENT = MAP_BYTES, MAP_ALIGNMENT
 NO_INTERLEAVING, PROMOTION_TO_128_BYTES, ZEROS_OUTSIDE = 0, 2, 0
 
 
@@ -32,23 +31,14 @@ def _nothing(device: int) -> int:
 
 
 class TensorMap:
-    """An encoded map; ``address`` is where its bytes are."""
+    """Room for an encoded map, at ``address``."""
 
     __slots__ = ("_memory", "address")
 
-    def __init__(
-        self,
-        d: Descriptor,
-        meta: Mapping[str, Any],
-        base: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        device: int,
-    ) -> None:
-        self._memory = (ctypes.c_uint8 * (BYTES + ALIGNMENT))()
+    def __init__(self) -> None:
+        self._memory = (ctypes.c_uint8 * (MAP_BYTES + MAP_ALIGNMENT))()
         start = ctypes.addressof(self._memory)
-        self.address = start + -start % ALIGNMENT
-        encode(self.address, d, meta, base, shape, strides, device)
+        self.address = start + -start % MAP_ALIGNMENT
 
 
 def encode(

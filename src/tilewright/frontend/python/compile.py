@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.frontend.python import control_flow
 from tilewright.frontend.python.joins import Joins
+from tilewright.frontend.python.ops.load_store import known_divisible
 from tilewright.frontend.python.scope import Frame, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.tracer import Tracer
@@ -30,7 +31,6 @@ from tilewright.ir.core import Block, Function, Param, Value
 from tilewright.ir.errors import TileRecursionError, TileSyntaxError
 from tilewright.ir.location import Loc
 from tilewright.ir.ops.control import Return
-from tilewright.ir.ops.memory import AssumeDivisible
 
 _RECURSION_LIMIT = 50_000  # calls are traced in place, at about ten Python frames each
 
@@ -134,7 +134,7 @@ def argument(builder: Builder, name: str, spec: ArgumentSpec, args: Iterator[Val
 
 def array(builder: Builder, name: str, spec: ArraySpec, args: Iterator[Value]) -> Array:
     """An array over its base pointer and its dynamic extents and strides, with what is known of them stated."""
-    base = _divisible(builder, next(args), spec.base_divisible)
+    base = known_divisible(builder, next(args), spec.base_divisible)
     extents: list[list[Any]] = []
     for static, visible, divisible in (
         (spec.shape, spec.constant_shape, spec.shape_divisible),
@@ -143,7 +143,7 @@ def array(builder: Builder, name: str, spec: ArraySpec, args: Iterator[Value]) -
         row: list[Any] = []
         for axis, known in enumerate(static):
             if known is None:
-                row.append(Tile(_divisible(builder, next(args), divisible[axis] if divisible else 1)))
+                row.append(Tile(known_divisible(builder, next(args), divisible[axis] if divisible else 1)))
             elif axis in visible:
                 row.append(known)
             else:
@@ -152,7 +152,3 @@ def array(builder: Builder, name: str, spec: ArraySpec, args: Iterator[Value]) -
     return Array(
         spec.dtype, base, tuple(extents[0]), tuple(extents[1]), spec.shape, spec.strides, spec.index_dtype, name
     )
-
-
-def _divisible(builder: Builder, value: Value, divisor: int) -> Value:
-    return value if divisor == 1 else builder.emit(AssumeDivisible, value, divisor=divisor)

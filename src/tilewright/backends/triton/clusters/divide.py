@@ -6,11 +6,11 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from tilewright.backends.triton.clusters.halves import Halver
-from tilewright.backends.triton.clusters.needs import MOVES, STORES, Needs, Undivided
+from tilewright.backends.triton.clusters.needs import MOVES, STORED, STORES, Needs, Undivided
 from tilewright.backends.triton.options import product_groups
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.roots import Root, Roots, meets
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.types import PartitionViewType, Type
@@ -73,13 +73,8 @@ def _halved(function: Function) -> Function | None:
 
 def _axes(store: Op) -> list[int]:
     """The axes of what is stored, the longest first."""
-    shape = _stored(store).tile.shape
+    shape = store.operands[STORED].tile.shape
     return sorted((a for a, n in enumerate(shape) if n > 1), key=lambda a: -shape[a])
-
-
-def _stored(store: Op) -> Value:
-    value: Value = store.value  # type: ignore[attr-defined]
-    return value
 
 
 def _is_independent(function: Function) -> bool:

@@ -13,6 +13,7 @@ Axis = int | None  # the one along which a tile is halved; None: each block has 
 
 _ROWS, _COLUMNS = 64, 16  # of the result of a product, at least, that a block computes
 STORES = ("store", "store_view")
+STORED = 1  # which of their operands it is that they store
 MOVES = ("load", "load_view", *STORES)
 
 
@@ -111,7 +112,8 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
         t = op.operands[0].type
         if t.steps[axis] % (t.tile_shape[axis] // 2):
             raise Undivided
-        return [axis if v is getattr(op, "value", None) else None for v in op.operands]
+        stored = STORED if op.name in STORES else None
+        return [axis if i == stored else None for i in range(len(op.operands))]
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op, axis)
@@ -147,10 +149,10 @@ def _along_others(op: Op, axis: int) -> Sequence[Axis]:
 
 
 def _parts_of_whole_length(op: Op, axis: int) -> Sequence[Axis]:
-    tiles = [v for v in (op.operands[0], getattr(op, "value", op.operands[0]), *op.results) if isinstance(v, Value)]
-    if len({v.tile.shape[axis] for v in tiles}) > 1:
+    count = {"extract": 1, "insert": 2}[op.name]  # of the operands that are tiles; the others are indices
+    if len({v.tile.shape[axis] for v in (*op.operands[:count], *op.results)}) > 1:
         raise Undivided
-    return [axis if v in tiles else None for v in op.operands]
+    return [axis] * count + [None] * (len(op.operands) - count)
 
 
 def _leading(op: Op, axis: int) -> Sequence[Axis]:

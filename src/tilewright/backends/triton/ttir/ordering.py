@@ -133,19 +133,10 @@ class Ordering:
 
     def _conflicts_within(self, body: Block) -> bool:
         """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
-        reads: set[Root] = set()
-        writes: set[Root] = set()
-        for op in body.walk():
-            effect = self._roots.effect(op)
-            if not effect:
-                continue
-            if op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED):
-                return True
-            root = self._roots.of(op.operands[0])
-            if effect & Effect.READ:
-                reads.add(root)
-            if effect & Effect.WRITE:
-                writes.add(root)
+        accesses = [op for op in body.walk() if self._roots.effect(op)]
+        if any(op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED) for op in accesses):
+            return True
+        reads, writes = self._roots.accessed(accesses)
         return any(meets(root, writes) for root in reads)
 
 

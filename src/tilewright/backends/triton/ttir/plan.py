@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering
-from tilewright.backends.triton.ttir.roots import Root, Roots, meets
+from tilewright.backends.triton.ttir.roots import Roots, meets
 from tilewright.backends.triton.ttir.state import Descriptor, Plan
 from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.backends.triton.ttir.text import element_bits
@@ -70,7 +70,7 @@ def _describe(
 ) -> None:
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
-    read, written = _read_and_written(function, roots)
+    read, written = roots.accessed(function.walk())
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
@@ -148,18 +148,6 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) ->
     if op.name == "store_view":
         return hint is True or _is_large(op.value)  # type: ignore[attr-defined]
     return hint is True or _reaches_mma(op.results[0], uses)
-
-
-def _read_and_written(function: Function, roots: Roots) -> tuple[set[Root], set[Root]]:
-    """The roots of all loads, and of all stores."""
-    reads: set[Root] = set()
-    writes: set[Root] = set()
-    for op in function.walk():
-        if roots.effect(op) & Effect.READ:
-            reads.add(roots.of(op.operands[0]))
-        if roots.effect(op) & Effect.WRITE:
-            writes.add(roots.of(op.operands[0]))
-    return reads, writes
 
 
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
@@ -77,6 +77,14 @@ class Roots:
     def _table(self, address: Value) -> Root:
         """The table that the number ``address`` was read from."""
         return self.tables.loads.get(address.op) if address.op is not None else None
+
+    def accessed(self, ops: Iterable[Op]) -> tuple[set[Root], set[Root]]:
+        """The roots of what ``ops`` read, and of what they write."""
+        effects = [(op, self.effect(op)) for op in ops]
+        reads, writes = (
+            {self.of(op.operands[0]) for op, e in effects if e & kind} for kind in (Effect.READ, Effect.WRITE)
+        )
+        return reads, writes
 
     def effect(self, op: Op) -> Effect:
         """Whether ``op`` reads or writes memory that others may write: tables of lists are not."""

@@ -18,6 +18,7 @@ from tilewright.frontend.python.ops.convert import (
 from tilewright.frontend.python.ops.tiles import reshape
 from tilewright.frontend.python.values import Array, ArrayList, RawMemory, Tile, TiledView
 from tilewright.frontend.signature import ArraySpec
+from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
@@ -378,10 +379,8 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
         offset = ctx.builder.emit(Add, row, constant(ctx, i, int64)) if i else row
         return ctx.builder.emit(Load, ctx.builder.emit(PtrOffset, arrays.table, offset), None, None)
 
-    def known_divisible(value: Value, divisor: int) -> Value:
-        return ctx.builder.emit(AssumeDivisible, value, divisor=divisor) if divisor > 1 else value
-
-    base = known_divisible(ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype)), spec.base_divisible)
+    address = ctx.builder.emit(IntToPtr, entry(0), dtype=PointerType(spec.dtype))
+    base = known_divisible(ctx.builder, address, spec.base_divisible)
     extents: list[list[Any]] = []
     for first, static, visible, divisors, lower in (
         (1, spec.shape, spec.constant_shape, spec.shape_divisible, 0),
@@ -393,12 +392,17 @@ def list_element(t: Any, arrays: ArrayList, index: Any) -> Array:
                 value = cast(ctx, entry(first + axis), spec.index_dtype)
                 if lower is not None:
                     value = ctx.builder.emit(AssumeBounded, value, lower=lower)
-                row_values.append(Tile(known_divisible(value, divisors[axis] if divisors else 1)))
+                row_values.append(Tile(known_divisible(ctx.builder, value, divisors[axis] if divisors else 1)))
             else:
                 row_values.append(known if axis in visible else Tile(constant(ctx, known, spec.index_dtype)))
         extents.append(row_values)
     shape, strides = map(tuple, extents)
     return Array(spec.dtype, base, shape, strides, spec.shape, spec.strides, spec.index_dtype, arrays.name)
+
+
+def known_divisible(builder: Builder, value: Value, divisor: int) -> Value:
+    """``value``, with what divides it stated."""
+    return value if divisor == 1 else builder.emit(AssumeDivisible, value, divisor=divisor)
 
 
 def _raw_memory(ctx: Context, array: Any) -> RawMemory:
