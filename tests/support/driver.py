@@ -7,7 +7,7 @@ import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
@@ -21,6 +21,15 @@ _REPLACE = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER)
 _AXES = 5  # of the largest tensor map
 _MAP = struct.Struct(f"={1 + 2 * _AXES}Q")
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+_ONE, _TWO = (ctypes.CFUNCTYPE(_INT, *[_POINTER] * n) for n in (1, 2))
+
+
+class Graph(NamedTuple):
+    """One of a single kernel."""
+
+    grid: tuple[int, int, int]
+    parameters: list[bytes]
+    attributes: list[tuple[int, bytes]]
 
 
 class Driver:
@@ -37,15 +46,68 @@ class Driver:
         self.cuLaunchKernelEx = _LAUNCH(self._launch)
         self.cuTensorMapEncodeTiled = _ENCODE(self._encode)
         self.cuTensorMapReplaceAddress = _REPLACE(self._replace)
+        self.context = 4096
+        self.capturing = False
+        self.launched_graphs = 0
+        self.created = 0
+        self.graphs: dict[int, Graph] = {}
+        self.cuStreamIsCapturing = _TWO(self._is_capturing)
+        self.cuCtxGetCurrent = _ONE(self._get_current)
+        self.cuGraphLaunch = _TWO(self._launch_graph)
 
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
         code = self.codes.pop(0) if self.codes else 0
         if not code:
             x, y, z, *_, stream, _place, count = struct.unpack("=7I4xQQI", ctypes.string_at(config, 52))
-            addresses = (ctypes.c_uint64 * 4).from_address(pointers)
             self.attributes.append(count)
-            self.launches.append(((x, y, z), stream, [ctypes.string_at(a, 8) for a in addresses if a]))
+            self.launches.append(((x, y, z), stream, _parameters(pointers)))
         return code
+
+    def _is_capturing(self, stream: int, state: int) -> int:
+        ctypes.c_int.from_address(state).value = int(self.capturing)
+        return 0
+
+    def _get_current(self, place: int) -> int:
+        ctypes.c_uint64.from_address(place).value = self.context
+        return 0
+
+    def cuGraphCreate(self, graph: Any, flags: int) -> int:
+        self.created += 1
+        graph._obj.value = self.created
+        return 0
+
+    def cuGraphAddKernelNode_v2(self, node: Any, graph: Any, before: None, count: Any, parameters: Any) -> int:
+        _, x, y, z, *_, pointers = struct.unpack_from("=Q7I4xQ", parameters)
+        self.graphs[graph.value] = Graph((x, y, z), _parameters(pointers), [])
+        node._obj.value = graph.value
+        return 0
+
+    def cuGraphKernelNodeSetAttribute(self, node: Any, number: int, value: bytes) -> int:
+        self.graphs[node.value].attributes.append((number, value))
+        return 0
+
+    def cuGraphInstantiateWithFlags(self, made: Any, graph: Any, flags: Any) -> int:
+        made._obj.value = graph.value
+        return 0
+
+    def cuGraphDestroy(self, graph: Any) -> int:
+        return 0
+
+    def cuGraphExecDestroy(self, made: Any) -> int:
+        del self.graphs[made.value]
+        return 0
+
+    def _launch_graph(self, made: int, stream: int | None) -> int:
+        code = self.codes.pop(0) if self.codes else 0
+        if not code:
+            graph = self.graphs[made]
+            self.attributes.append(len(graph.attributes))
+            self.launches.append((graph.grid, stream or 0, graph.parameters))
+            self.launched_graphs += 1
+        return code
+
+    def owns(self, stream: int) -> bool:
+        return True
 
     def _encode(
         self, place: int, kind: int, rank: int, base: int, extents: int, steps: int, box: int, ones: int, *how: int
@@ -73,6 +135,11 @@ class Driver:
         return 0
 
 
+def _parameters(pointers: int) -> list[bytes]:
+    addresses = (ctypes.c_uint64 * 4).from_address(pointers)
+    return [ctypes.string_at(a, 8) for a in addresses if a]
+
+
 def encoded(base: int, extents: Sequence[int], steps: Sequence[int]) -> bytes:
     """What this driver writes for a tensor map."""
     return _MAP.pack(base, *(*extents, *[0] * _AXES)[:_AXES], *(*steps, *[0] * _AXES)[:_AXES])
@@ -87,5 +154,5 @@ def executable(
     artifact = Artifact(binary, formats, tuple(d for d, _ in maps), 4 - len(formats), False, 0)
     made = TritonExecutable(function, artifact, dict, lambda _: made)
     for device in (0, 1):
-        made._loaded[device] = SimpleNamespace(handle=ctypes.c_void_p(16 + device), device=on)  # type: ignore[assignment]
+        made._loaded[device] = SimpleNamespace(handle=ctypes.c_void_p(16 + device), device=on or Driver())  # type: ignore[assignment]
     return made

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import itertools
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -87,7 +90,7 @@ def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
     ):
         looking.codes = [driver.INVALID_CONTEXT]
         launch()
-        assert (len(looking.launches), looking.entered) == (i + 1, i + 1)
+        assert len(looking.launches) == i + 1 and looking.entered > i
     looking.codes = [driver.INVALID_VALUE]
     with pytest.raises(CudaError, match="cuTensorMapEncodeTiled"):
         run.run((1, 1, 1), (64,), 0, 0)
@@ -100,6 +103,7 @@ def test_a_bound_launch_fails_as_launches_do(looking: Driver, monkeypatch: pytes
     run = executable(("u64",), looking).bind((1, 1, 1), LaunchArguments((16,), (), 0, 0))
     refusals = 2 if how == "machine code" else 1  # of which Python makes another attempt
     looking.codes = [driver.INVALID_CONTEXT] * refusals
+    looking.entered = 0
     run()  # the last attempt, after the context was made current, succeeds
     assert (len(looking.launches), looking.entered) == (1, 1)
     looking.codes = [2] * refusals
@@ -108,3 +112,48 @@ def test_a_bound_launch_fails_as_launches_do(looking: Driver, monkeypatch: pytes
     assert error.value.code == 2 and len(looking.launches) == 1
     run()
     assert len(looking.launches) == 2
+
+
+def bound(on: Driver, stream: int = 0) -> Callable[[], None]:
+    return executable(("u64",), on).bind((2, 3, 1), LaunchArguments((16,), (), stream, 0))
+
+
+def test_bound_launches_are_graphs_where_they_can_be(looking: Driver) -> None:
+    run = bound(looking, 7)
+    run()
+    looking.capturing = True  # the graph that is recorded takes a launch
+    run()
+    looking.capturing, looking.context = False, looking.context + 8  # of another device
+    run()
+    looking.context -= 8
+    run()
+    assert looking.launched_graphs == 2 and looking.launches == [looking.launches[0]] * 4
+    assert looking.launches[0][:2] == ((2, 3, 1), 7)
+    del run
+    gc.collect()
+    assert not looking.graphs
+
+
+def test_launches_that_no_graph_can_be_made_of(looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Driver, "owns", lambda self, stream: False)
+    bound(looking, 7)()
+    monkeypatch.setattr(Driver, "cuGraphInstantiateWithFlags", lambda *_: 2)
+    bound(looking)()
+    assert looking.launched_graphs == 0 and [stream for _, stream, _ in looking.launches] == [7, 0]
+
+
+def test_a_graph_is_launched_by_one_thread_at_once(looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[Callable[[], None]] = []
+    once = looking.cuGraphLaunch
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    def launch(graph: int, stream: int | None) -> int:
+        inside.pop()()
+        return once(graph, stream)
+
+    monkeypatch.setattr(looking, "cuGraphLaunch", launch)
+    run = bound(looking)
+    for _ in range(2):
+        inside.append(run)
+        run()
+    assert (len(looking.launches), looking.launched_graphs) == (4, 2)

@@ -141,7 +141,6 @@ class Looking(Driver):
         super().__init__()
         self.kernels: dict[int, TritonExecutable] = {}  # by their handles
         self.local = threading.local()  # what the last launch of the thread had: device, and entries of each list
-        self.capturing = False
         self.borrowed: dict[int, Any] = {}  # memory by its address
 
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
@@ -159,10 +158,6 @@ class Looking(Driver):
         assert start % 64 == 0 and (length <= kernel.artifact.capacity or not form.by_value)
         for place in range(start, start + length * form.entry_bytes, form.entry_bytes):
             yield ctypes.string_at(place, len(NO_MAP)), ctypes.string_at(place + form.row_offset, 8 * form.width)
-
-    def cuStreamIsCapturing(self, stream: Any, state: Any) -> int:
-        state._obj.value = int(self.capturing)
-        return 0
 
     def cuMemAllocAsync(self, address: Any, size: Any, stream: Any) -> int:
         memory = ctypes.create_string_buffer(size.value + 64)

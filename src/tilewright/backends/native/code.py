@@ -84,21 +84,19 @@ def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     return _Code(name, module, _FASTCALL).function(*body.kept)
 
 
-def caller(address: int, arguments: Sequence[int], otherwise: Callable[[], None]) -> Callable[[], None]:
-    """A function that calls the C function at ``address`` with four pointers, without the interpreter's lock, and
-    then ``otherwise`` where that does not return 0."""
-    record = (ctypes.c_uint64 * 5)(address, *arguments)
-    return _caller().function(ctypes.addressof(record), otherwise, record)
+def caller(
+    instructions: Callable[[Body, str], None], words: Sequence[int], otherwise: Callable[[], None], *kept: Any
+) -> Callable[[], None]:
+    """A function that runs ``instructions``, given the address of 64-bit ``words`` that they may change, and then
+    ``otherwise`` where these require what is not so. It keeps the objects ``kept`` alive."""
+    record = (ctypes.c_uint64 * len(words))(*words)
+    return _caller(instructions).function(ctypes.addressof(record), otherwise, record, *kept)
 
 
 @functools.cache
-def _caller() -> _Code:
+def _caller(instructions: Callable[[Body, str], None]) -> _Code:
     body = Body()
-    function, *arguments = _record(body, 5)
-    state = body.call("PyEval_SaveThread")
-    code = body.let(f"call i32 {function}({', '.join(f'ptr {a}' for a in arguments)})")
-    body.call("PyEval_RestoreThread", state)
-    body.require_equal("i32", code, 0)
+    instructions(body, _record(body))
     body.call("Py_IncRef", body.reference(None))
     body.do(f"ret ptr {pointer(id(None))}")
     body.label("no")
@@ -115,7 +113,8 @@ def runner(address: int, arguments: Sequence[int], scratch_bytes: int, *kept: An
 @functools.cache
 def _runner() -> _Code:
     body = Body()
-    function, first, second, size = _record(body, 4)
+    record = _record(body)
+    function, first, second, size = (body.load("ptr", record, 8 * i) for i in range(4))
     count = body.let(f"ptrtoint ptr {size} to i64")
     scratch = body.let(f"alloca i8, i64 {count}, align 64")
     state = body.call("PyEval_SaveThread")
@@ -125,10 +124,9 @@ def _runner() -> _Code:
     return _without_arguments(body, pointer(id(None)))
 
 
-def _record(body: Body, count: int) -> list[str]:
-    """The words at the address that ``self`` starts with."""
-    record = body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
-    return [body.load("ptr", record, 8 * i) for i in range(count)]
+def _record(body: Body) -> str:
+    """The address that ``self`` starts with."""
+    return body.call("PyLong_AsVoidPtr", body.call("PyTuple_GetItem", "%self", 0))
 
 
 def _without_arguments(body: Body, result: str) -> _Code:

@@ -89,14 +89,19 @@ def _dotted(version: int) -> str:
 
 def call(name: str, *arguments: Any) -> None:
     """One call of the driver. CudaError when it fails."""
-    code = getattr(load(), name)(*arguments)
+    code = function(name)(*arguments)
     if code:
         raise failure(code, name)
 
 
+def function(name: str) -> Any:
+    """A function of the driver, whose result is an error number."""
+    return getattr(load(), name)
+
+
 def address(name: str) -> int:
     """Where a function of the driver is."""
-    found = ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
+    found = ctypes.cast(function(name), ctypes.c_void_p).value
     assert found is not None
     return found
 
@@ -131,6 +136,10 @@ class Device:
         value = ctypes.c_int()
         call("cuDeviceGetAttribute", ctypes.byref(value), which, self._handle)
         return value.value
+
+    @property
+    def context(self) -> int:
+        return self._context.value or 0
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.driver import borrow
 from tilewright.backends.triton.entry import entry
 from tilewright.backends.triton.frame import Frame
+from tilewright.backends.triton.graph import launcher
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap, encode
@@ -193,10 +194,7 @@ class TritonExecutable:
         frame.configure(self.artifact.binary, grid, arguments.stream)
         self._fill(frame, arguments, [])
         run = functools.partial(self._run, frame, kernel)
-        if not native.available():
-            return run
-        given = frame.config_pointer.value, kernel.handle.value, frame.pointer_pointer.value, 0
-        return functools.partial(native.maker().caller(driver.address("cuLaunchKernelEx"), given, run))
+        return functools.partial(launcher(frame, kernel, run)) if native.available() else run
 
     def entry(self, device: int) -> native.Entry | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""

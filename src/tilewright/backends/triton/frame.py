@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilewright.backends.base import ListTable
@@ -60,6 +60,17 @@ class Frame:
             0 if alone else self.attribute_count,
         )  # fmt: skip
         self.grid, self.stream = grid, stream
+
+    @property
+    def sizes(self) -> bytes:
+        """Grid, block and shared bytes, as they are in the configuration."""
+        return self.config.raw[: 7 * 4]
+
+    def launch_attributes(self) -> Iterator[tuple[int, bytes]]:
+        """The attributes of the configuration: numbers and values."""
+        (count,) = struct.unpack_from("=I", self.config, self.ATTRIBUTES)
+        for i in range(count):
+            yield _ATTRIBUTE.unpack_from(self.attributes, i * _ATTRIBUTE.size)
 
     def table(self, form: TableForm, table: ListTable, artifact: Artifact, device: int) -> TableMemory:
         """The memory of ``table``. That of the launches before this is used again for the same rows."""
