@@ -6,6 +6,7 @@ import ctypes
 import threading
 import types
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -129,9 +130,11 @@ def test_streams_and_graphs() -> None:
         torch.cuda.synchronize()
     assert (total == 60).all() and in_machine_code(add)
     graph = torch.cuda.CUDAGraph()
+    elsewhere = add.bind((SIZE // TILE,), (a, total, total, TILE), stream=stream)
     with torch.cuda.graph(graph):
         current = torch.cuda.current_stream()
         run = add.bind((SIZE // TILE,), (a, total, total, TILE), stream=current)
+        del elsewhere
         for _ in range(5):
             ct.launch(current, (SIZE // TILE,), add, (a, total, total, TILE))
             run()
@@ -162,6 +165,45 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert all((totals[n] == 600 * n).all() for n in range(1, 5))
+
+
+def test_one_bound_launch_in_threads() -> None:
+    """A graph is not for two threads at once."""
+    a, total = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")
+    run = add.bind((SIZE // TILE,), (a, total, total, TILE))
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(lambda: [run() for _ in range(500)]) for _ in range(4)]:
+            future.result()
+    torch.cuda.synchronize()
+    assert (total == 2000).all()
+
+
+def test_bound_launches_that_are_gone_before_they_run() -> None:
+    a, total = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")
+    large = torch.randn(4096, 4096, device="cuda")
+    for _ in range(20):
+        large @ large
+        for _ in range(5):
+            add.bind((SIZE // TILE,), (a, total, total, TILE))()
+    torch.cuda.synchronize()
+    assert (total == 100).all()
+
+
+@pytest.mark.parametrize("num_ctas", [1, 2])
+@pytest.mark.parametrize("columns", [256, 264])  # pairs of blocks share loads of the latter
+def test_bound_products(num_ctas: int, columns: int) -> None:
+    a = torch.randn(512, 512, device="cuda", dtype=torch.float16)
+    b = torch.randn(512, columns, device="cuda", dtype=torch.float16)
+    out = torch.empty(512, columns, device="cuda", dtype=torch.float16)
+    kernel, stream = product.replace_hints(num_ctas=num_ctas), torch.cuda.Stream()
+    run = kernel.bind((4, -(-columns // 128)), (a, b, out, 128, 128, 64), stream=stream)
+    for _ in range(3):
+        out.fill_(0)
+        torch.cuda.synchronize()
+        run()
+        stream.synchronize()
+        torch.testing.assert_close(out, a @ b, rtol=1e-2, atol=1e-2)
 
 
 def test_a_thread_without_a_context() -> None:

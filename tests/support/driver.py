@@ -50,6 +50,7 @@ class Driver:
         self.capturing = False
         self.launched_graphs = 0
         self.created = 0
+        self.mode = 0  # of captures, for this thread
         self.graphs: dict[int, Graph] = {}
         self.cuStreamIsCapturing = _TWO(self._is_capturing)
         self.cuCtxGetCurrent = _ONE(self._get_current)
@@ -71,7 +72,12 @@ class Driver:
         ctypes.c_uint64.from_address(place).value = self.context
         return 0
 
+    def cuThreadExchangeStreamCaptureMode(self, mode: Any) -> int:
+        mode._obj.value, self.mode = self.mode, mode._obj.value
+        return 0
+
     def cuGraphCreate(self, graph: Any, flags: int) -> int:
+        assert self.mode == 2
         self.created += 1
         graph._obj.value = self.created
         return 0
@@ -94,7 +100,8 @@ class Driver:
         return 0
 
     def cuGraphExecDestroy(self, made: Any) -> int:
-        del self.graphs[made.value]
+        assert self.mode == 2
+        self.graphs.pop(made.value, None)  # not there if it is of the driver of another test
         return 0
 
     def _launch_graph(self, made: int, stream: int | None) -> int:

@@ -11,7 +11,7 @@ import pytest
 from backends.triton.test_compile import compiled
 
 import tilewright as ct
-from tilewright.backends.triton.streams import find_streams, stages_of
+from tilewright.backends.triton.streams import find_streams, how_far_ahead
 from tilewright.backends.triton.target import parse_target
 from tilewright.ir.hints import ByTarget
 from tilewright.passes.pipelines import optimize
@@ -81,8 +81,8 @@ def stages(kernel: Launchable, args: tuple[Any, ...], target: str = "sm_90", **o
     function = optimize(specialization(kernel, args, "reference").function)
     gpu = parse_target(target)
     streams = find_streams(function, gpu, descriptors=True, staging=True)
-    found = stages_of(streams, gpu, options)
-    return [found.get(stream.loop, 1) for stream in streams]
+    found = how_far_ahead(streams, gpu, options)
+    return [found[stream.loop].stages if stream.loop in found else 1 for stream in streams]
 
 
 def choices(texts: Mapping[str, str]) -> dict[str, str]:
@@ -125,6 +125,25 @@ def test_how_deep_the_pipelines_are(width: int, latency: Any, target: str) -> No
     (found,) = stages(scaled_with(latency), (ROWS, ROWS, width), target)
     assert found == (4 if room and (hint is None or hint >= 6) else 3)
     assert stages(scaled_with(latency), (ROWS, ROWS, width), target, num_stages=2) == [2]
+
+
+@pytest.mark.parametrize(("turns", "wanted"), [(1, []), (16, []), (17, ["4"]), (None, ["4", "1"])])
+def test_few_turns_do_not_run_ahead(turns: int | None, wanted: list[str]) -> None:
+    """Where their number is not known, the kernel has the loop in both forms."""
+    known = turns is not None
+
+    @ct.kernel
+    def summed(x, out, n):
+        found = ct.zeros((1, 1024), ct.float32)
+        for i in range(turns if known else n):
+            found = found + ct.load(x, (ct.bid(0), i), (1, 1024))
+        ct.store(out, (ct.bid(0), 0), found.astype(out.dtype))
+
+    texts = compiled(summed, (ROWS, ROWS, 7), "sm_90").binary.texts
+    assert re.findall(r"tt.num_stages = (\d+)", texts["TTIR"]) == wanted
+    assert choices(texts)[DEPTH] == (wanted or ["1"])[0]
+    again = compiled(summed, (ROWS, ROWS, 7), "sm_90", num_stages=3).binary.texts["TTIR"]
+    assert re.findall(r"tt.num_stages = (\d+)", again) == ["3"]
 
 
 def test_hints_that_have_an_effect() -> None:

@@ -34,9 +34,10 @@ from tilewright.backends.triton.resources import (
 )
 from tilewright.backends.triton.rotate import rotate
 from tilewright.backends.triton.sink import sink
-from tilewright.backends.triton.streams import Stream, find_streams, stages_of
+from tilewright.backends.triton.streams import Stream, find_streams, how_far_ahead
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
+from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
@@ -159,13 +160,14 @@ def compile_for(
         optimized = sink(optimized)
     chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
-    light = bool(streams) and not any(stream.carries for stream in streams)
+    ahead = how_far_ahead(streams, target, options)
+    light = bool(ahead) and not any(loop.results for loop in ahead)
     chosen = choose(optimized, target, options, chained=bool(chains), streaming=light)
     chosen = replace(chosen, num_ctas=blocks)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)
 
-    def lowered(stages: Mapping[Op, int]) -> TtirKernel:
+    def lowered(ahead: Mapping[Op, Ahead]) -> TtirKernel:
         return lower(
             optimized,
             target,
@@ -174,16 +176,15 @@ def compile_for(
             staging=staging,
             shared=shared,
             capacity=capacity,
-            stages=stages,
+            ahead=ahead,
         )
 
-    stages = stages_of(streams, target, options)
-    kernel = lowered(stages)
+    kernel = lowered(ahead)
     try:
         check_registers(optimized, target, chosen.num_warps)
         check_shared(optimized, target)
         check_length(optimized)
-        made = fit(kernel, stages, lowered, target, chosen, options)
+        made = fit(kernel, ahead, lowered, target, chosen, options)
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
@@ -240,7 +241,7 @@ def _choices(
         f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
         for name in _ignored(made, streams, function, target, given)
     ]
-    depths = ", ".join(str(made.stages.get(stream.loop, 1)) for stream in streams)
+    depths = ", ".join(str(made.ahead[stream.loop].stages if stream.loop in made.ahead else 1) for stream in streams)
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -268,7 +269,7 @@ def _ignored(
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
         "latency": any(op.attributes.get("latency") is not None for op in function.walk())
-        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.stages for s in streams)),
+        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.ahead for s in streams)),
         "allow_tma": not kernel.all_descriptors
         and any(resolved(op.attributes.get("allow_tma"), target) is True for op in function.walk()),
     }

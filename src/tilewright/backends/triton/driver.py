@@ -20,6 +20,7 @@ _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
 _CAPTURING = 1
+_RELAXED = 2
 _OLDEST = 12000  # the first version with tensor maps and launches with attributes
 _CANNOT_LOAD = (200, 209, 218, 222)  # an image that is invalid, for no GPU here, or of a version to come
 INVALID_VALUE = 1
@@ -245,6 +246,17 @@ def is_capturing(stream: int) -> bool:
     state = ctypes.c_int()
     call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(state))
     return state.value == _CAPTURING
+
+
+@contextlib.contextmanager
+def beside_captures() -> Iterator[None]:
+    """Within it, this thread may make and free what it likes: otherwise that ends a graph that is being recorded."""
+    mode = ctypes.c_int(_RELAXED)
+    call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
 
 def borrow(size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:

@@ -14,6 +14,7 @@ from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemo
 from tilewright.backends.triton.streams import fewer
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import TtirKernel
+from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Op
 
 _FEW_SPILLED = 64  # bytes of a thread, less than loads that run ahead are worth
@@ -26,11 +27,11 @@ def compiler() -> Any:
 
 @dataclass(frozen=True)
 class Fit:
-    """A kernel as it was compiled: the options, the ``stages`` of its loops without products, and why its occupancy had
+    """A kernel as it was compiled: the options, the ``ahead`` of its loops without products, and why its occupancy had
     no effect, or nothing."""
 
     kernel: TtirKernel
-    stages: Mapping[Op, int]
+    ahead: Mapping[Op, Ahead]
     binary: GpuBinary
     options: Options
     unmet: str
@@ -38,20 +39,20 @@ class Fit:
 
 def fit(
     kernel: TtirKernel,
-    stages: Mapping[Op, int],
-    lowered: Callable[[Mapping[Op, int]], TtirKernel],
+    ahead: Mapping[Op, Ahead],
+    lowered: Callable[[Mapping[Op, Ahead]], TtirKernel],
     target: GpuTarget,
     chosen: Options,
     given: Mapping[str, Any],
 ) -> Fit:
-    """``kernel``, which has these ``stages``, compiled with the options ``chosen``. Where the tiles do not fit, or
+    """``kernel``, whose loops run ``ahead`` so, compiled with the options ``chosen``. Where the tiles do not fit, or
     where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if ``given`` says
     nothing of them."""
-    if not stages or "num_stages" in given:
-        return Fit(kernel, stages, *_fitted(kernel, target, chosen, given))
-    less = fewer(stages)
+    if not ahead or "num_stages" in given:
+        return Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
+    less = fewer(ahead)
     try:
-        found = Fit(kernel, stages, *_fitted(kernel, target, chosen, given))
+        found = Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
     except (OutOfSharedMemory, OutOfRegisters):
         return fit(lowered(less), less, lowered, target, chosen, given)
     if (left := spilled(found.binary, target)) <= _FEW_SPILLED:

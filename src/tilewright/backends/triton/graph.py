@@ -23,7 +23,7 @@ class Graph:
         graph, node, self.handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         function, pointers = kernel.handle.value, frame.pointer_pointer.value
         parameters = ctypes.create_string_buffer(_NODE.pack(function, frame.sizes, pointers))
-        with kernel.device.current():
+        with driver.beside_captures(), kernel.device.current():
             driver.call("cuGraphCreate", ctypes.byref(graph), 0)
             try:
                 driver.call("cuGraphAddKernelNode_v2", ctypes.byref(node), graph, None, ctypes.c_size_t(0), parameters)
@@ -33,7 +33,12 @@ class Graph:
             finally:
                 driver.call("cuGraphDestroy", graph)
         # At the end of the process the driver frees all.
-        weakref.finalize(self, driver.function("cuGraphExecDestroy"), self.handle).atexit = False
+        weakref.finalize(self, _destroy, self.handle).atexit = False
+
+
+def _destroy(graph: ctypes.c_void_p) -> None:
+    with driver.beside_captures():
+        driver.function("cuGraphExecDestroy")(graph)  # which may be gone with its device
 
 
 def launcher(frame: Frame, kernel: driver.LoadedKernel, otherwise: Callable[[], None]) -> Callable[[], None]:

@@ -4,8 +4,8 @@ Triton pipelines loops of products by itself, and others with as many stages as 
 of n - 1 iterations are in shared memory or on the way. With two no load is on the way while the tile before is used.
 On an H200 three stages save most of the waiting where there are few blocks, and cost little where there are many; four
 are better while all tiles are small, and take the place of other blocks where they are not. Where the loop carries
-nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. A loop over short rows that runs once
-may still lose.
+nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. In a loop of a few turns the way
+through shared memory costs more than it saves; that is known when the kernel runs, which has the loop in both forms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget, resolved
+from tilewright.backends.triton.ttir.counting import most_turns
 from tilewright.backends.triton.ttir.plan import make_plan
+from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.types import TileType
@@ -24,33 +26,37 @@ from tilewright.passes.integers import IntegerFacts
 _FEW_STAGES, _STAGES = 3, 4
 _LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
 _FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline
+_FEW_TURNS, _FEW_IN_ALL = 8, 1 << 15  # turns of a loop, and bytes that all of them load, that do not run ahead
 _BLOCKS = 8  # of a multiprocessor that can have it
 _HEAVY = 6  # a latency that asks for the deeper pipeline
 
 
 @dataclass(frozen=True)
 class Stream:
-    """``loads`` bytes in each iteration of ``loop`` run ahead; ``stores`` bytes leave through shared memory.
-    ``latency`` is the largest hint of its loads."""
+    """``loads`` bytes in each iteration of ``loop``, of which there are at most ``turns``, run ahead; ``stores`` bytes
+    leave through shared memory. ``latency`` is the largest hint of its loads."""
 
     loop: Op
+    turns: int
     loads: int
     stores: int
     latency: int | None
 
     @property
-    def carries(self) -> bool:
-        """Whether iterations hand values to the next."""
-        return bool(self.loop.results)
+    def few_turns(self) -> int:
+        """So many do not run ahead."""
+        return max(_FEW_TURNS, _FEW_IN_ALL // self.loads)
 
 
 def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
     """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
     if not target.is_cuda or any(op.name in ("mma", "mma_scaled") for op in function.walk()):
         return []
-    plan = make_plan(function, target, IntegerFacts(function), descriptors=descriptors, staging=staging)
+    facts = IntegerFacts(function)
+    plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     loops = (op for op in function.walk() if op.name == "for" and op not in plan.unpipelined)
-    streams = (_stream(loop, plan.descriptors, target) for loop in loops if _is_innermost(loop))
+    innermost = (loop for loop in loops if _is_innermost(loop))
+    streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)
     return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
 
 
@@ -58,13 +64,14 @@ def _is_innermost(loop: Op) -> bool:
     return not any(op.name in ("for", "loop") for op in loop.regions[0].walk())
 
 
-def _stream(loop: Op, by_engine: Collection[Op], target: GpuTarget) -> Stream:
+def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
     loads = [op for op in loop.regions[0].ops if op.name in ("load", "load_view")]
     loads = [op for op in loads if op.attributes["memory_order"] is MemoryOrder.WEAK]
     stores = [op for op in loop.regions[0].ops if op.name == "store_view" and op in by_engine]
     hints = [resolved(op.attributes["latency"], target) for op in loads]
     return Stream(
         loop,
+        turns,
         sum(_bytes(op.result.tile) for op in loads),
         sum(_bytes(op.operands[1].tile) for op in stores),
         max((hint for hint in hints if hint is not None), default=None),
@@ -75,13 +82,17 @@ def _bytes(tile: TileType) -> int:
     return tile.size * (64 if tile.is_pointer else max(8, tile.element.bitwidth)) // 8
 
 
-def stages_of(streams: Sequence[Stream], target: GpuTarget, given: Mapping[str, Any]) -> dict[Op, int]:
-    """The stages of the loops: those ``given``, or as many as hints and tiles ask for. Loops with one are left out."""
-    found = {stream.loop: given.get("num_stages") or _guess(stream, target) for stream in streams}
-    return {loop: stages for loop, stages in found.items() if stages > 1}
+def how_far_ahead(streams: Sequence[Stream], target: GpuTarget, given: Mapping[str, Any]) -> dict[Op, Ahead]:
+    """The stages of the loops: those ``given``, or as many as hints and tiles ask for where there are many turns. Loops
+    with one, or with few turns, are left out."""
+    if "num_stages" in given:
+        found = {stream.loop: Ahead(given["num_stages"], 0) for stream in streams}
+    else:
+        found = {s.loop: Ahead(_stages(s, target), s.few_turns) for s in streams if s.turns > s.few_turns}
+    return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
 
 
-def _guess(stream: Stream, target: GpuTarget) -> int:
+def _stages(stream: Stream, target: GpuTarget) -> int:
     """The deeper pipeline only where it leaves room for other blocks, and for the cache."""
     if stream.latency is not None:
         deep = stream.latency >= _HEAVY
@@ -90,6 +101,6 @@ def _guess(stream: Stream, target: GpuTarget) -> int:
     return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
 
 
-def fewer(stages: Mapping[Op, int]) -> dict[Op, int]:
-    """The next ones to try where those do not fit."""
-    return {loop: n - 1 for loop, n in stages.items() if n > _FEW_STAGES}
+def fewer(ahead: Mapping[Op, Ahead]) -> dict[Op, Ahead]:
+    """What to try next where that does not fit."""
+    return {loop: Ahead(n - 1, turns) for loop, (n, turns) in ahead.items() if n > _FEW_STAGES}

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.triton.ttir.counting import counting
+from tilewright.backends.triton.ttir.counting import Counting, counting, least_turns
 from tilewright.backends.triton.ttir.shape import zero
-from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.state import Ahead, State
 from tilewright.backends.triton.ttir.text import Val, type_text
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import jumps_out
 from tilewright.passes.canonicalize import constant_of
+
+_NOT_AHEAD = Ahead(0, 0)
 
 Lower = Callable[[Op], None]
 Form = tuple[str, tuple[int, ...]]  # element type and shape
@@ -199,11 +201,26 @@ class ControlFlow:
     # -- loops
 
     def _for(self, op: Op) -> None:
+        """A loop that runs ahead where it has many turns is there twice."""
         s, w = self.s, self.s.w
-        inits = op.operands[3:]
+        stages, turns = s.plan.ahead.get(op, _NOT_AHEAD)
+        count = counting(s, op, max(stages, turns))
+        if turns == 0 or least_turns(s.facts, op) > turns:
+            s.bind_flat(op.results, self._counted(op, count, stages))
+            return
+        few = w.op("arith.muli", count.step, w.like(turns, count.step))
+        many = w.compare("slt", w.op("arith.addi", count.lower, few), count.upper)
+        forms = s.flat_types([r.type for r in op.results])
+        results = self._branches(
+            many, forms, lambda: self._counted(op, count, stages), lambda: self._counted(op, count, 0)
+        )
+        s.bind_flat(op.results, results)
+
+    def _counted(self, op: Op, count: Counting, stages: int) -> list[Val]:
+        """The results of the loop ``op`` with so many stages; with 0 it does not run ahead, unless Triton knows how."""
+        s, w = self.s, self.s.w
         body = op.regions[0]
-        count = counting(s, op, s.plan.stages.get(op, 0))
-        flat = self._inits(body, inits)
+        flat = self._inits(body, op.operands[3:])
         forms = [(v.element, v.shape) for v in flat]
         left, results = self._results(forms)
         index = Val(w.name(), count.lower.element)
@@ -214,15 +231,17 @@ class ControlFlow:
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
         bounds = f"{count.lower.name} to {count.upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
-        self._ahead += op in s.plan.stages
+        self._ahead += stages > 0
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
             self._yield(self.block(body, ForFrame(tuple(args))))
-        self._ahead -= op in s.plan.stages
+        self._ahead -= stages > 0
         w.loc = op.loc
-        w.located(f"}}{self._loop_attributes(op)}")
-        s.bind_flat(op.results, results)
+        if not stages and (op in s.plan.unpipelined or op in s.plan.ahead):
+            stages = 1
+        w.located(f"}} {{tt.num_stages = {stages} : i32}}" if stages else "}")
+        return results
 
     def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
         """The values that a loop starts with. Zeros that asynchronous products add to are opaque: the compiler would
@@ -238,11 +257,6 @@ class ControlFlow:
             else:
                 flat += s.flat([value])
         return flat
-
-    def _loop_attributes(self, op: Op) -> str:
-        plan = self.s.plan
-        stages = 1 if op in plan.unpipelined else plan.stages.get(op)
-        return "" if stages is None else f" {{tt.num_stages = {stages} : i32}}"
 
     def _loop(self, op: Op) -> None:
         """Repeats until a break: a while whose condition comes after the body. Triton ties the n-th result to the

@@ -34,7 +34,7 @@ def counting(s: State, op: Op, ahead: int = 0) -> Counting:
         lower, upper, step = (w.convert(extend, v, "i32") for v in (lower, upper, step))
         return Counting(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
     # The number of iterations; one of 2**63 or more is never reached.
-    held = "i32" if _count(s.facts, op) < 1 << 31 else "i64"
+    held = "i32" if most_turns(s.facts, op) < 1 << 31 else "i64"
     steps = w.op("arith.divui", w.op("arith.subi", w.op("arith.subi", upper, lower), w.like(1, lower)), step)
     some = w.compare("slt" if dtype.is_signed else "ult", lower, upper)
     zero, one = w.constant(0, held), w.constant(1, held)
@@ -50,10 +50,16 @@ def _resized(w: Writer, x: Val, element: str) -> Val:
     return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
 
 
-def _count(facts: IntegerFacts, op: Op) -> int:
-    """How many iterations there are at most."""
+def most_turns(facts: IntegerFacts, op: Op) -> int:
+    """How many iterations of the ``for`` there are at most."""
     lower, upper, step = (facts.range(v) for v in op.operands[:3])
     return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
+
+
+def least_turns(facts: IntegerFacts, op: Op) -> int:
+    """How many iterations of the ``for`` there are at least."""
+    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    return max(0, upper[0] - lower[1] + step[1] - 1) // max(1, step[1])
 
 
 def _stays_inside(facts: IntegerFacts, op: Op, dtype: DType, ahead: int) -> bool:

@@ -23,7 +23,7 @@ from tilewright.backends.triton.ttir import (
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.ordering import acquires
 from tilewright.backends.triton.ttir.plan import make_plan
-from tilewright.backends.triton.ttir.state import Descriptor, Plan, State, TableForm
+from tilewright.backends.triton.ttir.state import Ahead, Descriptor, Plan, State, TableForm
 from tilewright.backends.triton.ttir.tables import rank_of, row_width
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
@@ -78,19 +78,19 @@ def lower(
     staging: bool = True,
     shared: Mapping[Op, Value] = MappingProxyType({}),
     capacity: int = 0,
-    stages: Mapping[Op, int] = MappingProxyType({}),
+    ahead: Mapping[Op, Ahead] = MappingProxyType({}),
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
     ``shared`` are loads by pairs of blocks, and whether both need the tile. ``capacity`` is that of the tables of lists
-    that are passed by value, if that is possible; with 0 no table is. ``stages`` is how deep the pipelines of loops
+    that are passed by value, if that is possible; with 0 no table is. ``ahead`` is how deep the pipelines of loops
     without products are.
     """
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     plan.share(shared)
-    plan.stages = stages
+    plan.ahead = ahead
     s = State(function, target, dialect, facts, plan)
     tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.tables import Tables
@@ -90,6 +91,13 @@ class TableForm:
         return -(-(self.row_offset + 8 * self.width) // unit) * unit
 
 
+class Ahead(NamedTuple):
+    """How the loads of a loop run ahead: with so many ``stages``, where it has more than so many ``turns``."""
+
+    stages: int
+    turns: int
+
+
 @dataclass
 class Plan:
     """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
@@ -98,7 +106,7 @@ class Plan:
     barriers_before: set[Op] = field(default_factory=set)
     waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
     unpipelined: set[Op] = field(default_factory=set)
-    stages: Mapping[Op, int] = field(default_factory=dict)  # of loops without products whose loads run ahead
+    ahead: Mapping[Op, Ahead] = field(default_factory=dict)  # loops without products whose loads run ahead
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
