@@ -10,6 +10,9 @@ Where such a product, or more than one, is in the one loop over the steps of all
 the last step of a tile, zeros. The assembler lets no product run asynchronously into registers that others than
 products write, and Triton does not wait for the sum where it is used. Here the loop always carries the sum, and whether
 to add to it; it is waited for at the end of a tile.
+
+Triton has a wait for products keep the registers that they read, and fails where these hold elements of one byte. Here
+such a product ends before the next op, and no wait is told of its registers.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VERSION = "6"  # of what is done, for caches
+VERSION = "7"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
@@ -27,6 +30,8 @@ _LOAD = re.compile(rf"({_VALUE}) : !ttg\.memdesc<(\d+)x(\d+)x(\w+), (#\w+), (#\w
 _TENSOR = re.compile(r"tensor<(\d+)x(\d+)x(\w+), (#ttg\.dot_op<.*?>)>")
 _ZEROS = re.compile(rf"\s*(%\w+) = arith\.select (%\w+), (%cst\w*), ({_VALUE}) : (tensor<[^(]*>)")
 _LOOP = re.compile(r"(\s*%\w+:)(\d+)( = scf\.for .* iter_args\()(.*)\) -> \((.*)\)( *:.*\{)")
+_WAIT = re.compile(r"(\s*)(%\w+)(?::\d+)? = ttng\.warp_group_dot_wait (.*?) (\{pendings = \d+ : i32\}) : (.*)")
+_BYTES = re.compile(r"tensor<(?:\d+x)+(?:i8|f8\w+), #ttg\.dot_op<")
 _BETWEEN = ("ttg.convert_layout", "tt.split", "tt.trans", "tt.reshape", "tt.elementwise_inline_asm")
 
 
@@ -59,8 +64,8 @@ class _Text:
 
 
 def mended(text: str) -> str:
-    """The TTGIR module ``text`` with both done."""
-    return carry_sums(interleave_loads(text)) if "ttng.warp_group_dot " in text else text
+    """The TTGIR module ``text`` with all three done."""
+    return end_products_of_bytes(carry_sums(interleave_loads(text))) if "ttng.warp_group_dot " in text else text
 
 
 def interleave_loads(text: str) -> str:
@@ -227,6 +232,37 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     head, count, bounds, arguments, kinds, tail = loop.groups()
     lines[found.loop - 1] += f"\n{' ' * _indent(lines[found.loop])}{yes} = arith.constant true"
     lines[found.loop] = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
+
+
+def end_products_of_bytes(text: str) -> str:
+    """The TTGIR module ``text`` in which nobody waits for what products read from registers, where that are bytes."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        step = _STEP.fullmatch(line)
+        if step is not None and _BYTES.search(step[5].split(" * ")[0]):
+            lines[at] = re.sub(r" \{isAsync = true\}|, isAsync = true|isAsync = true, ", "", line)
+        wait = _WAIT.fullmatch(line)
+        if wait is not None and _BYTES.search(wait[5]):
+            _forget_bytes(lines, at, wait)
+    return "\n".join(lines)
+
+
+def _forget_bytes(lines: list[str], at: int, wait: re.Match[str]) -> None:
+    """Take the bytes off the ``wait`` in line ``at``, and its results from what follows."""
+    indent, name, values, pendings, types = wait.groups()
+    pairs = list(zip(values.split(", "), re.findall(r"(?:[^,<]|<(?:[^<>]|<[^<>]*>)*>)+", types)))
+    kept = [(value, type_.strip()) for value, type_ in pairs if not _BYTES.search(type_)]
+    count = f":{len(kept)}" if len(kept) > 1 else ""
+    found: dict[str, str] = {}
+    for i, (value, type_) in enumerate(pairs):
+        place = len([t for _, t in pairs[:i] if not _BYTES.search(t)])
+        found[f"{name}#{i}"] = value if _BYTES.search(type_) else f"{name}#{place}" if count else name
+    line = f"{name}{count} = ttng.warp_group_dot_wait {', '.join(v for v, _ in kept)} {pendings} : "
+    lines[at] = indent + line + ", ".join(t for _, t in kept)
+    for k in range(at + 1, len(lines)):
+        if lines[k].strip() and _indent(lines[k]) < len(indent):
+            break
+        lines[k] = re.sub(rf"{name}#\d+\b", lambda match: found[match[0]], lines[k])
 
 
 def _yielded(line: str) -> list[str]:
