@@ -1,0 +1,19 @@
+"""Random whole kernels compile for Hopper, whose copy engine and matrix units the engine rewrites kernels for."""
+
+from __future__ import annotations
+
+import pytest
+from support.kernel_runs import arguments, generated, seeds
+
+from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.target import parse_target
+from tilewright.runtime.launch import specialization
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_compiles(seed: int) -> None:
+    kernel = generated(seed)
+    function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+    assert compile_for(function, parse_target("sm_90"), {}).binary.texts["PTX"]

@@ -1,0 +1,76 @@
+"""Runs generated kernels on an engine and on the reference, which must agree in every byte around the arrays, too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from backends.cpu.comparison import owner
+from support.kernel_arrays import NumpyArray
+from support.kernel_generator import GeneratedKernel, KernelGenerator
+
+import tilewright as ct
+
+
+def seeds(count: int, start: int = 0) -> Sequence[int]:
+    """``count`` seeds, or those that the environment asks for: TILEWRIGHT_TEST_SEEDS=start:count."""
+    chosen = os.environ.get("TILEWRIGHT_TEST_SEEDS")
+    if chosen:
+        start, count = (int(n) for n in chosen.split(":"))
+    return range(start, start + count)
+
+
+def generated(seed: int) -> GeneratedKernel:
+    """The kernel of the seed. It is printed, so that pytest shows it where a test fails."""
+    kernel = KernelGenerator(seed).make()
+    print(kernel)
+    return kernel
+
+
+def arguments(kernel: GeneratedKernel) -> tuple[tuple[Any, ...], dict[str, NumpyArray]]:
+    """What to launch the kernel with, in memory of its own, and that memory."""
+    memory: dict[str, NumpyArray] = {}
+
+    def copied(name: str, view: NumpyArray) -> NumpyArray:
+        whole = owner(view)
+        memory[name] = whole.copy()
+        offset = view.ctypes.data - whole.ctypes.data
+        return np.ndarray(view.shape, view.dtype, memory[name].view(np.uint8).data, offset, view.strides)
+
+    values: list[Any] = []
+    for name, value in kernel.parameters:
+        if isinstance(value, list):
+            values.append([copied(f"{name}[{i}]", view) for i, view in enumerate(value)])
+        else:
+            values.append(value if isinstance(value, int) else copied(name, value))
+    return tuple(values), memory
+
+
+def outcome(kernel: GeneratedKernel, engine: str) -> dict[str, NumpyArray]:
+    """The memory of all arrays after a launch."""
+    values, memory = arguments(kernel)
+    ct.launch(None, kernel.grid, kernel.kernel(), values, backend=engine)
+    return memory
+
+
+def compare(kernel: GeneratedKernel, engine: str) -> None:
+    """Assert that ``engine`` leaves the memory as the reference does. Zeros of either sign are equal."""
+    wanted = outcome(kernel, "reference")
+    for name, found in outcome(kernel, engine).items():
+        same = found == wanted[name]
+        if not same.all():
+            places = np.flatnonzero(~same)
+            i = places[0]
+            raise AssertionError(
+                f"{name}: {places.size} of {same.size} elements differ, of memory from {i} to {places[-1]}: "
+                f"the first is {found[i]} instead of {wanted[name][i]}"
+            )
+
+
+def violations(kernel: GeneratedKernel) -> str:
+    """What the sanitizer reports; nothing is right."""
+    with ct.sanitize() as report:
+        ct.launch(None, kernel.grid, kernel.kernel(), arguments(kernel)[0])
+    return report.render() if report.violations else ""
