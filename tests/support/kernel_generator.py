@@ -17,11 +17,21 @@ import tilewright as ct
 
 _HEIGHTS = (16, 32, 64, 64, 64, 128)
 _WIDTHS = (16, 32, 64, 64, 128)
+_LARGE = ((128, 256), (256, 128), (256, 256))  # whose products are divided among blocks, or just have room
 _STATEMENTS = {
     "elementwise": 4, "load_input": 4, "gather_input": 1, "reduction": 2, "scan": 0.7, "reshaped": 1.5, "traffic": 4,
-    "atomic": 0.7, "call": 0.6, "measured": 0.6, "whole": 0.5,
+    "atomic": 0.7, "call": 0.6, "measured": 0.6, "whole": 0.5, "passed": 0.4,
 }  # fmt: skip
-_NESTED = {"branch": 1.2, "counted": 2, "waiting": 0.8, "stream": 2, "product": 3, "chain": 0.7}
+_NESTED = {
+    "branch": 1.2,
+    "counted": 2,
+    "waiting": 0.8,
+    "stream": 2,
+    "sweep": 1.5,
+    "product": 3,
+    "bare": 0.4,
+    "chain": 0.7,
+}
 _MOST_DEPTH = 3
 
 
@@ -66,6 +76,8 @@ class KernelGenerator(ProductWriter):
         self.tile = self.random.choice(_HEIGHTS), self.random.choice(_WIDTHS)
         if self.tile == (128, 128):
             self.tile = (128, 64)
+        if self.tidy and self.chance(0.06):
+            self.tile, self.most_bytes = self.random.choice(_LARGE), 1 << 18
         self.tiles = self.random.randint(1, 3), self.random.randint(1, 3)
         self.counts["unit"] = self.tiles[0] * self.tiles[1]
         self.mapping = self.random.random(), self.random.randint(1, 3)
@@ -129,12 +141,12 @@ class KernelGenerator(ProductWriter):
         self.owners["unit"], self.place = unit, (row, column)
         rows, columns = self.tiles
         self.numbers += [Number(unit, 0, rows * columns - 1), Number(row, 0, rows - 1), Number(column, 0, columns - 1)]
-        first = self.weighted({"product": 4, "chain": 1.5, "stream": 1.5, "": 0 if self.tidy else 4})
+        first = self.weighted({"product": 4, "bare": 1, "chain": 1.5, "stream": 1.5, "": 0 if self.tidy else 4})
         if first:
             getattr(self, first)()
         for _ in range(self.random.randint(1, 5)):
             self.statement()
-        if not (self.tidy and first in ("product", "chain")):
+        if not (self.tidy and first in ("product", "bare", "chain")):
             self.kept()
         del self.owners["unit"]
         self.place = None

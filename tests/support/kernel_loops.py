@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from support.kernel_memory import MemoryWriter
+from support.kernel_memory import Box, MemoryWriter
 from support.kernel_tiles import EXACT, INTEGERS, Number, Tile, span
 
 _MOST_TRIPS = 24  # of nested loops together
@@ -234,3 +234,36 @@ class LoopWriter(MemoryWriter):
         self.trips = trips
         self.pool.append(total)
         return None
+
+    def sweep(self) -> None:
+        """A loop over the tiles of a region that loads some of those that it stores to, earlier or later."""
+        region = self.region()
+        shape, counts = self.cut(region)
+        axis = self.random.choice([a for a, n in enumerate(counts) if n == max(counts)])
+        tiles = counts[axis]
+        others = [self.index(n) for n in counts]
+        turns = min(tiles + self.random.randint(0, 2), max(1, _MOST_TRIPS // self.trips))
+        k = self.name("k")
+
+        def box(more: int) -> Box:
+            at = k if not more and turns <= tiles else f"({k} + {more}) % {tiles}"
+            return self.box_at(region, shape, [at if a == axis else o for a, o in enumerate(others)])
+
+        trips = self.trips
+        self.trips *= turns
+        with self.scope(f"for {k} in range({turns}):"):
+            self.numbers.append(Number(k, 0, turns - 1))
+            found = None
+            for _ in range(self.random.randint(2, 3)):
+                if found is None or self.chance(0.5):
+                    found = self.load_own(region, box(self.random.randint(0, 2)))
+                    if self.chance(0.5):
+                        found = self.binary(found, self.partner(found))
+                else:
+                    self.store_own(region, found, box(self.random.randint(0, 2)))
+            if self.chance(0.3):
+                self.body(1, 1)
+            self.store_own(region, found, box(self.random.randint(0, 2)))
+        self.trips = trips
+        if self.chance(0.5):
+            self.access(region)

@@ -174,12 +174,13 @@ class MemoryWriter(TileWriter):
             low, high, infinite = min(low, 0), max(high, 0), kind in ("NAN", "POS_INF", "NEG_INF")
         elif self.chance(0.3):
             padding = ", padding_mode=ct.PaddingMode.ZERO"
+        hints = self.hints() + (", check_bounds=False" if box.inside and self.chance(0.1) else "")
         place = index[0] if len(index) == 1 and self.chance(0.3) else f"({', '.join(index)},)"
         if not order and self.chance(0.12):
             seen = f"{text}.tiled_view({shape}{padding})"
-            loaded = f"{seen}.load(({', '.join(index)},){self.hints()})"
+            loaded = f"{seen}.load(({', '.join(index)},){hints})"
         else:
-            loaded = f"ct.load({text}, {place}, {shape}{order}{padding}{self.hints()})"
+            loaded = f"ct.load({text}, {place}, {shape}{order}{padding}{hints})"
         if infinite:
             loaded = f"ct.minimum(ct.maximum({loaded}, {low}), {high})"
         if array.dtype not in EXACT and array.dtype not in INTEGERS:
@@ -263,32 +264,40 @@ class MemoryWriter(TileWriter):
         self.regions.append(region)
         return region
 
-    def box(self, region: Region) -> Box:
-        """Some tile of what the owner has."""
+    def cut(self, region: Region) -> tuple[Shape, list[int]]:
+        """The shape of tiles of the region, without axes that only tell owners, and how many there are along each axis."""
         if region.kind == "tile":
-            assert self.place is not None
-            inside = all(n % t == 0 for n, t in zip(region.array.shape, region.own))
-            return Box(list(self.place), region.own, inside)
+            return region.own, [1, 1]
         whole = tuple(1 << (n - 1).bit_length() for n in region.own)
         most = self.tile[-len(whole) :]
         shape = tuple(max(1, min(n, m) // self.random.choice((1, 1, 1, 2))) for n, m in zip(whole, most))
         while not self.size_fits(shape, region.array.dtype):
             shape = tuple(max(1, n // 2) for n in shape)
-        counts = [-(-n // m) for n, m in zip(region.own, shape)]
-        index = [self.index(n) for n in counts]
+        return shape, [-(-n // m) for n, m in zip(region.own, shape)]
+
+    def box_at(self, region: Region, shape: Shape, index: Sequence[str]) -> Box:
+        """The tile of this shape with this index in the region."""
+        if region.kind == "tile":
+            assert self.place is not None
+            return Box(list(self.place), shape, all(n % t == 0 for n, t in zip(region.array.shape, shape)))
         inside = all(n % m == 0 for n, m in zip(region.own, shape))
         owner = self.owners[region.owner]
         if region.kind == "lead":
             return Box([owner, *index], (1, *shape), inside)
-        first = f"{owner} * {counts[0]} + {index[0]}" if counts[0] > 1 else owner
-        return Box([first, *index[1:]], shape, inside)
+        count = region.own[0] // shape[0]
+        return Box([f"{owner} * {count} + {index[0]}" if count > 1 else owner, *index[1:]], shape, inside)
 
-    def load_own(self, region: Region) -> Tile:
-        return self.load(region.array, self.picked(region.array), self.box(region))
+    def box(self, region: Region) -> Box:
+        """Some tile of what the owner has."""
+        shape, counts = self.cut(region)
+        return self.box_at(region, shape, [self.index(n) for n in counts])
 
-    def store_own(self, region: Region, tile: Tile | None = None) -> None:
-        """Store what the pool has, or ``tile``, to some tile of the region."""
-        array, box = region.array, self.box(region)
+    def load_own(self, region: Region, box: Box | None = None) -> Tile:
+        return self.load(region.array, self.picked(region.array), box or self.box(region))
+
+    def store_own(self, region: Region, tile: Tile | None = None, box: Box | None = None) -> None:
+        """Store what the pool has, or ``tile``, to ``box``, or some other tile of the region."""
+        array, box = region.array, box or self.box(region)
         text = self.picked(array)
         axes, order = self.order(array.rank)
         shape, index = tuple(box.shape[a] for a in axes), [box.index[a] for a in axes]
@@ -297,10 +306,11 @@ class MemoryWriter(TileWriter):
             value = self.value(shape, array.dtype, array.low, array.high)
         else:
             value = self.fit(self.cast(adapted, array.dtype), array.low, array.high)
+        hints = self.hints() + (", check_bounds=False" if box.inside and self.chance(0.1) else "")
         if not order and self.chance(0.1):
-            self.emit(f"{text}.tiled_view({shape}).store(({', '.join(index)},), {value}{self.hints()})")
+            self.emit(f"{text}.tiled_view({shape}).store(({', '.join(index)},), {value}{hints})")
         else:
-            self.emit(f"ct.store({text}, ({', '.join(index)},), {value}{order}{self.hints()})")
+            self.emit(f"ct.store({text}, ({', '.join(index)},), {value}{order}{hints})")
 
     def own_elements(self, region: Region, unique: bool) -> tuple[list[str], Shape]:
         """Indices of elements that the owner has, or of none at all; each element once if ``unique``."""
@@ -341,9 +351,46 @@ class MemoryWriter(TileWriter):
         indices, shape = self.own_elements(region, False)
         return self.gathered(region.array, self.picked(region.array), indices, shape)
 
+    def advanced_own(self, region: Region) -> None:
+        """Load or store rows of the region that an integer tile tells."""
+        array, owner = region.array, self.owners[region.owner]
+        height = min(1 << (region.own[0].bit_length() - 1), self.tile[0])
+        width = min(self.tile[1], 64)
+        while not self.size_fits((height, width), array.dtype):
+            height //= 2
+        rows = f"(ct.arange({height}, dtype=ct.int32) * {self.random.choice((1, 1, 3))} + {self.random.randint(0, 2)}) % {height}"
+        columns = f"ct.Slice({self.random.randrange(region.own[1])}, {width})"
+        if region.kind == "rows":
+            indices, shape = f"({owner} * {region.own[0]} + {rows}, {columns})", (height, width)
+        else:
+            indices, shape = f"(ct.Slice({owner}, 1), {rows}, {columns})", (1, height, width)
+        text = self.picked(array)
+        if self.chance(0.5):
+            value = self.value(shape, array.dtype, array.low, array.high)
+            self.emit(f"ct.store_advanced_indexing({text}, {indices}, {value}{self.hints()})")
+        else:
+            loaded = f"ct.load_advanced_indexing({text}, {indices}, padding_mode=ct.PaddingMode.ZERO{self.hints()})"
+            self.add(loaded, array.dtype, shape, array.low, array.high)
+
+    def passed(self) -> None:
+        """A tile whose elements outside are of any value goes where they are dropped."""
+        if self.place is None:
+            return
+        region = self.new_region(kind="tile")
+        array = region.array
+        x = self.argument("x", array.dtype, array.shape, array.low, array.high)
+        place = f"({', '.join(self.place)})"
+        text = f"ct.load({x.text}, {place}, {region.own}{self.hints()})"
+        low, high = max(array.low, -3), min(array.high, 3)
+        for form in self.random.sample(
+            ("ct.maximum({}, {low})", "ct.minimum({}, {high})", "ct.where({} > 0, {low}, {high})"), 2
+        ):
+            text = form.format(text, low=low, high=high)
+        self.emit(f"ct.store({self.picked(array)}, {place}, {text}.astype(ct.{array.dtype}){self.hints()})")
+
     def access(self, region: Region) -> None:
         """One access of a region, or an update of a part of it."""
-        kind = self.weighted({"store": 4, "load": 3, "scatter": 2, "gather": 2, "update": 2})
+        kind = self.weighted({"store": 4, "load": 3, "scatter": 2, "gather": 2, "update": 2, "advanced": 1})
         if kind == "store":
             self.store_own(region)
         elif kind == "load":
@@ -352,6 +399,8 @@ class MemoryWriter(TileWriter):
             self.scatter_own(region)
         elif kind == "gather":
             self.gather_own(region)
+        elif kind == "advanced" and region.kind in ("rows", "lead"):
+            self.advanced_own(region)
         else:
             found = self.load_own(region)
             self.store_own(region, self.binary(found, self.partner(found)))

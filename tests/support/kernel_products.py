@@ -124,7 +124,7 @@ class ProductWriter(LoopWriter):
         step = self.random.choice((16, 32, 32, 64))
         if dtype in ("float32", "float64", "tfloat32"):
             step = min(step, 32)
-        most = max(1, min(5, 24 // self.trips))
+        most = max(1, min(8 if self.tidy else 5, 24 // self.trips))
         count = self.random.randint(1, most)
         depth = (count - 1) * step + self.random.choice((step, step, self.random.randint(1, step)))
         several = self.rarely(0.2)
@@ -254,15 +254,37 @@ class ProductWriter(LoopWriter):
         self.trips = trips
         self.finished([total])
 
+    def bare(self) -> None:
+        """A product without padding: what is outside of the factors gives elements that the store drops."""
+        if self.place is None:
+            return self.product()
+        dtype = self.random.choice(("float16", "float16", "bfloat16", "float32"))
+        height, width = self.tile
+        step, count = self.random.choice((16, 32, 64)), self.random.randint(1, 6)
+        region = self.new_region(self.random.choice(("float32", dtype)), "tile", wide=True)
+        extents = region.array.shape
+        x = self.argument("m", dtype, (extents[0], step * count), -1, 1).text
+        y = self.argument("m", dtype, (step * count, extents[1]), -2, 2).text
+        row, column = self.place
+        k, total = self.name("k"), self.name("c")
+        rounded = ".astype(ct.tfloat32)" if dtype == "float32" else ""
+        self.emit(f"{total} = ct.zeros(({height}, {width}), ct.float32)")
+        with self.scope(f"for {k} in range(ct.cdiv({x}.shape[1], {step})):"):
+            self.emit(f"a = ct.load({x}, ({row}, {k}), ({height}, {step}){self.hints()}){rounded}")
+            self.emit(f"b = ct.load({y}, ({k}, {column}), ({step}, {width}){self.hints()}){rounded}")
+            self.emit(f"{total} = ct.mma(a, b, {total})")
+        value = f"({total} % 251).astype(ct.{region.array.dtype})"
+        self.emit(f"ct.store({self.picked(region.array)}, ({row}, {column}), {value}{self.hints()})")
+        return None
+
     def whole(self) -> None:
-        """A product of tiles of the pool."""
-        dtype, out = self.random.choice(
-            (("float16", "float32"), ("float32", "float32"), ("bfloat16", "float32"), ("int8", "int32"))
-        )
+        """A product of tiles of the pool, or of several."""
+        choices = (("float16", "float32"), ("float32", "float32"), ("bfloat16", "float32"), ("int8", "int32"))
+        dtype, out = self.random.choice(choices)
         m, n = self.tile
         k = self.random.choice((16, 32))
-        x, y = (self.value(s, dtype, -2, 2) for s in ((m, k), (k, n)))
-        acc = self.value((m, n), out, -8, 8) if self.size_fits((m, n), out) else None
-        if acc is None:
-            return
-        self.add(f"ct.mma({x}, {y}, {acc})", out, (m, n), -8 - 4 * k, 8 + 4 * k)
+        batch = (2,) if self.chance(0.2) and m * n <= 4096 else ()
+        x, y = (self.value((*batch, *s), dtype, -2, 2) for s in ((m, k), (k, n)))
+        if self.size_fits((*batch, m, n), out):
+            acc = self.value((*batch, m, n), out, -8, 8)
+            self.add(f"ct.mma({x}, {y}, {acc})", out, (*batch, m, n), -8 - 4 * k, 8 + 4 * k)

@@ -36,7 +36,6 @@ BYTES = {
     "int64": 8,
 }
 _WEIGHTS = {"float16": 6, "float32": 6, "bfloat16": 2, "int32": 4, "int8": 1, "uint8": 1, "float64": 0.4, "int64": 0.6}
-_MOST_BYTES = 1 << 16  # of a tile
 
 
 def span(dtype: str) -> tuple[int, int]:
@@ -95,6 +94,7 @@ class TileWriter:
         self.pool: list[Tile] = []
         self.numbers: list[Number] = []
         self.mutable: list[Tile] = []
+        self.most_bytes = 1 << 16  # of a tile
         self.tidy = self.chance(0.4)  # few things that keep a compiler from changing the order of loads and stores
 
     # Lines
@@ -245,7 +245,7 @@ class TileWriter:
         return self.fit(found, least if low is None else low, most if high is None else high)
 
     def size_fits(self, shape: Sequence[int], dtype: str) -> bool:
-        return math.prod(shape) * BYTES[dtype] <= _MOST_BYTES and math.prod(shape) <= _MOST_BYTES // 4
+        return math.prod(shape) * BYTES[dtype] <= self.most_bytes and math.prod(shape) <= self.most_bytes // 4
 
     def any_tile(self) -> Tile:
         if self.pool:
