@@ -124,6 +124,7 @@ def test_known_branches_are_inlined_and_dead_code_after_a_jump_goes() -> None:
             yield([%n])
           }
           %2 = loop([%0]) {types = (!i32)} : i32 { ^(%a: i32)
+            store(%p, %n, _)
             if(%t) {types = ()} {
               break([%a])
             } {
@@ -141,6 +142,7 @@ def test_known_branches_are_inlined_and_dead_code_after_a_jump_goes() -> None:
           %t = constant() {value = true, type = !i1} : i1
           %0 = add(%n, %n) : i32
           %1 = loop([%0]) {types = (!i32)} : i32 { ^(%a: i32)
+            store(%p, %n, _)
             break([%a])
           }
           store(%p, %1, _)
@@ -148,3 +150,67 @@ def test_known_branches_are_inlined_and_dead_code_after_a_jump_goes() -> None:
         }
         """,
     )
+
+
+@pytest.mark.parametrize("first", ["0", "1"])
+def test_loops_that_end_at_once_go(first: str) -> None:
+    """``while w < 1``, which may have nothing to do; what it computes up to there is what stays of it."""
+    before = """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %0 = constant() {value = 1, type = !i32} : i32
+          %1 = constant() {value = FIRST, type = !i32} : i32
+          %2 = loop([%1, %n]) {types = (!i32)} : i32 { ^(%w: i32, %a: i32)
+            %3 = add(%a, %n) : i32
+            %4 = cmp(%w, %0) {predicate = CmpPredicate.LT} : i1
+            if(%4) {types = ()} {
+              yield([])
+            } {
+              break([%3])
+            }
+            store(%p, %a, _)
+            %5 = add(%w, %0) : i32
+            continue([%5, %3])
+          }
+          store(%p, %2, _)
+          return()
+        }
+        """.replace("FIRST", first)
+    after = """
+        func @f(%p: ptr<i32> = "x".base, %n: i32 = "n".scalar) {
+          %0 = constant() {value = 1, type = !i32} : i32
+          %1 = constant() {value = 1, type = !i32} : i32
+          %2 = add(%n, %n) : i32
+          %3 = constant() {value = false, type = !i1} : i1
+          store(%p, %2, _)
+          return()
+        }
+        """
+    check(Canonicalize(), before, after if first == "1" else before)
+
+
+def test_a_loop_that_goes_on_stays() -> None:
+    """The break after a ``continue`` that is always reached is not."""
+    before = """
+        func @f(%p: ptr<i32> = "x".base) {
+          %t = constant() {value = true, type = !i1} : i1
+          loop([]) {types = ()} {
+            if(%t) {types = ()} {
+              continue([])
+            } {
+              yield([])
+            }
+            break([])
+          }
+          return()
+        }
+        """
+    after = """
+        func @f(%p: ptr<i32> = "x".base) {
+          %t = constant() {value = true, type = !i1} : i1
+          loop([]) {types = ()} {
+            continue([])
+          }
+          return()
+        }
+        """
+    check(Canonicalize(), before, after)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Mul, Sub
 from tilewright.ir.ops.shape import Broadcast, Iota, Permute, Reshape
@@ -20,7 +21,8 @@ from tilewright.passes.base import Rewriter
 
 @dataclass(frozen=True)
 class Canonicalize:
-    """Folds ops on constants, removes ops that change nothing, and inlines branches that are always taken."""
+    """Folds ops on constants, removes ops that change nothing and loops that end at once, and inlines branches that are
+    always taken."""
 
     name: ClassVar[str] = "canonicalize"
 
@@ -38,6 +40,11 @@ class _Canonicalizer(Rewriter):
         if op.name == "for" and self.never_runs(op):
             builder.loc = op.loc
             self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.operands[3:]))
+            return
+        if op.name == "loop" and (done := self.left_at_once(op)) is not None:
+            *before, end = done
+            builder.block.ops += before
+            self.values.update(zip(op.results, end.operands))
             return
         if op.name in ("assert", "assume") and constant_of(self.values.get(op.operands[0], op.operands[0])):
             return
@@ -58,6 +65,24 @@ class _Canonicalizer(Rewriter):
     def never_runs(self, op: Op) -> bool:
         lower, upper = (constant_of(self.values.get(v, v)) for v in op.operands[:2])
         return lower is not None and upper is not None and lower >= upper
+
+    def left_at_once(self, op: Op) -> list[Op] | None:
+        """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
+        body, trial = op.regions[0], _Canonicalizer()
+        trial.values = {**self.values, **{a: self.values.get(v, v) for a, v in zip(body.args, op.operands)}}
+        builder = Builder(Block(), op.loc)
+        for nested in body.ops:
+            if nested.name == "if":
+                condition = trial.values.get(nested.operands[0], nested.operands[0])
+                if constant_of(condition) is None:
+                    return None
+            elif nested.regions or not (nested.name == "break" or is_pure(nested)):
+                return None
+            trial.insert(nested, builder)
+            done = builder.block.ops
+            if done and done[-1].spec.terminator:
+                return done if done[-1].name == "break" and all(is_pure(o) for o in done[:-1]) else None
+        return None
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if op.regions or len(op.results) != 1:
