@@ -180,20 +180,45 @@ def test_ampere_and_amd_have_no_descriptors() -> None:
 
 
 @ct.kernel
-def product_of_transposed(a, b, c, FAST: ct.Constant[bool]):
-    x, y = ct.load(a, (0, 0), (128, 64)), ct.load(b, (0, 0), (64, 128), order="F")
+def product_of_transposed(a, b, c, K: ct.Constant[int], ALONG: ct.Constant[bool], FAST: ct.Constant[bool]):
+    x, y = ct.load(a, (0, 0), (128, K)), ct.load(b, (0, 0), (K, 128), order="F" if ALONG else "C")
     ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((128, 128), ct.float32), use_fast_acc=FAST))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
-    """Hopper's fp8 units do not sum in float32, so only fast accumulation may use them."""
     a, c = np.zeros((256, 256), dtype), np.zeros((256, 256), np.float32)
-    eight_bits = a.itemsize == 1
-    ptx = compiled(product_of_transposed, (a, a, c, eight_bits), "sm_90").binary.texts["PTX"]
-    assert "wgmma.mma_async" in ptx
-    if eight_bits:
-        assert "wgmma" not in compiled(product_of_transposed, (a, a, c, False), "sm_90").binary.texts["PTX"]
+    fast = a.itemsize == 1
+    assert "wgmma.mma_async" in compiled(product_of_transposed, (a, a, c, 64, True, fast), "sm_90").binary.texts["PTX"]
+
+
+@pytest.mark.parametrize(("k", "most"), [(32, 32), (64, 64), (128, 128), (256, 128)])
+def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
+    """Hopper's matrix units add up no more of them than these before they go to float32; and none that they cannot
+    read from shared memory."""
+    a, c = np.zeros((256, 256), ml_dtypes.float8_e4m3fn), np.zeros((256, 256), np.float32)
+    for along in (True, False):
+        texts = compiled(product_of_transposed, (a, a, c, k, along, False), "sm_90").binary.texts
+        kinds = set(re.findall(r"wgmma\.mma_async\S+\.f32\.(\w+)\.", texts["PTX"]))
+        assert kinds == ({"e4m3"} if along else {"f16"})
+        assert re.findall(r"maxNumImpreciseAcc = (\d+)", texts["TTIR"]) == ([str(most)] if along else [])
+
+
+@ct.kernel
+def sums_of_integers(a, b, c):
+    total = ct.zeros((128, 128), ct.int32)
+    for k in range(ct.cdiv(a.shape[1], 128)):
+        total = ct.mma(ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F"), total)
+    ct.store(c, (0, 0), total)
+
+
+def test_products_of_integers_run_beside_the_next_loads() -> None:
+    a, c = np.zeros((256, 1024), np.int8), np.zeros((256, 256), np.int32)
+    texts = compiled(sums_of_integers, (a, a, c), "sm_90").binary.texts["TTGIR"]
+    inside = texts[texts.index("scf.for") :]
+    assert re.findall(r"pendings = (\d)", inside[: inside.index("scf.yield")]) == ["1"]
+    alone = compiled(sums_of_integers, (a, a, c), "sm_90", num_stages=1).binary.texts["TTGIR"]
+    assert "pendings = 1" not in alone
 
 
 def test_a_stride_that_the_copy_engine_cannot_take() -> None:
@@ -261,7 +286,7 @@ def test_hints_of_accesses() -> None:
     crowded = product.replace_hints(occupancy=8)  # as many blocks as the results of 128x128 have no registers for
     choices = compiled(crowded, (HALF, HALF, HALF, 128, 128, 64), "sm_90").binary.texts["choices"]
     assert "at most: no limit" in choices
-    assert "hints without effect: occupancy (needs more than 32 registers per thread)\n" in choices
+    assert "hints without effect: occupancy (needs more than 64 registers per thread)\n" in choices
 
 
 def test_clusters_where_a_kernel_can_be_divided() -> None:

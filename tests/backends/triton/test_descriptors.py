@@ -10,6 +10,7 @@ from tilewright.backends.triton.target import parse_target
 from tilewright.backends.triton.ttir.kernel import lower
 from tilewright.ir.parser import parse_function
 from tilewright.passes.pipelines import optimize
+from tilewright.runtime.launch import specialization
 
 PRODUCT = """
 func @f(%a: ptr<bf16> = "a".base noalias, %b: ptr<bf16> = "b".base noalias, %c: ptr<f32> = "c".base noalias, %n: LENGTH = "n".scalar) may_alias {
@@ -89,3 +90,31 @@ def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_engine(scat
 
     x = np.zeros((64, 128), np.float32)
     assert f"tensor descriptors: {2 - scattered}\n" in kernel.compile_for("sm_90", (x, x)).stage("choices")
+
+
+def stored(*steps: str, tma: bool | None = None, order: str = "C") -> bool:
+    """Whether the copy engine stores a tile that went through these steps after threads had read it."""
+
+    def kernel(x, out):
+        tile = ct.load(x, (0, ct.bid(0)), (64, 128), order=order, allow_tma=tma)
+        for step in ct.static_iter(steps):
+            if step == "transpose":
+                tile = ct.transpose(tile)
+            if step == "cast":
+                tile = tile.astype(ct.float16)
+        ct.store(out, (ct.bid(0), 0), tile)
+
+    x = np.zeros((256, 256), np.float32)
+    function = specialization(ct.kernel(kernel), (x, x.astype(np.float16)), "reference").function
+    lowered = lower(optimize(function), parse_target("sm_90"), (3, 6), descriptors=True, staging=False)
+    return "tt.descriptor_store" in lowered.text
+
+
+def test_threads_store_what_they_have_read_along_another_axis() -> None:
+    for before, after in (((), ("cast",)), (("cast",), ())):
+        assert stored(*before, *after)
+        assert not stored(*before, "transpose", *after)
+        assert stored(*before, "transpose", "transpose", *after)
+        assert not stored(*before, *after, order="F")
+        assert stored(*before, "transpose", *after, order="F")
+        assert stored(*before, "transpose", *after, tma=True)

@@ -146,6 +146,25 @@ def test_few_turns_do_not_run_ahead(turns: int | None, wanted: list[str]) -> Non
     assert re.findall(r"tt.num_stages = (\d+)", again) == ["3"]
 
 
+@ct.kernel
+def entropies(x, out, T: ct.Constant[int]):
+    """Each iteration hands on what it has folded."""
+    top, total = ct.full((1, 1), -1e30, ct.float32), ct.zeros((1, 1), ct.float32)
+    for j in range(ct.cdiv(x.shape[1], T)):
+        values = ct.load(x, (ct.bid(0), j), (1, T)).astype(ct.float32)
+        new = ct.maximum(top, ct.max(values, axis=1, keepdims=True))
+        total = total * ct.exp(top - new) + ct.sum(ct.exp(values - new), axis=1, keepdims=True)
+        top = new
+    ct.store(out, (ct.bid(0),), (top + ct.log(total)).reshape((1,)))
+
+
+@pytest.mark.parametrize(("width", "warps"), [(1024, 4), (4096, 4), (8192, 8)])
+def test_loops_that_hand_on_folds_leave_the_gaps_to_other_blocks(width: int, warps: int) -> None:
+    args = np.empty((64, 1 << 17), np.float16), LINE, width
+    assert stages(entropies, args) == []
+    assert compiled(entropies, args, "sm_90").binary.num_warps == warps
+
+
 def test_hints_that_have_an_effect() -> None:
     def ignored(latency: Any, target: str = "sm_90", **options: Any) -> str:
         made = compiled(scaled_with(latency), (ROWS, ROWS, 1024), target, **options)

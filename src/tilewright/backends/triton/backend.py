@@ -34,7 +34,7 @@ from tilewright.backends.triton.resources import (
 )
 from tilewright.backends.triton.rotate import rotate
 from tilewright.backends.triton.sink import sink
-from tilewright.backends.triton.streams import Stream, find_streams, how_far_ahead
+from tilewright.backends.triton.streams import Stream, find_streams, how_far_ahead, is_light
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.backends.triton.ttir.state import Ahead
@@ -161,8 +161,8 @@ def compile_for(
     chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     ahead = how_far_ahead(streams, target, options)
-    light = bool(ahead) and not any(loop.results for loop in ahead)
-    chosen = choose(optimized, target, options, chained=bool(chains), streaming=light)
+    light = is_light(optimized, ahead)
+    chosen = choose(optimized, target, options, chained=bool(chains), light=light)
     chosen = replace(chosen, num_ctas=blocks)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)

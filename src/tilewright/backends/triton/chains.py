@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.backends.triton.products import depends, loops_of_products, products
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
@@ -15,13 +16,8 @@ def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> list
     if not target.has_wgmma:
         return []
     plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
-    loops = [op for op in function.walk() if op.name == "for" and products(op)]
+    loops = loops_of_products(function)
     return loops if all(_is_chain(loop, plan) for loop in loops) else []
-
-
-def products(loop: Op) -> list[Op]:
-    """The products of an iteration, in order."""
-    return [op for op in loop.regions[0].ops if op.name in ("mma", "mma_scaled")]
 
 
 def _is_chain(loop: Op, plan: Plan) -> bool:
@@ -32,17 +28,3 @@ def _is_chain(loop: Op, plan: Plan) -> bool:
         return False
     ahead = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
     return ahead and depends(pair[1], pair[0])
-
-
-def depends(later: Op, earlier: Op) -> bool:
-    """Whether a factor of ``later`` is computed from the result of ``earlier`` in the same iteration."""
-    seen: set[Op] = set()
-    pending = [v.op for v in later.operands[:2] if v.op is not None]
-    while pending:
-        op = pending.pop()
-        if op is earlier:
-            return True
-        if op not in seen:
-            seen.add(op)
-            pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
-    return False

@@ -36,6 +36,11 @@ def innermost_loops(lines: list[str]) -> list[Loop]:
     return found
 
 
+def carried(head: str) -> list[str]:
+    """The names in a loop of what it carries, from its first line."""
+    return re.findall(r"(%\w+) = ", head.split("iter_args(", 1)[1]) if "iter_args(" in head else []
+
+
 def end_of(lines: list[str], at: int) -> int:
     """The last line of the op that starts in line ``at``."""
     if not lines[at].rstrip().endswith("({" if '"(' in lines[at] else "{"):

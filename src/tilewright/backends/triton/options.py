@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
+from tilewright.backends.triton.products import (
+    depends,
+    is_recurrent,
+    loaded_before,
+    loaded_bytes,
+    loops_of_products,
+    products,
+    results_at_once,
+)
 from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.ir.core import Function, Op
@@ -44,15 +54,15 @@ NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
 def choose(
-    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, streaming: bool = False
+    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, light: bool = False
 ) -> Options:
     """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
     ``chained`` says that its products follow each other in loops whose loads run ahead without further stages, and
-    ``streaming`` that loops without products, which carry nothing, have loads that run ahead."""
+    ``light`` that few warps are enough for its loops without products."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = _guess(function, target, chained, streaming)
+    options = _guess(function, target, chained, light)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -71,11 +81,11 @@ def choose(
     return options
 
 
-def _guess(function: Function, target: GpuTarget, chained: bool, streaming: bool) -> Options:
-    products = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
-    if products:
-        return _guess_products(function, products, target, chained)
-    if streaming:
+def _guess(function: Function, target: GpuTarget, chained: bool, light: bool) -> Options:
+    found = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
+    if found:
+        return _guess_products(function, found, target, chained)
+    if light:
         return Options(num_warps=_warps_of_streams(function))
     largest = max((words(op) for op in function.walk()), default=0)
     warps = 4
@@ -104,39 +114,35 @@ def _is_kept(op: Op) -> bool:
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
 _PRODUCT_WORDS = 192  # of all results of products, per thread
+_WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one product, of elements of 32 and of 16 bits
 _CHAIN_WORDS = 160  # of two products that follow each other: with more, two blocks of 8 warps are faster,
 _FEW_WORDS = 112  # if they take no more of each thread
-_STAGE_BYTES = 1 << 16  # of a loop with several products: small enough for a few blocks per multiprocessor
+_FEW_RESULTS = 128 * 128
+_THIN = 32  # rows or columns of a result that needs few products for what it loads
+_MOST_STAGES, _DEEPEST = 4, 8
 
 
-def _guess_products(function: Function, products: list[Op], target: GpuTarget, chained: bool) -> Options:
-    """Few warps while the results fit their registers. A loop with one product hides its loads by a deep pipeline, one
-    with more, such as attention, by several blocks per multiprocessor."""
-    groups = product_groups(function) or [products]
-    results = max(sum(op.results[0].tile.size for op in group) for group in groups)
-    single = all(len(group) == 1 for group in groups)
-    warps = 4 if results <= 4 * 32 * _PRODUCT_WORDS // (2 if single else 1) else 8
+def _guess_products(function: Function, found: list[Op], target: GpuTarget, chained: bool) -> Options:
+    """Few warps while the results fit their registers. A loop of products that do not wait for each other hides its
+    loads by a deep pipeline, one with others, such as attention, by several blocks per multiprocessor."""
+    loops = loops_of_products(function)
+    groups = [products(loop) for loop in loops] or [found]
+    results = max(map(results_at_once, loops)) if loops else sum(op.results[0].tile.size for op in found)
+    wide = any(op.operands[0].tile.element.bitwidth > 16 for op in found)
+    limit = (_WIDE_WORDS if wide else _NARROW_WORDS) if all(len(group) == 1 for group in groups) else _PRODUCT_WORDS
+    warps = 4 if results <= 4 * 32 * limit else 8
     if chained:
-        live = results + products[-1].operands[0].tile.size // 2
+        live = results + found[-1].operands[0].tile.size // 2
         if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
             return Options(num_warps=8, num_stages=1, maxnreg=_REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)
-    loaded = max((loaded_bytes(op) for op in function.walk() if op.name == "for"), default=0)
-    most, room = (4 if results > 128 * 128 else 3, target.shared_memory) if single else (4, _STAGE_BYTES)
-    return Options(num_warps=warps, num_stages=max(1, min(most, room // max(loaded, 1))))
-
-
-def product_groups(function: Function) -> list[list[Op]]:
-    """The products of each loop: only one of the loops runs at a time."""
-    bodies = (op.regions[0].ops for op in function.walk() if op.name == "for")
-    found = ([op for op in ops if op.name in ("mma", "mma_scaled")] for ops in bodies)
-    return [group for group in found if group]
-
-
-def loaded_bytes(loop: Op) -> int:
-    """What one iteration of a loop with products loads."""
-    ops = loop.regions[0].ops
-    if not any(op.name in ("mma", "mma_scaled") for op in ops):
-        return 0
-    tiles = [op.results[0].tile for op in ops if op.name in ("load", "load_view")]
-    return sum(t.size * t.element.bytes for t in tiles)
+    loaded = max([1, *map(loaded_bytes, loops)])
+    apart = not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
+    most, room = _MOST_STAGES, target.shared_memory
+    if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
+        most, room = _DEEPEST, room // 2  # what limits such products is memory
+    elif apart and results <= _FEW_RESULTS and 2 * 3 * loaded <= room:
+        most = 3  # with three stages another block fits
+    elif not (apart or any(map(is_recurrent, loops))) and warps == 4:
+        room = room // 2 - loaded_before(function)
+    return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))

@@ -2,7 +2,8 @@
 
 Where Triton does not pipeline a loop it waits for each product at once, though the matrix units could start the next
 one first, and work while what does not need the result is computed. It also takes a left operand that a loop carries
-through shared memory, though the registers of a result are laid out like those of an operand of 16 bits.
+through shared memory, though the registers of a result are laid out like those of an operand of 16 bits. And of loops
+that it does pipeline it waits at once for products of integers, which are no different from others.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from tilewright.backends.triton.lines import NAME, WAIT, Loop, end_of, innermost_loops, names_in
+from tilewright.backends.triton.lines import NAME, WAIT, Loop, carried, end_of, innermost_loops, names_in, renamed
 from tilewright.backends.triton.prefetch import has_load_at_once
 
-VERSION = "4"  # of what is done, for caches
+VERSION = "5"  # of what is done, for caches
 
 _COPY = re.compile(
     r"(\s*)(%\w+) = ttg\.local_alloc (%[\w#]+) : \(tensor<(\d+)x(\d+)x(\w+), (#\w+)>\) -> (!ttg\.memdesc<[^>]*>)"
 )
+_INTEGERS = re.compile(
+    r"(\s*)%\w+ = ttng\.warp_group_dot (%\w+), (%\w+), (%\w+) \{isAsync = true\} : "
+    r"!ttg\.memdesc<.* -> (tensor<\d+x\d+xi32, #\w+>)"
+)
+_VIEWED = re.compile(r" = ttg\.memdesc_(?:trans|subslice|reshape) (%\w+)")
 _PRODUCT = re.compile(r"\s*(%\w+) = ttng\.warp_group_dot (%[\w#]+), .*isAsync = true.* : (.*?) \* ")
 
 
@@ -26,6 +32,8 @@ def overlap(text: str) -> str:
     if "ttng.warp_group_dot_wait " not in text:
         return text
     lines = _from_registers(text.split("\n"))
+    for loop in reversed(innermost_loops(lines)):
+        lines = _in_flight(lines, loop)
     for loop in reversed(innermost_loops(lines)):
         if not has_load_at_once(lines, loop):  # beside one, ptxas 12.8 has used registers before they are set
             lines[loop.head + 1 : loop.end] = _delayed(lines, loop)
@@ -54,6 +62,44 @@ def _from_registers(lines: list[str]) -> list[str]:
         for i in (users[0], *waits):
             lines[i] = lines[i].replace(memory, operand, 1)
     return lines
+
+
+def _in_flight(lines: list[str], loop: Loop) -> list[str]:
+    """``lines`` in which the one product of integers in ``loop``, which adds to a sum that nothing else in it sees,
+    runs beside what follows it up to that of the next iteration. Its operands must be tiles of a pipeline, which keeps
+    each until then."""
+    body = range(loop.head + 1, loop.end)
+    products = [at for at in body if "= ttng.warp_group_dot " in lines[at]]
+    found = _INTEGERS.match(lines[products[0]]) if len(products) == 1 else None
+    if found is None or not _waits_at_once(lines[products[0]], lines[products[0] + 1]):
+        return lines
+    at, yielded, sums = products[0], NAME.findall(lines[loop.end - 1]), carried(lines[loop.head])
+    result = f"{WAIT.match(lines[at + 1])[1]}#0"  # type: ignore[index]
+    place = yielded.index(result) if yielded.count(result) == 1 else -1
+    seen = [i for i in body if i != at + 1 and {result.split("#")[0], sums[place]} & names_in([lines[i]])]
+    if place < 0 or sums[place] != found[4] or seen != [at, loop.end - 1]:
+        return lines
+    if not all(_is_kept(lines, loop, operand) for operand in found.groups()[1:3]):
+        return lines
+    whole = NAME.match(lines[loop.head].strip())[0]  # type: ignore[index]
+    last = f"{whole}#{place}" if len(yielded) > 1 else whole
+    total = f"%sum_{whole[1:]}"
+    wait = f"{loop.indent}{total} = ttng.warp_group_dot_wait {last} {{pendings = 0 : i32}} : {found[5]}"
+    return [
+        *lines[: at + 1],
+        lines[at + 1].replace("pendings = 0", "pendings = 1"),
+        *lines[at + 2 : loop.end + 1],
+        wait,
+        *(renamed(line, {last: total}) for line in lines[loop.end + 1 :]),
+    ]
+
+
+def _is_kept(lines: list[str], loop: Loop, tile: str) -> bool:
+    """Whether ``tile`` is one of several in shared memory, or made before ``loop``."""
+    inside = {m[0]: lines[at] for at in range(loop.head + 1, loop.end) for m in [NAME.match(lines[at].strip())] if m}
+    while tile in inside and (view := _VIEWED.search(inside[tile])) is not None:
+        tile = view[1]
+    return tile not in inside or " = ttg.memdesc_index " in inside[tile]
 
 
 def _delayed(lines: list[str], loop: Loop) -> list[str]:

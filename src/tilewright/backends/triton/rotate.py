@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.triton.chains import products
-from tilewright.backends.triton.options import loaded_bytes
+from tilewright.backends.triton.products import loaded_bytes, products
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of

@@ -55,9 +55,15 @@ def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, st
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     loops = (op for op in function.walk() if op.name == "for" and op not in plan.unpipelined)
-    innermost = (loop for loop in loops if _is_innermost(loop))
+    innermost = (loop for loop in loops if _is_innermost(loop) and not hands_on_folds(loop))
     streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)
     return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
+
+
+def hands_on_folds(loop: Op) -> bool:
+    """Whether iterations fold tiles and hand on values, as an online softmax does: the threads of a block wait for each
+    other at each fold, and other blocks fill the gaps better than loads that run ahead."""
+    return bool(loop.results) and any(op.name in ("reduce", "scan") for op in loop.regions[0].ops)
 
 
 def _is_innermost(loop: Op) -> bool:
@@ -90,6 +96,13 @@ def how_far_ahead(streams: Sequence[Stream], target: GpuTarget, given: Mapping[s
     else:
         found = {s.loop: Ahead(_stages(s, target), s.few_turns) for s in streams if s.turns > s.few_turns}
     return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
+
+
+def is_light(function: Function, ahead: Mapping[Op, Ahead]) -> bool:
+    """Whether few warps are enough for the loops: those that run ``ahead`` carry nothing, or there are only such as
+    hand on folds, which fewer warps do sooner."""
+    folding = any(op.name == "for" and _is_innermost(op) and hands_on_folds(op) for op in function.walk())
+    return bool(ahead or folding) and not any(loop.results for loop in ahead)
 
 
 def _stages(stream: Stream, target: GpuTarget) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tilewright.backends.triton.clusters.halves import Halver
 from tilewright.backends.triton.clusters.needs import MOVES, STORED, STORES, Needs, Undivided
-from tilewright.backends.triton.options import product_groups
+from tilewright.backends.triton.products import loops_of_products, products
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.ir.core import Function, Op
@@ -45,7 +45,7 @@ def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> D
 
 def _is_too_large(function: Function) -> bool:
     """Whether the products of a loop leave the threads of 8 warps too few registers for anything else."""
-    return any(sum(op.result.tile.size for op in group) > _LARGE for group in product_groups(function))
+    return any(sum(op.results[0].tile.size for op in products(loop)) > _LARGE for loop in loops_of_products(function))
 
 
 def divide(function: Function, blocks: int) -> Divided:

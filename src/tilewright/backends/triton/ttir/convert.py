@@ -265,9 +265,13 @@ def _restricted_to_f32(w: Writer, x: Val, source: DType) -> Val:
     if source.short == "tf32":
         return x
     if x.element in FP8:
-        half = w.emit(f"tt.fp_to_fp {x.name} : {x.type} -> {Val('', 'f16', x.shape).type}", "f16", x.shape)
-        return w.convert("arith.extf", half, "f32")
+        return w.convert("arith.extf", half(w, x), "f32")
     return decode(w, x, source)
+
+
+def half(w: Writer, x: Val) -> Val:
+    """The same as float16, of an 8-bit float that Triton knows."""
+    return w.emit(f"tt.fp_to_fp {x.name} : {x.type} -> {Val('', 'f16', x.shape).type}", "f16", x.shape)
 
 
 def decode(w: Writer, x: Val, source: DType) -> Val:

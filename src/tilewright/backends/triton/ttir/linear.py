@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.backends.triton.ttir import convert
+from tilewright.backends.triton.ttir.operands import lies_along
 from tilewright.backends.triton.ttir.shape import join, zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
@@ -141,12 +142,31 @@ def _product(s: State, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     if x.element == "i8":  # an 8-bit float that the target cannot multiply
         x = w.convert("arith.truncf", convert.decode(w, x, dtype), "f16")
         y = w.convert("arith.truncf", convert.decode(w, y, dtype), "f16")
-    half = acc.element == "f16"
-    total = w.convert("arith.extf", acc, "f32") if half else acc
+    elif x.element in FP8 and _crosses(s, op):
+        x, y = convert.half(w, x), convert.half(w, y)
+    short = acc.element == "f16"
+    total = w.convert("arith.extf", acc, "f32") if short else acc
     precision = _tf32_precision(w, x) if dtype.short == "tf32" else _float32_precision(w, x, y)
-    imprecise = 1 << 30 if op.attributes["fast_acc"] else 0
+    imprecise = _fast_sums(w, x, op)
     total = dot(w, x, y, total, precision, imprecise, origin=min(_origin(op.x), _origin(op.y)))
-    return w.convert("arith.truncf", total, "f16") if half else total
+    return w.convert("arith.truncf", total, "f16") if short else total
+
+
+_FAST_SUM = 128  # products of 8-bit floats
+
+
+def _crosses(s: State, op: Mma) -> bool:
+    """Whether an operand lies along M or N in memory, where Hopper's matrix units read no elements of 8 bits."""
+    plain = s.target.has_wgmma and op.x.tile.rank == 2
+    return plain and (lies_along(op.x, 0, s.plan) or lies_along(op.y, 1, s.plan))
+
+
+def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
+    """How many products the matrix units of Hopper may add up in their way, with some 14 bits, before the sum goes to
+    one of float32. They multiply no 8-bit floats otherwise."""
+    if op.attributes["fast_acc"]:
+        return 1 << 30
+    return min(_FAST_SUM, max(x.shape[-1], _SMALLEST_K[_BYTE])) if w.target.has_wgmma and x.element in FP8 else 0
 
 
 def _tf32_precision(w: Writer, x: Val) -> str:

@@ -146,7 +146,7 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) ->
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return False
     if op.name == "store_view":
-        return hint is True or _is_large(op.value)  # type: ignore[attr-defined]
+        return hint is True or (_is_large(op.operands[1]) and not _is_turned(op, target))
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
@@ -162,6 +162,28 @@ def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
 def _is_large(value: Value) -> bool:
     """Whether storing a tile through the copy engine saves more than it costs to hand it over."""
     return value.tile.rank >= 2 and value.tile.size >= 4096
+
+
+def _is_turned(store: Op, target: GpuTarget) -> bool:
+    """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
+    hand the tile to the copy engine element by element."""
+    value, axis = store.operands[1], _innermost(store)
+    while (op := value.op) is not None and op.name in ("permute", "cast"):
+        if op.name == "permute" and axis is not None:
+            axis = op.attributes["axes"][axis]
+        value = op.operands[0]
+    if op is None or op.name != "load_view" or resolved(op.attributes["allow_tma"], target) is True:
+        return False
+    read = _innermost(op)
+    return None not in (axis, read) and axis != read
+
+
+def _innermost(access: Op) -> int | None:
+    """The axis of the tile along which memory is contiguous."""
+    partition = access.operands[0].type
+    assert isinstance(partition, PartitionViewType)
+    unit = [axis for axis, stride in enumerate(partition.view.strides) if stride == 1]
+    return partition.order.index(unit[-1]) if unit else None
 
 
 def descriptor(

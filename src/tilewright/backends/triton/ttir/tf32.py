@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.backends.triton.ttir.state import Plan, axes_kept
+from tilewright.backends.triton.ttir.operands import lies_along
+from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.types import PartitionViewType
 
 _MOVES = ("reshape", "permute")
 _SMALLEST_M = 64  # of the matrix instructions
@@ -37,9 +37,9 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
 def _by_registers(op: Op, plan: Plan) -> int | None:
     """The operand of the product ``op`` that has to pass through registers."""
     x, y, _ = op.operands
-    if _lies_along(x, 0, plan):
+    if lies_along(x, 0, plan):
         return 0
-    if _lies_along(y, 1, plan) and _lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
+    if lies_along(y, 1, plan) and lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
         return 1
     return None
 
@@ -74,24 +74,3 @@ def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
     return all(
         op.name == "mma" or (op.name in _MOVES and _only_multiplied(op.results[0], uses)) for op in uses.get(value, ())
     )
-
-
-def _lies_along(value: Value, axis: int, plan: Plan) -> bool:
-    """Whether the copy engine loads the tile ``value`` with ``axis`` as its innermost."""
-    while (op := value.op) is not None and op not in plan.descriptors:
-        shape = value.tile.shape
-        if op.name == "permute":
-            axis = op.attributes["axes"][axis]
-        elif op.name == "reshape":
-            kept, before = axes_kept(shape), axes_kept(op.operands[0].tile.shape)
-            if axis not in kept or [shape[k] for k in kept] != [op.operands[0].tile.shape[k] for k in before]:
-                return False
-            axis = before[kept.index(axis)]
-        elif op not in plan.rounded:
-            return False
-        value = op.operands[0]
-    if op is None:
-        return False
-    type_ = op.operands[0].type
-    assert isinstance(type_, PartitionViewType)
-    return type_.order[axis] == plan.descriptors[op].axes[-1]

@@ -1,0 +1,69 @@
+"""Facts about loops of products, from which warps, stages and forms of them are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.core import Function, Op, Value
+
+
+def loops_of_products(function: Function) -> list[Op]:
+    return [op for op in function.walk() if op.name == "for" and products(op)]
+
+
+def products(loop: Op) -> list[Op]:
+    """The products of an iteration, in order."""
+    return [op for op in loop.regions[0].ops if op.name in ("mma", "mma_scaled")]
+
+
+def depends(later: Op, earlier: Op) -> bool:
+    """Whether a factor of ``later`` is computed from the result of ``earlier`` in the same iteration."""
+    seen: set[Op] = set()
+    pending = [v.op for v in later.operands[:2] if v.op is not None]
+    while pending:
+        op = pending.pop()
+        if op is earlier:
+            return True
+        if op not in seen:
+            seen.add(op)
+            pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
+    return False
+
+
+def results_at_once(loop: Op) -> int:
+    """The elements of all sums that ``loop`` carries, and of one other result of its products."""
+    carried = set(loop.regions[0].terminator.operands)
+    kept = [op.results[0].tile.size for op in products(loop) if op.results[0] in carried]
+    others = [op.results[0].tile.size for op in products(loop) if op.results[0] not in carried]
+    return sum(kept) + (max(others, default=0) if kept else sum(others))
+
+
+def is_recurrent(loop: Op) -> bool:
+    """Whether products read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
+    body = loop.regions[0]
+    sums = {arg for arg, value in zip(body.args[1:], body.terminator.operands) if value.op in products(loop)}
+    seen: set[Value] = set()
+    pending = [v for op in products(loop) for v in op.operands[:2]]
+    while pending:
+        value = pending.pop()
+        if value in sums:
+            return True
+        if value not in seen and value.op is not None:
+            seen.add(value)
+            pending += value.op.operands
+    return False
+
+
+def loaded_bytes(loop: Op) -> int:
+    """What one iteration of ``loop`` loads."""
+    return _bytes(loop.regions[0].ops)
+
+
+def loaded_before(function: Function) -> int:
+    """What is loaded outside of loops, and stays in shared memory where products read it."""
+    return _bytes(function.body.ops)
+
+
+def _bytes(ops: Sequence[Op]) -> int:
+    tiles = [op.results[0].tile for op in ops if op.name in ("load", "load_view")]
+    return sum(t.size * t.element.bytes for t in tiles)

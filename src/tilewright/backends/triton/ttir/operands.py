@@ -1,0 +1,28 @@
+"""How the operands of products lie in memory."""
+
+from __future__ import annotations
+
+from tilewright.backends.triton.ttir.state import Plan, axes_kept
+from tilewright.ir.core import Value
+from tilewright.ir.types import PartitionViewType
+
+
+def lies_along(value: Value, axis: int, plan: Plan) -> bool:
+    """Whether the copy engine loads the tile ``value`` with ``axis`` as its innermost."""
+    while (op := value.op) is not None and op not in plan.descriptors:
+        shape = value.tile.shape
+        if op.name == "permute":
+            axis = op.attributes["axes"][axis]
+        elif op.name == "reshape":
+            kept, before = axes_kept(shape), axes_kept(op.operands[0].tile.shape)
+            if axis not in kept or [shape[k] for k in kept] != [op.operands[0].tile.shape[k] for k in before]:
+                return False
+            axis = before[kept.index(axis)]
+        elif op not in plan.rounded:
+            return False
+        value = op.operands[0]
+    if op is None:
+        return False
+    type_ = op.operands[0].type
+    assert isinstance(type_, PartitionViewType)
+    return type_.order[axis] == plan.descriptors[op].axes[-1]
