@@ -257,6 +257,8 @@ class LoopWriter(MemoryWriter):
             for _ in range(self.random.randint(2, 3)):
                 if found is None or self.chance(0.5):
                     found = self.load_own(region, box(self.random.randint(0, 2)))
+                    if self.chance(0.3):
+                        self.noticed(found)
                     if self.chance(0.5):
                         found = self.binary(found, self.partner(found))
                 else:

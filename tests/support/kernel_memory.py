@@ -285,12 +285,21 @@ class MemoryWriter(TileWriter):
         if region.kind == "lead":
             return Box([owner, *index], (1, *shape), inside)
         count = region.own[0] // shape[0]
-        return Box([f"{owner} * {count} + {index[0]}" if count > 1 else owner, *index[1:]], shape, inside)
+        return Box([f"{owner} * {count} + ({index[0]})" if count > 1 else owner, *index[1:]], shape, inside)
 
     def box(self, region: Region) -> Box:
-        """Some tile of what the owner has."""
-        shape, counts = self.cut(region)
-        return self.box_at(region, shape, [self.index(n) for n in counts])
+        """Some tile of what the owner has; often one that was accessed before, or a half of one."""
+        known = [(shape, index) for r, shape, index in self.places if r is region]
+        if known and self.chance(0.6):
+            shape, index = self.random.choice(known[-3:])
+            if region.kind != "tile" and shape[0] > 1 and self.chance(0.3):
+                half = self.random.randint(0, 1) if region.kind != "lead" else 0  # the other may be outside
+                shape, index = (shape[0] // 2, *shape[1:]), [f"({index[0]}) * 2 + {half}", *index[1:]]
+        else:
+            shape, counts = self.cut(region)
+            index = [self.index(n) for n in counts]
+            self.places.append((region, shape, index))
+        return self.box_at(region, shape, index)
 
     def load_own(self, region: Region, box: Box | None = None) -> Tile:
         return self.load(region.array, self.picked(region.array), box or self.box(region))
@@ -408,8 +417,20 @@ class MemoryWriter(TileWriter):
     def traffic(self) -> None:
         """Several accesses of one region after each other."""
         region = self.region()
-        for _ in range(self.random.randint(1, 4)):
+        for _ in range(self.random.randint(2, 5)):
+            count = len(self.pool)
             self.access(region)
+            if len(self.pool) > count and self.chance(0.5):
+                self.noticed(self.pool[-1])
+
+    def noticed(self, tile: Tile) -> None:
+        """Have the result depend on ``tile``."""
+        found = [t for t in self.mutable if t.dtype == tile.dtype and t.shape == tile.shape]
+        if found and self.chance(0.5):
+            total = self.random.choice(found)
+            self.emit(f"{total} = {self.fit(self.binary(total, tile), total.low, total.high)}")
+        else:
+            self.store_own(self.new_region(tile.dtype, "lead", wide=True), tile)
 
     def atomic(self) -> None:
         """To an array that blocks share, where only the order of updates is open, and nobody looks at old values."""

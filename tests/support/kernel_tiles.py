@@ -83,7 +83,7 @@ class Number:
 
 class TileWriter:
     """Writes lines; ``pool`` has the tiles that can be used at this place, ``numbers`` the integers, and ``mutable`` the
-    variables that can be assigned to."""
+    variables that can be assigned to, and ``places`` what was loaded or stored."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -94,6 +94,9 @@ class TileWriter:
         self.pool: list[Tile] = []
         self.numbers: list[Number] = []
         self.mutable: list[Tile] = []
+        self.places: list[
+            tuple[object, Shape, list[str]]
+        ] = []  # what was accessed, with the shape of tiles and an index
         self.most_bytes = 1 << 16  # of a tile
         self.tidy = self.chance(0.4)  # few things that keep a compiler from changing the order of loads and stores
 
@@ -120,13 +123,13 @@ class TileWriter:
     def scope(self, head: str) -> Iterator[None]:
         """The block under ``head``: what it defines ends with it."""
         self.emit(head)
-        kept, before = (list(self.pool), list(self.numbers), list(self.mutable)), len(self.lines)
+        kept, before = (list(self.pool), list(self.numbers), list(self.mutable), list(self.places)), len(self.lines)
         self.indent += 1
         yield
         if len(self.lines) == before:
             self.emit("pass")
         self.indent -= 1
-        self.pool, self.numbers, self.mutable = kept
+        self.pool, self.numbers, self.mutable, self.places = kept
 
     def add(self, text: str, dtype: str, shape: Shape, low: int, high: int) -> Tile:
         """A new variable."""
