@@ -103,6 +103,7 @@ def gradients(q, g, k, v, dk, dv, TQ: ct.Constant[int], TK: ct.Constant[int]):
         (recurrence, 4, (64,), 4, 4),
         (gradients, 6, (64, 64), 4, 2),  # two blocks
         (gradients, 6, (64, 128), 8, 4),
+        (gradients, 6, (128, 64), 8, 3),
     ],
 )
 def test_warps_and_stages_of_products(

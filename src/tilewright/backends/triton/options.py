@@ -114,6 +114,7 @@ def _is_kept(op: Op) -> bool:
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
 _PRODUCT_WORDS = 192  # of all results of products, per thread
+_RECURRENT_WORDS = 224  # where one block is all that a multiprocessor has
 _WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one product, of elements of 32 and of 16 bits
 _CHAIN_WORDS = 160  # of two products that follow each other: with more, two blocks of 8 warps are faster,
 _FEW_WORDS = 112  # if they take no more of each thread
@@ -129,7 +130,11 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
     groups = [products(loop) for loop in loops] or [found]
     results = max(map(results_at_once, loops)) if loops else sum(op.results[0].tile.size for op in found)
     wide = any(op.operands[0].tile.element.bitwidth > 16 for op in found)
-    limit = (_WIDE_WORDS if wide else _NARROW_WORDS) if all(len(group) == 1 for group in groups) else _PRODUCT_WORDS
+    recurrent = any(map(is_recurrent, loops))
+    if all(len(group) == 1 for group in groups):
+        limit = _WIDE_WORDS if wide else _NARROW_WORDS
+    else:
+        limit = _RECURRENT_WORDS if recurrent else _PRODUCT_WORDS
     warps = 4 if results <= 4 * 32 * limit else 8
     if chained:
         live = results + found[-1].operands[0].tile.size // 2
@@ -143,6 +148,6 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
         most, room = _DEEPEST, room // 2  # what limits such products is memory
     elif apart and results <= _FEW_RESULTS and 2 * 3 * loaded <= room:
         most = 3  # with three stages another block fits
-    elif not (apart or any(map(is_recurrent, loops))) and warps == 4:
+    elif not (apart or recurrent) and warps == 4:
         room = room // 2 - loaded_before(function)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))

@@ -31,11 +31,10 @@ def depends(later: Op, earlier: Op) -> bool:
 
 
 def results_at_once(loop: Op) -> int:
-    """The elements of all sums that ``loop`` carries, and of one other result of its products."""
-    carried = set(loop.regions[0].terminator.operands)
-    kept = [op.results[0].tile.size for op in products(loop) if op.results[0] in carried]
-    others = [op.results[0].tile.size for op in products(loop) if op.results[0] not in carried]
-    return sum(kept) + (max(others, default=0) if kept else sum(others))
+    """The elements of all results of the products of ``loop``, but those that others add to."""
+    found = products(loop)
+    added = {op.operands[2] for op in found}
+    return sum(op.results[0].tile.size for op in found if op.results[0] not in added)
 
 
 def is_recurrent(loop: Op) -> bool:
