@@ -532,6 +532,75 @@ def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
             )
 
 
+def other_rows(tiles: list[Tile]) -> Iterator[Row]:
+    """Kernels as people write them, which leave everything but the sizes of tiles to tilewright."""
+
+    def sides(kernel: str, grid: Callable[[Any], tuple[int, ...]], arrays: Sequence[Any], sizes: Sequence[Any]) -> Any:
+        return [
+            Side(
+                t.name,
+                [(size, o) for size in sizes for o in t.options([{}], HINTS)],
+                lambda c, t=t: t.launch(kernel, c[1], grid(c[0]), (*arrays, *c[0])),
+            )
+            for t in tiles
+        ]
+
+    def row(name: str, unit: str, work: float, found: list[Side], out: Any, expected: Any, tolerance: float) -> Row:
+        return Row(name, unit, work, found, lambda: relative(out, expected), lambda: out.fill_(0), tolerance)
+
+    x, bf16 = torch.randn(16384, 16384, device="cuda", dtype=torch.bfloat16), torch.bfloat16
+    out = torch.empty_like(x)
+    found = sides("transpose", lambda s: (16384 // s[0], 16384 // s[1]), (x, out), ((64, 64), (128, 64), (128, 128)))
+    found.append(Side("torch", [None], lambda c: out.copy_(x.T)))
+    yield row("transpose bf16 16384^2", "GB/s", 2 * x.numel() * 2 / 1e9, found, out, x.T, 0)
+
+    x = torch.randn(131072, 1024, device="cuda", dtype=torch.float16)
+    w, b = (torch.randn(1024, device="cuda", dtype=torch.float16) for _ in range(2))
+    out, norm = torch.empty_like(x), functools.partial(torch.nn.functional.layer_norm, normalized_shape=(1024,))
+    found = sides("layer_norm_in_steps", lambda s: (131072,), (x, w, b, out, 1e-5), ((256,), (512,), (1024,)))
+    found.append(Side("torch", [None], lambda c: norm(x, weight=w, bias=b)))
+    expected = norm(x.float(), weight=w.float(), bias=b.float())
+    yield row("layer norm in steps f16 131072x1024", "GB/s", 2 * x.numel() * 2 / 1e9, found, out, expected, 2e-3)
+
+    x = torch.randn(4096, 131072, device="cuda", dtype=bf16)
+    labels = torch.randint(0, 131072, (4096,), device="cuda", dtype=torch.int32)
+    out, entropy = torch.empty(4096, device="cuda"), torch.nn.functional.cross_entropy
+    found = sides("cross_entropy", lambda s: (4096,), (x, labels, out), ((2048,), (4096,), (8192,)))
+    found.append(Side("torch", [None], lambda c: entropy(x, labels.long(), reduction="none")))
+    expected = torch.cat(
+        [entropy(x[i : i + 256].float(), labels[i : i + 256].long(), reduction="none") for i in range(0, 4096, 256)]
+    )
+    yield row("cross entropy bf16 4096x131072", "GB/s", x.numel() * 2 / 1e9, found, out, expected, 1e-3)
+
+    n = 4096
+    x, gate, up = (torch.randn(n, n, device="cuda", dtype=bf16) / 8 for _ in range(3))
+    out, silu = torch.empty_like(x), torch.nn.functional.silu
+    shapes = ((128, 128, 64, 8), (256, 64, 64, 8), (128, 64, 64, 8))
+    found = sides("gated", lambda s: (cdiv(n, s[0]) * cdiv(n, s[1]),), (x, gate, up, out), shapes)
+    found.append(Side("torch", [None], lambda c: silu(x @ gate) * (x @ up)))
+    expected = silu(x.double() @ gate.double()) * (x.double() @ up.double())
+    yield row("gated product bf16 4096^3", "TFLOP/s", 4 * n**3 / 1e12, found, out, expected, 1e-2)
+
+    a, b = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+    a_scales, b_scales = torch.rand(n, n // 128, device="cuda"), torch.rand(n // 128, n // 128, device="cuda")
+    out = torch.empty(n, n, device="cuda", dtype=bf16)
+    shapes = ((128, 128, 128, 8), (64, 128, 128, 8), (128, 64, 128, 8))
+    found = sides("scaled_blocks", lambda s: (cdiv(n, s[0]) * cdiv(n, s[1]),), (a, b, a_scales, b_scales, out), shapes)
+    wide = b_scales.repeat_interleave(128, 0).repeat_interleave(128, 1)
+    expected = (a.double() * a_scales.repeat_interleave(128, 1)) @ (b.double() * wide).T
+    yield row("scaled blocks f8 4096^3", "TFLOP/s", 2 * n**3 / 1e12, found, out, expected, 1e-2)
+
+    H, S, D = 128, 4096, 128
+    q, k, v = (torch.randn(H, S, D, device="cuda", dtype=bf16) / 8 for _ in range(3))
+    out = torch.empty_like(q)
+    found = sides("linear_attention", lambda s: (H,), (q, k, v, out), ((D, 64), (D, 128)))
+    seen = torch.ones(S, S, device="cuda", dtype=bf16).tril()
+    expected = torch.cat([((q[i].float() @ k[i].float().T) * seen) @ v[i].float() for i in range(4)])
+    work = H * S * D * (4 * 64 + 4 * D) / 1e12
+    check = lambda: relative(out[:4].flatten(0, 1), expected)  # noqa: E731
+    yield Row("linear attention bf16 H128 S4096 D128", "TFLOP/s", work, found, check, lambda: out.fill_(0), 2e-2)
+
+
 def _cudnn(q: Any, k: Any, v: Any, causal: bool, out: Any) -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -596,6 +665,7 @@ GROUPS = {
     "gather": gather_row,
     "matmul": product_rows,
     "attention": attention_rows,
+    "others": other_rows,
 }
 
 

@@ -298,3 +298,88 @@ def attention(
             top = new_top
     result = ct.truediv(result, total, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
     ct.store(out, (b, h, block, 0), result.reshape((1, 1, TQ, D)).astype(out.dtype))
+
+
+@ct.kernel
+def layer_norm_in_steps(x, weight, bias, out, eps, T: ct.Constant[int]):
+    """As people write it for rows of any length: three loops over the pieces of a row."""
+    row, n = ct.bid(0), x.shape[1]
+    total = ct.zeros((1, T), ct.float32)
+    for j in range(ct.cdiv(n, T)):
+        total += ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    mean = ct.sum(total, axis=1, keepdims=True) / n
+    squares = ct.zeros((1, T), ct.float32)
+    for j in range(ct.cdiv(n, T)):
+        values = ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+        centered = ct.where(j * T + ct.arange(T, dtype=ct.int32)[None, :] < n, values - mean, 0.0)
+        squares += centered * centered
+    scale = ct.rsqrt(ct.sum(squares, axis=1, keepdims=True) / n + eps)
+    for j in range(ct.cdiv(n, T)):
+        values = ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+        w = ct.load(weight, (j,), (T,)).astype(ct.float32)[None, :]
+        b = ct.load(bias, (j,), (T,)).astype(ct.float32)[None, :]
+        ct.store(out, (row, j), ((values - mean) * scale * w + b).astype(out.dtype))
+
+
+@ct.kernel
+def cross_entropy(x, labels, loss, T: ct.Constant[int]):
+    row = ct.bid(0)
+    top = ct.full((1, 1), -INF, ct.float32)
+    total = ct.zeros((1, 1), ct.float32)
+    for j in range(ct.cdiv(x.shape[1], T)):
+        values = ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
+        new_top = ct.maximum(top, ct.max(values, axis=1, keepdims=True))
+        total = total * ct.exp(top - new_top) + ct.sum(ct.exp(values - new_top), axis=1, keepdims=True)
+        top = new_top
+    wanted = ct.gather(x, (row, ct.gather(labels, row))).astype(ct.float32)
+    ct.scatter(loss, row, (ct.log(total) + top).reshape(()) - wanted)
+
+
+@ct.kernel
+def gated(x, gate, up, out, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], GROUP: ct.Constant[int]):
+    """silu(x @ gate) * (x @ up)"""
+    i, j = place(ct.bid(0), ct.cdiv(out.shape[0], TM), ct.cdiv(out.shape[1], TN), GROUP)
+    first, second = ct.zeros((TM, TN), ct.float32), ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], TK)):
+        rows = ct.load(x, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        first = ct.mma(rows, ct.load(gate, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO), first)
+        second = ct.mma(rows, ct.load(up, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO), second)
+    ct.store(out, (i, j), (first / (1.0 + ct.exp(-first)) * second).astype(out.dtype))
+
+
+@ct.kernel
+def scaled_blocks(
+    a,
+    b,
+    a_scales,
+    b_scales,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    GROUP: ct.Constant[int],
+):
+    """a @ b.T of 8-bit floats with a scale for each TK of a row of a, and for each TK by TK of b."""
+    i, j = place(ct.bid(0), ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN), GROUP)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x, y = ct.load(a, (i, k), (TM, TK)), ct.load(b, (j, k), (TN, TK))
+        scale = ct.load(a_scales, (i, k), (TM, 1)) * ct.load(b_scales, (j * TN // TK, k), (1, 1))
+        total += ct.mma(x, ct.transpose(y), ct.zeros((TM, TN), ct.float32)) * scale
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def linear_attention(q, k, v, out, D: ct.Constant[int], T: ct.Constant[int]):
+    head = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    seen = ct.arange(T, dtype=ct.int32)[:, None] >= ct.arange(T, dtype=ct.int32)[None, :]
+    for i in range(q.shape[1] // T):
+        queries = ct.load(q, (head, i, 0), (1, T, D)).reshape((T, D))
+        keys = ct.load(k, (head, i, 0), (1, T, D)).reshape((T, D))
+        values = ct.load(v, (head, i, 0), (1, T, D)).reshape((T, D))
+        scores = ct.where(seen, ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), ct.float32)), 0.0)
+        result = ct.mma(queries, state.astype(q.dtype), ct.zeros((T, D), ct.float32))
+        result = ct.mma(scores.astype(q.dtype), values, result)
+        state = ct.mma(ct.transpose(keys), values, state)
+        ct.store(out, (head, i, 0), result.astype(out.dtype).reshape((1, T, D)))
