@@ -5,10 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-import support.gpu
 
 import tilewright as ct
-from tilewright.backends import base
 
 ZERO = ct.PaddingMode.ZERO
 
@@ -30,9 +28,9 @@ def remainders(a8, b8, a, b, narrow, odd, sums):
     ct.store(sums, (block, 0, 0), total.reshape((1, 64, 64)))
 
 
+@pytest.mark.usefixtures("engine_of_the_gpu")
 @pytest.mark.parametrize("seed", range(4))
-def test_remainders(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setitem(base._MODULES, "cpu", support.gpu.__name__)
+def test_remainders(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a8, b8 = (rng.integers(-2, 3, s).astype(ml_dtypes.float8_e4m3fn) for s in ((320, 64), (3, 320, 64)))
     a, b, narrow = (

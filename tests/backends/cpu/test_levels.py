@@ -19,7 +19,7 @@ from tilewright.backends.cpu.features import HostFeatures
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
 
-COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "20"))
+COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "30"))
 
 
 def narrow(vector_bytes: int) -> Processor:

@@ -192,35 +192,6 @@ def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
     assert "wgmma.mma_async" in compiled(product_of_transposed, (a, a, c, 64, True, fast), "sm_90").binary.texts["PTX"]
 
 
-@pytest.mark.parametrize(("k", "most"), [(32, 32), (64, 64), (128, 128), (256, 128)])
-def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
-    """Hopper's matrix units add up no more of them than these before they go to float32; and none that they cannot
-    read from shared memory."""
-    a, c = np.zeros((256, 256), ml_dtypes.float8_e4m3fn), np.zeros((256, 256), np.float32)
-    for along in (True, False):
-        texts = compiled(product_of_transposed, (a, a, c, k, along, False), "sm_90").binary.texts
-        kinds = set(re.findall(r"wgmma\.mma_async\S+\.f32\.(\w+)\.", texts["PTX"]))
-        assert kinds == ({"e4m3"} if along else {"f16"})
-        assert re.findall(r"maxNumImpreciseAcc = (\d+)", texts["TTIR"]) == ([str(most)] if along else [])
-
-
-@ct.kernel
-def sums_of_integers(a, b, c):
-    total = ct.zeros((128, 128), ct.int32)
-    for k in range(ct.cdiv(a.shape[1], 128)):
-        total = ct.mma(ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F"), total)
-    ct.store(c, (0, 0), total)
-
-
-def test_products_of_integers_run_beside_the_next_loads() -> None:
-    a, c = np.zeros((256, 1024), np.int8), np.zeros((256, 256), np.int32)
-    texts = compiled(sums_of_integers, (a, a, c), "sm_90").binary.texts["TTGIR"]
-    inside = texts[texts.index("scf.for") :]
-    assert re.findall(r"pendings = (\d)", inside[: inside.index("scf.yield")]) == ["1"]
-    alone = compiled(sums_of_integers, (a, a, c), "sm_90", num_stages=1).binary.texts["TTGIR"]
-    assert "pendings = 1" not in alone
-
-
 def test_a_stride_that_the_copy_engine_cannot_take() -> None:
     odd = np.zeros((512, 515), ml_dtypes.bfloat16)[:, :512]
     artifact = compiled(product, (odd, odd, HALF, 128, 128, 64), "sm_90")

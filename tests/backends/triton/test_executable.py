@@ -81,16 +81,16 @@ def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
     """As in a thread that has not called the driver yet."""
     d = Descriptor(0, (("c", 64, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
     run = executable(("u64",), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
-    for i, launch in enumerate(
+    for i, (launch, entered) in enumerate(
         (
-            lambda: run.run((1, 1, 1), (16,), 0, 0),
-            lambda: run.launch((1, 1, 1), LaunchArguments((32,), (), 0, 0)),
-            lambda: run.bind((1, 1, 1), LaunchArguments((48,), (), 0, 0))(),
+            (lambda: run.run((1, 1, 1), (16,), 0, 0), 1),
+            (lambda: run.launch((1, 1, 1), LaunchArguments((32,), (), 0, 0)), 1),
+            (lambda: run.bind((1, 1, 1), LaunchArguments((48,), (), 0, 0))(), 2),  # for the map, and for the graph
         )
     ):
-        looking.codes = [driver.INVALID_CONTEXT]
+        looking.codes, looking.entered = [driver.INVALID_CONTEXT], 0
         launch()
-        assert len(looking.launches) == i + 1 and looking.entered > i
+        assert (len(looking.launches), looking.entered) == (i + 1, entered)
     looking.codes = [driver.INVALID_VALUE]
     with pytest.raises(CudaError, match="cuTensorMapEncodeTiled"):
         run.run((1, 1, 1), (64,), 0, 0)

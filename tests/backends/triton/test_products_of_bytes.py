@@ -1,12 +1,14 @@
-"""Products of bytes whose left operand is computed, and so in registers, on Hopper."""
+"""Products of 8-bit numbers on Hopper."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from backends.triton.test_compile import compiled
+from backends.triton.test_compile import compiled, product_of_transposed
 
 import tilewright as ct
 
@@ -34,9 +36,52 @@ def two(x, y, out):
 @pytest.mark.parametrize("left", [np.uint8, np.int8])
 @pytest.mark.parametrize("right", [np.uint8, np.int8])
 def test_products_of_computed_bytes(kernel: Any, left: Any, right: Any) -> None:
-    """They end before what follows; unsigned ones are sums of products of halves, which are computed."""
+    """The left operand is in registers, and they end before what follows; unsigned ones are sums of products of halves, which are computed."""
     arrays = np.zeros((64, 128), left), np.zeros((128, 32), right), np.zeros((64, 32), np.int32)
     texts = compiled(kernel, arrays, "sm_90").binary.texts
     assert "wgmma.mma_async" in texts["PTX"]
     for line in texts["TTGIR"].splitlines():
         assert not ("warp_group_dot" in line and "isAsync" in line and ": tensor<64x32xi8" in line)
+
+
+@pytest.mark.parametrize(("k", "most"), [(32, 32), (64, 64), (128, 128), (256, 128)])
+def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
+    """Hopper's matrix units add up no more of them than these before they go to float32; and none that they cannot
+    read from shared memory."""
+    a, c = np.zeros((256, 256), ml_dtypes.float8_e4m3fn), np.zeros((256, 256), np.float32)
+    for along in (True, False):
+        texts = compiled(product_of_transposed, (a, a, c, k, along, False), "sm_90").binary.texts
+        kinds = set(re.findall(r"wgmma\.mma_async\S+\.f32\.(\w+)\.", texts["PTX"]))
+        assert kinds == ({"e4m3"} if along else {"f16"})
+        assert re.findall(r"maxNumImpreciseAcc = (\d+)", texts["TTIR"]) == ([str(most)] if along else [])
+
+
+@ct.kernel
+def sums_of_integers(a, b, c):
+    total = ct.zeros((128, 128), ct.int32)
+    for k in range(ct.cdiv(a.shape[1], 128)):
+        total = ct.mma(ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F"), total)
+    ct.store(c, (0, 0), total)
+
+
+@ct.kernel
+def products_of_integers(a, b, c):
+    for k in range(ct.cdiv(a.shape[1], 128)):
+        x, y = ct.load(a, (0, k), (128, 128)), ct.load(b, (k, 0), (128, 128), order="F")
+        ct.store(c, (k, 0), ct.mma(x, y, ct.zeros((128, 128), ct.int32)))
+
+
+def test_products_of_integers_run_beside_the_next_loads() -> None:
+    a, c = np.zeros((256, 1024), np.int8), np.zeros((256, 256), np.int32)
+    texts = compiled(sums_of_integers, (a, a, c), "sm_90").binary.texts["TTGIR"]
+    inside = texts[texts.index("scf.for") :]
+    assert re.findall(r"pendings = (\d)", inside[: inside.index("scf.yield")]) == ["1"]
+    alone = compiled(sums_of_integers, (a, a, c), "sm_90", num_stages=1).binary.texts["TTGIR"]
+    assert "pendings = 1" not in alone
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_products_of_integers_that_are_used_at_once_are_waited_for(stages: int) -> None:
+    a, c = np.zeros((256, 1024), np.int8), np.zeros((2048, 256), np.int32)
+    texts = compiled(products_of_integers, (a, a, c), "sm_90", num_stages=stages).binary.texts["TTGIR"]
+    assert set(re.findall(r"pendings = (\d) : i32\} : tensor", texts)) == {"0"}

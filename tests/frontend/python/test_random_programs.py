@@ -49,7 +49,7 @@ def as_kernel(source: str, seed: int) -> Any:
     return ct.kernel(namespace["kernel"])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_same_as_python(seed: int) -> None:
     source = ProgramGenerator(seed).source()
     try:

@@ -161,7 +161,7 @@ def compile_for(
     chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     ahead = how_far_ahead(streams, target, options)
-    light = is_light(optimized, ahead)
+    light = target.is_cuda and is_light(optimized, ahead)
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
     chosen = replace(chosen, num_ctas=blocks)
     if chosen.num_stages == 1:

@@ -1,4 +1,4 @@
-"""A bound launch as a CUDA graph of one kernel, which the driver queues in about half the time of a launch."""
+"""A bound launch as a CUDA graph of one kernel, which the driver queues sooner than a launch."""
 
 from __future__ import annotations
 

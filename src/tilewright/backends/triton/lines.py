@@ -36,7 +36,7 @@ def innermost_loops(lines: list[str]) -> list[Loop]:
     return found
 
 
-def carried(head: str) -> list[str]:
+def carried_by(head: str) -> list[str]:
     """The names in a loop of what it carries, from its first line."""
     return re.findall(r"(%\w+) = ", head.split("iter_args(", 1)[1]) if "iter_args(" in head else []
 

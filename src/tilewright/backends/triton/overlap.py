@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from tilewright.backends.triton.lines import NAME, WAIT, Loop, carried, end_of, innermost_loops, names_in, renamed
+from tilewright.backends.triton.lines import NAME, WAIT, Loop, carried_by, end_of, innermost_loops, names_in, renamed
 from tilewright.backends.triton.prefetch import has_load_at_once
 
 VERSION = "5"  # of what is done, for caches
@@ -20,7 +20,7 @@ _COPY = re.compile(
     r"(\s*)(%\w+) = ttg\.local_alloc (%[\w#]+) : \(tensor<(\d+)x(\d+)x(\w+), (#\w+)>\) -> (!ttg\.memdesc<[^>]*>)"
 )
 _INTEGERS = re.compile(
-    r"(\s*)%\w+ = ttng\.warp_group_dot (%\w+), (%\w+), (%\w+) \{isAsync = true\} : "
+    r"\s*%\w+ = ttng\.warp_group_dot (%\w+), (%\w+), (%\w+) \{isAsync = true\} : "
     r"!ttg\.memdesc<.* -> (tensor<\d+x\d+xi32, #\w+>)"
 )
 _VIEWED = re.compile(r" = ttg\.memdesc_(?:trans|subslice|reshape) (%\w+)")
@@ -73,24 +73,24 @@ def _in_flight(lines: list[str], loop: Loop) -> list[str]:
     found = _INTEGERS.match(lines[products[0]]) if len(products) == 1 else None
     if found is None or not _waits_at_once(lines[products[0]], lines[products[0] + 1]):
         return lines
-    at, yielded, sums = products[0], NAME.findall(lines[loop.end - 1]), carried(lines[loop.head])
-    result = f"{WAIT.match(lines[at + 1])[1]}#0"  # type: ignore[index]
-    place = yielded.index(result) if yielded.count(result) == 1 else -1
-    seen = [i for i in body if i != at + 1 and {result.split("#")[0], sums[place]} & names_in([lines[i]])]
-    if place < 0 or sums[place] != found[4] or seen != [at, loop.end - 1]:
+    left, right, total, type_ = found.groups()
+    at, yielded = products[0], NAME.findall(lines[loop.end - 1])
+    name: str = WAIT.match(lines[at + 1])[1]  # type: ignore[index] # it has matched in _waits_at_once
+    sums = [(i, own) for i, own in enumerate(carried_by(lines[loop.head])) if yielded[i] == f"{name}#0"]
+    users = [i for i in body if i != at + 1 and {name, total} & names_in([lines[i]])]
+    if [own for _, own in sums] != [total] or users != [at, loop.end - 1]:
         return lines
-    if not all(_is_kept(lines, loop, operand) for operand in found.groups()[1:3]):
+    if not (_is_kept(lines, loop, left) and _is_kept(lines, loop, right)):
         return lines
-    whole = NAME.match(lines[loop.head].strip())[0]  # type: ignore[index]
-    last = f"{whole}#{place}" if len(yielded) > 1 else whole
-    total = f"%sum_{whole[1:]}"
-    wait = f"{loop.indent}{total} = ttng.warp_group_dot_wait {last} {{pendings = 0 : i32}} : {found[5]}"
+    whole = NAME.findall(lines[loop.head])[0]  # the loop has a result, since it carries a sum
+    last, waited = f"{whole}#{sums[0][0]}" if len(yielded) > 1 else whole, f"%sum_{whole[1:]}"
+    wait = f"{loop.indent}{waited} = ttng.warp_group_dot_wait {last} {{pendings = 0 : i32}} : {type_}"
     return [
         *lines[: at + 1],
         lines[at + 1].replace("pendings = 0", "pendings = 1"),
         *lines[at + 2 : loop.end + 1],
         wait,
-        *(renamed(line, {last: total}) for line in lines[loop.end + 1 :]),
+        *(renamed(line, {last: waited}) for line in lines[loop.end + 1 :]),
     ]
 
 

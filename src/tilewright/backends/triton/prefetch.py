@@ -16,7 +16,7 @@ from tilewright.backends.triton.lines import (
     NAME,
     WAIT,
     Loop,
-    carried,
+    carried_by,
     end_of,
     innermost_loops,
     names_in,
@@ -69,9 +69,9 @@ def prefetch(text: str) -> str:
 
 def has_load_at_once(lines: list[str], loop: Loop) -> bool:
     """Whether ``loop`` has a load that cannot run ahead, so that each iteration waits for it where it starts."""
-    body, sums = range(loop.head + 1, loop.end), carried(lines[loop.head])
+    body, carried = range(loop.head + 1, loop.end), carried_by(lines[loop.head])
     loads = _loads(lines, loop.head + 1, loop.end, loop.indent + "  ")
-    return any(_scalars(lines, load, body, sums) is None for load in loads)
+    return any(_scalars(lines, load, body, carried) is None for load in loads)
 
 
 def _loads(lines: list[str], first: int, last: int, indent: str) -> list[_Load]:
@@ -96,7 +96,7 @@ def _ahead(lines: list[str], loop: Loop) -> list[str]:
     loads = []
     for load in _loads(lines, loop.head + 1, loop.end, inside):
         last = _last_use(lines, load, loop)
-        scalars = _scalars(lines, load, range(loop.head + 1, loop.end), carried(lines[loop.head]))
+        scalars = _scalars(lines, load, range(loop.head + 1, loop.end), carried_by(lines[loop.head]))
         if last is not None and scalars is not None:
             loads.append((load, last, scalars))
     if not loads:
@@ -188,7 +188,7 @@ def _started(
     return [*found, *(re.sub(r", %\w+ :", f", {condition} :", line, count=1) for line in starts)]
 
 
-def _scalars(lines: list[str], load: _Load, block: range, sums: Sequence[str]) -> list[int] | None:
+def _scalars(lines: list[str], load: _Load, block: range, carried: Sequence[str]) -> list[int] | None:
     """The lines of a block that compute the coordinates of ``load``; None when they need more than numbers, or values
     that a loop carries."""
     inside = {m[0]: at for at in block for m in [NAME.match(lines[at].strip())] if m}
@@ -197,7 +197,7 @@ def _scalars(lines: list[str], load: _Load, block: range, sums: Sequence[str]) -
     while pending:
         name = pending.pop().split("#")[0]
         at = inside.get(name)
-        if name in sums or (at is not None and (_SCALAR.match(lines[at]) is None or "tensor<" in lines[at])):
+        if name in carried or (at is not None and (_SCALAR.match(lines[at]) is None or "tensor<" in lines[at])):
             return None
         if at is not None and at not in found:
             found.add(at)

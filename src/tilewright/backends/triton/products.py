@@ -39,10 +39,10 @@ def results_at_once(loop: Op) -> int:
 
 def is_recurrent(loop: Op) -> bool:
     """Whether products read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
-    body = loop.regions[0]
-    sums = {arg for arg, value in zip(body.args[1:], body.terminator.operands) if value.op in products(loop)}
+    body, found = loop.regions[0], products(loop)
+    sums = {arg for arg, value in zip(body.args[1:], body.terminator.operands) if value.op in found}
     seen: set[Value] = set()
-    pending = [v for op in products(loop) for v in op.operands[:2]]
+    pending = [v for op in found for v in op.operands[:2]]
     while pending:
         value = pending.pop()
         if value in sums:

@@ -162,7 +162,7 @@ def _crosses(s: State, op: Mma) -> bool:
 
 
 def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
-    """How many products the matrix units of Hopper may add up in their way, with some 14 bits, before the sum goes to
+    """How many products the matrix units of Hopper may add up with fewer bits than float32 has, before the sum goes to
     one of float32. They multiply no 8-bit floats otherwise."""
     if op.attributes["fast_acc"]:
         return 1 << 30
