@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.kernel_runs import arguments, generated, seeds
+from support.left_operands import clobbered
 
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.target import parse_target
@@ -16,4 +17,5 @@ pytest.importorskip("triton", reason="the package triton is not installed")
 def test_compiles(seed: int) -> None:
     kernel = generated(seed)
     function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
-    assert compile_for(function, parse_target("sm_90"), {}).binary.texts["PTX"]
+    text = compile_for(function, parse_target("sm_90"), {}).binary.texts["PTX"]
+    assert text and clobbered(text) == []

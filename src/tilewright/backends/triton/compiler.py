@@ -22,7 +22,7 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.backends.abandonment import on_abandonment
-from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ptxas, ttgir
+from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ptxas, ttgir, unchanged
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
@@ -36,7 +36,7 @@ Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and th
 
 
 # Of what is done to Triton's forms.
-_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, ttgir, ptx, ptxas, barriers))
+_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, unchanged, ttgir, ptx, ptxas, barriers))
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -104,7 +104,7 @@ def _mended(make_ttgir: Stage, ahead: bool) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
-        better = ttgir.mended(prefetch.prefetch(overlap.overlap(text)) if ahead else text)
+        better = ttgir.mended(unchanged.in_memory(prefetch.prefetch(overlap.overlap(text)) if ahead else text))
         return module if better == text else _parsed(better, module.context)
 
     return mended

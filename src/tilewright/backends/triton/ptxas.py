@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 
-VERSION = "1"  # of what is done, for caches
+VERSION = "2"  # of what is done, for caches
 
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
-_EXTENDED = re.compile(r"\s*cvt\.u64\.u32\s+(%rd\d+), (%r\d+);")
+_DEFINED = re.compile(r"\s*([a-z]\S*)\s+(%rd\d+),.*")
+_EXTENDED = "cvt.u64.u32"
 _SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
 
 
@@ -48,7 +49,11 @@ def separate_descriptors(text: str) -> str:
     if "wgmma.mma_async" not in text:
         return text
     lines = text.split("\n")
-    places = {found[1]: found[2] for line in lines if (found := _EXTENDED.fullmatch(line)) is not None}
+    makers: dict[str, set[str]] = {}
+    for line in lines:
+        if (found := _DEFINED.fullmatch(line)) is not None:
+            makers.setdefault(found[2], set()).add(found[1])
+    places = {register for register, instructions in makers.items() if instructions == {_EXTENDED}}
     sums = {at: found for at, line in enumerate(lines) if (found := _DESCRIPTOR.fullmatch(line)) and found[2] in places}
     layouts: dict[str, set[int]] = {}
     for found in sums.values():
@@ -56,7 +61,7 @@ def separate_descriptors(text: str) -> str:
     for at, found in sums.items():
         low, high = _halves(found)
         if len(layouts[found[2]] - {0}) > 1 and high and low <= _MOST_OFFSET:
-            lines[at] = _joined(found[1], places[found[2]], low, high)
+            lines[at] = _joined(found[1], found[2], low, high)
     return "\n".join(lines)
 
 
@@ -70,8 +75,10 @@ def _halves(found: re.Match[str]) -> tuple[int, int]:
 
 
 def _joined(descriptor: str, place: str, low: int, high: int) -> str:
+    """The place is the one in the register here: LLVM gives it another where it is done with this one."""
     return f"""\t{{
 \t.reg .b32 lower;
-\tadd.s32 lower, {place}, {low};
+\tcvt.u32.u64 lower, {place};
+\tadd.s32 lower, lower, {low};
 \tmov.b64 {descriptor}, {{lower, {high}}};
 \t}}"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tilewright.backends.triton.ttir.multiples import any_multiple, mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,
     flushed,
@@ -73,8 +74,10 @@ def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     integer, floating = _PLAIN[op.name]
     if operands[0].element == "i1":
         return _boolean(w, op.name, operands)
-    if operands[0].element.startswith("i"):
-        return w.op(integer, *operands)
+    x = operands[0]
+    if x.element.startswith("i"):
+        known = op.name == "mul" or not mixes(op)
+        return w.op(integer, *operands, attributes="" if known else any_multiple(x.element, x.shape))
     if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
     return _directed(w, op, operands)
@@ -182,7 +185,7 @@ def _signed_product(w: Writer, x: Val, y: Val) -> Val:
 def _neg(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
-        return w.op("arith.subi", w.like(0, x), x)
+        return w.op("arith.subi", w.like(0, x), x, attributes=any_multiple(x.element, x.shape))
     return negated(w, x)
 
 
@@ -208,7 +211,8 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if x.element == "i1":
         return w.op("arith.ori" if name == "max" else "arith.andi", x, y)
     if x.element.startswith("i"):
-        return w.op(f"arith.{name}{'si' if dtype_of(op).is_signed else 'ui'}", x, y)
+        sign = "si" if dtype_of(op).is_signed else "ui"
+        return w.op(f"arith.{name}{sign}", x, y, attributes=any_multiple(x.element, x.shape))
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
         return _minmax_f64(w, name, nan, x, y)

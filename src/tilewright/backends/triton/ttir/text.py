@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.ttir.multiples import any_multiple
 from tilewright.ir.location import UNKNOWN, Loc
 
 Shape = tuple[int, ...]
@@ -166,7 +167,8 @@ class Writer:
 
     def select(self, condition: Val, x: Val, y: Val) -> Val:
         types = f"{condition.type}, {x.type}" if condition.shape else x.type
-        return self.emit(f"arith.select {condition.name}, {x.name}, {y.name} : {types}", x.element, x.shape)
+        names = f"{condition.name}, {x.name}, {y.name}"
+        return self.emit(f"arith.select {names}{any_multiple(x.element, x.shape)} : {types}", x.element, x.shape)
 
     def splat(self, x: Val, shape: Shape) -> Val:
         if not shape:

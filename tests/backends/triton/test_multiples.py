@@ -1,0 +1,88 @@
+"""Rows that a kernel computes are loaded no more at once than the alignment of all of them allows."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+WIDTH = 257  # elements in a row, an odd number: the alignment of a row is that of its number
+ROWS = [
+    "i",
+    "i + i",
+    "i + (i + 16)",
+    "(i + 16) - i",
+    "i * 2",
+    "i << 1",
+    "i | 32",
+    "i & 48",
+    "i ^ 16",
+    "i // 4",
+    "i >> 2",
+    "i % 48",
+    "(i + 3) % 64",
+    "ct.minimum(i, 32)",
+    "ct.maximum(i, 16)",
+    "ct.where(i > n, i, 32)",
+    "ct.where(n > 3, i, i + 32)",
+    "64 - i",
+    "-i + 64",
+    "~i + 65",
+    "i * i",
+    "ct.abs(i - 32)",
+    "ct.reshape(ct.transpose(ct.reshape(i, (8, 8))), (64,))",
+    "i.astype(ct.int8).astype(ct.int32)",
+]
+
+
+def kernel_of(rows: str) -> Any:
+    """A kernel that stores the numbers of the rows, and the rows."""
+    source = f"""
+@ct.kernel
+def kernel(x, out, numbers, n):
+    i = ct.arange(64, dtype=ct.int32)
+    rows = {rows}
+    ct.store(numbers, (0,), rows)
+    ct.store(out, (0, 0), ct.gather(x, (rows[:, None], i[None, :])))
+"""
+    filename = f"<{rows}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    namespace: dict[str, Any] = {"ct": ct}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace["kernel"]
+
+
+def widths(kernel: Any, arguments: tuple[Any, ...]) -> list[int]:
+    """How many numbers each load reads."""
+    text = kernel.compile_for("sm_90", arguments).stage("PTX")
+    return [int(found or 1) for found in re.findall(r"ld\.global\b(?:\.(?!v\d|b\d)\w+)*(?:\.v(\d))?\.b32", text)]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_no_load_is_wider_than_the_rows_allow(rows: str) -> None:
+    kernel = kernel_of(rows)
+    x = np.arange(4096 * WIDTH, dtype=np.float32).reshape(4096, WIDTH)[:, :256]
+    out, numbers = np.zeros((64, 64), np.float32), np.zeros(64, np.int32)
+    arguments = (x, out, numbers, 5)
+    ct.launch(None, (1,), kernel, arguments, backend="reference")
+    np.testing.assert_array_equal(out, x[numbers, :64])
+    assert max(widths(kernel, arguments)) <= math.gcd(4, *(int(row) * WIDTH for row in numbers))
+
+
+@ct.kernel
+def flat(x, out):
+    i = ct.arange(64, dtype=ct.int32)
+    ct.store(out, (0, 0), ct.gather(x, (i[:, None] * 256 + i[None, :],)))
+
+
+def test_sums_of_rows_and_columns_are_loaded_at_once() -> None:
+    arguments = np.zeros(64 * 256, np.float32), np.zeros((64, 64), np.float32)
+    assert set(widths(flat, arguments)) == {4}
