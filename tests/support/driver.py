@@ -30,6 +30,7 @@ class Graph(NamedTuple):
     grid: tuple[int, int, int]
     parameters: list[bytes]
     attributes: list[tuple[int, bytes]]
+    form: tuple[int, int]
 
 
 class Driver:
@@ -39,6 +40,8 @@ class Driver:
     def __init__(self) -> None:
         self.launches: list[Launch] = []
         self.attributes: list[int] = []
+        self.forms: list[tuple[int, int]] = []  # the handle of each launch, and its bytes of shared memory
+        self.processors = 132
         self.codes: list[int] = []
         self.index = 0
         self.entered = 0  # how often a context was made current
@@ -59,8 +62,9 @@ class Driver:
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
         code = self.codes.pop(0) if self.codes else 0
         if not code:
-            x, y, z, *_, stream, _place, count = struct.unpack("=7I4xQQI", ctypes.string_at(config, 52))
+            x, y, z, *_, shared, stream, _place, count = struct.unpack("=7I4xQQI", ctypes.string_at(config, 52))
             self.attributes.append(count)
+            self.forms.append((handle, shared))
             self.launches.append(((x, y, z), stream, _parameters(pointers)))
         return code
 
@@ -83,8 +87,8 @@ class Driver:
         return 0
 
     def cuGraphAddKernelNode_v2(self, node: Any, graph: Any, before: None, count: Any, parameters: Any) -> int:
-        _, x, y, z, *_, pointers = struct.unpack_from("=Q7I4xQ", parameters)
-        self.graphs[graph.value] = Graph((x, y, z), _parameters(pointers), [])
+        handle, x, y, z, *_, shared, pointers = struct.unpack_from("=Q7I4xQ", parameters)
+        self.graphs[graph.value] = Graph((x, y, z), _parameters(pointers), [], (handle, shared))
         node._obj.value = graph.value
         return 0
 
@@ -109,6 +113,7 @@ class Driver:
         if not code:
             graph = self.graphs[made]
             self.attributes.append(len(graph.attributes))
+            self.forms.append(graph.form)
             self.launches.append((graph.grid, stream or 0, graph.parameters))
             self.launched_graphs += 1
         return code
@@ -153,13 +158,27 @@ def encoded(base: int, extents: Sequence[int], steps: Sequence[int]) -> bytes:
 
 
 def executable(
-    formats: tuple[str, ...], on: Any = None, maps: Sequence[tuple[Descriptor, dict[str, Any]]] = ()
+    formats: tuple[str, ...],
+    on: Any = None,
+    maps: Sequence[tuple[Descriptor, dict[str, Any]]] = (),
+    depths: tuple[int, int] = (0, 0),
+    shared: int = 0,
 ) -> TritonExecutable:
-    """A kernel with numbers of these formats and maps, and as many parameters added by the compiler as make four."""
-    binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, 1, tuple(meta for _, meta in maps))
+    """A kernel with numbers of these formats and maps, and as many parameters added by the compiler as make four. The
+    handles of its forms are their stages."""
+    binary = GpuBinary(b"", "kernel", 4, 1, shared, 0, 1, tuple(meta for _, meta in maps))
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
-    artifact = Artifact(binary, formats, tuple(d for d, _ in maps), 4 - len(formats), False, 0)
-    made = TritonExecutable(function, artifact, dict, lambda _: made)
+    artifact = Artifact(binary, formats, tuple(d for d, _ in maps), 4 - len(formats), depths=depths)
+
+    def variant(how: Any) -> TritonExecutable:
+        if "stages" not in how:
+            return made
+        form = executable(formats, on, maps, shared=100 * how["stages"])
+        for kernel in form._loaded.values():
+            kernel.handle = ctypes.c_void_p(how["stages"])
+        return form
+
+    made = TritonExecutable(function, artifact, dict, variant)
     for device in (0, 1):
         made._loaded[device] = SimpleNamespace(handle=ctypes.c_void_p(16 + device), device=on or Driver())  # type: ignore[assignment]
     return made

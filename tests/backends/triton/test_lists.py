@@ -180,9 +180,11 @@ LOOKING = Looking()
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[TritonExecutable]:
-    """Takes 3 arrays of each list; another form of it takes 6, and the last one any number."""
+    """Takes 3 arrays of each list; another form of it takes 6, and the last one any number. The grids of these tests
+    take forms with more stages of these."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "load", lambda: LOOKING)
+        patch.setattr(driver, "device", lambda index: LOOKING)
         patch.setattr(native, "available", lambda: False)
         patch.setattr(tensormap, "_nothing", lambda device: 64)
         patch.setattr(executable, "CAPACITIES", (3, 6))

@@ -17,6 +17,7 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
+    With ``depths`` there is a form with so many stages for one block on each multiprocessor, and for two.
     """
 
     binary: GpuBinary
@@ -27,6 +28,7 @@ class Artifact:
     local_bytes: int = 0
     tables: tuple[TableForm, ...] = ()
     capacity: int = 0
+    depths: tuple[int, int] = (0, 0)
 
     def to_bytes(self) -> bytes:
         fields = asdict(self)
@@ -45,6 +47,7 @@ class Artifact:
         fields["formats"] = tuple(fields["formats"])
         fields["descriptors"] = tuple(_descriptor(d) for d in fields["descriptors"])
         fields["tables"] = tuple(_table(t) for t in fields["tables"])
+        fields["depths"] = tuple(fields["depths"])
         return cls(**fields)
 
 

@@ -20,7 +20,7 @@ from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fitting import Fit, compiler, fit
 from tilewright.backends.triton.flatten import Flattened, flatten
 from tilewright.backends.triton.footprint import footprint
-from tilewright.backends.triton.options import choose
+from tilewright.backends.triton.options import SHALLOW, choose, depths
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import (
@@ -145,12 +145,20 @@ def compile_for(
     sharing: bool = True,
     capacity: int = 0,
     late: bool = False,
+    stages: int = 0,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine. Tables of lists are passed by value with
     room for ``capacity`` arrays each, or as addresses where that is 0. Loads are as ``late`` as they can be where the
-    tiles do not fit otherwise."""
+    tiles do not fit otherwise. With ``stages`` loops of products have so many, and there are no other forms."""
     again = functools.partial(
-        compile_for, function, target, options, descriptors=descriptors, staging=staging, capacity=capacity
+        compile_for,
+        function,
+        target,
+        options,
+        descriptors=descriptors,
+        staging=staging,
+        capacity=capacity,
+        stages=stages,
     )
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
     optimized, shared = Flattened(contract(part, target), {})
@@ -163,7 +171,7 @@ def compile_for(
     ahead = how_far_ahead(streams, target, options)
     light = target.is_cuda and is_light(optimized, ahead)
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
-    chosen = replace(chosen, num_ctas=blocks)
+    chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
         optimized = rotate(optimized, chains, chosen.num_warps)
 
@@ -201,11 +209,16 @@ def compile_for(
             return compile_for(function, target, options, descriptors=False, staging=False, sharing=False)
         return again(sharing=False, late=late)
     kernel, binary = made.kernel, made.binary
+    deeper = (0, 0)
+    if not (stages or chains or "num_stages" in options):
+        deeper = depths(optimized, target, made.options.num_stages, binary.shared_bytes)
+        if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
+            return again(sharing=sharing, late=late, stages=deeper[0])  # there is no other block beside it anyway
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "choices": _choices(made, streams, function, target, options),
+        "choices": _choices(made, streams, function, target, options, deeper),
         "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
@@ -213,7 +226,9 @@ def compile_for(
     formats = (*formats_of(function), *["u64"] * added)
     hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
     local = kernel.local_bytes
-    return Artifact(binary, formats, kernel.descriptors, hidden, kernel.reports, local, kernel.tables, kernel.capacity)
+    return Artifact(
+        binary, formats, kernel.descriptors, hidden, kernel.reports, local, kernel.tables, kernel.capacity, deeper
+    )
 
 
 def _of_part(error: TileError, blocks: int) -> TileError:
@@ -233,7 +248,12 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 
 def _choices(
-    made: Fit, streams: Sequence[Stream], function: Function, target: GpuTarget, given: Mapping[str, Any]
+    made: Fit,
+    streams: Sequence[Stream],
+    function: Function,
+    target: GpuTarget,
+    given: Mapping[str, Any],
+    deeper: tuple[int, int],
 ) -> str:
     """What was decided for the kernel, and which hints had no effect."""
     options, kernel = made.options, made.kernel
@@ -246,6 +266,11 @@ def _choices(
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
         f"pipeline stages: {options.num_stages}",
+        *[
+            f"pipeline stages with no more than {count} per multiprocessor: {stages}"
+            for count, stages in zip(("one block", "two blocks"), deeper)
+            if stages
+        ],
         f"pipeline stages of loops without products: {depths or 'no such loop'}",
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",

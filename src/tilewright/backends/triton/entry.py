@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.native import Entry
@@ -18,8 +18,16 @@ _INTEGERS = {"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 _SINGLE = {"f32", "tf32"}
 
 
-def entry(artifact: Artifact, kernel: driver.LoadedKernel) -> Entry | None:
-    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits."""
+Form = tuple[Artifact, driver.LoadedKernel]
+
+
+def entry(
+    artifact: Artifact, kernel: driver.LoadedKernel, others: Sequence[tuple[int, Form | None]] = ()
+) -> Entry | None:
+    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits.
+
+    ``others`` are forms of it for grids with up to so many blocks, fewest first; Python starts those that are None.
+    """
     if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"}:
         return None
     body = Body()
@@ -31,13 +39,38 @@ def entry(artifact: Artifact, kernel: driver.LoadedKernel) -> Entry | None:
     pointers = body.stack(f"[{max(len(parameters), 1)} x ptr]")
     for i, parameter in enumerate(parameters):
         body.store("ptr", parameter, pointers, 8 * i)
-    arguments = (
-        f"ptr {_configuration(body, artifact)}, ptr {pointer(kernel.handle.value or 0)}, ptr {pointers}, ptr null"
-    )
+    config, handle = _configuration(body, artifact), pointer(kernel.handle.value or 0)
+    if others:
+        handle = _form(body, artifact, handle, others, config)
+    arguments = f"ptr {config}, ptr {handle}, ptr {pointers}, ptr null"
     state = body.call("PyEval_SaveThread")
     code = body.let(f"call i32 {pointer(driver.address('cuLaunchKernelEx'))}({arguments})")
     body.call("PyEval_RestoreThread", state)
     return Entry.of(body, code, kernel)
+
+
+def _form(body: Body, artifact: Artifact, handle: str, others: Sequence[tuple[int, Form | None]], config: str) -> str:
+    """The handle of the form for the grid; its bytes of shared memory go to ``config``."""
+    blocks, size = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z"), str(artifact.binary.shared_bytes)
+    for most, form in reversed(others):
+        fits = body.let(f"icmp sle i64 {blocks}, {most}")
+        other, bytes_ = "null", 0
+        if form is not None and _launched_alike(form[0], artifact):
+            other, bytes_ = pointer(form[1].handle.value or 0), form[0].binary.shared_bytes
+            body.kept.append(form[1])
+        handle = body.let(f"select i1 {fits}, ptr {other}, ptr {handle}")
+        size = body.let(f"select i1 {fits}, i32 {bytes_}, i32 {size}")
+    body.require(body.let(f"icmp ne ptr {handle}, null"))
+    body.store("i32", size, config, Frame.SHARED)
+    return handle
+
+
+def _launched_alike(one: Artifact, other: Artifact) -> bool:
+    """Whether both take the same parameters, threads and attributes."""
+    a, b = one.binary, other.binary
+    return (one.formats, one.descriptors, one.hidden, a.descriptors, a.num_warps, a.num_ctas) == (
+        (other.formats, other.descriptors, other.hidden, b.descriptors, b.num_warps, b.num_ctas)
+    )
 
 
 def _parameter(body: Body, short: str, offset: int) -> str:

@@ -16,7 +16,7 @@ from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.driver import borrow
-from tilewright.backends.triton.entry import entry
+from tilewright.backends.triton.entry import Form, entry
 from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.graph import launcher
 from tilewright.backends.triton.reports import Reports
@@ -80,6 +80,7 @@ class TritonExecutable:
         copied = any(not t.by_value for t in artifact.tables)
         self._temporary = bool(copied or self._staged or artifact.local_bytes)
         self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
+        self._has_forms = any(artifact.depths)
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._reports: dict[int, Reports] = {}
@@ -89,6 +90,9 @@ class TritonExecutable:
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
         """``launch`` with tables among the ``values``."""
+        if self._has_forms and (form := self._form(grid, device)) is not self:
+            form.run(grid, values, stream, device)
+            return
         if self._tables or not self._plain_launch:
             self._with_room(values)._start(grid, LaunchArguments(values, (), stream, device))
             return
@@ -106,6 +110,18 @@ class TritonExecutable:
             frame.filled = values, device
         if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
             self._run(frame, kernel)
+
+    def _form(self, grid: tuple[int, int, int], device: int) -> TritonExecutable:
+        """That for as many blocks on a multiprocessor as ``grid`` puts there."""
+        for most, stages in self._limits(device):
+            if math.prod(grid) <= most:
+                return self._variant(stages=stages) if stages else self
+        return self
+
+    def _limits(self, device: int) -> list[tuple[int, int]]:
+        """The most blocks with one on each multiprocessor, and with two, and the stages of the form for so many."""
+        processors = driver.device(device).processors // self.artifact.binary.num_ctas
+        return [((i + 1) * processors, stages) for i, stages in enumerate(self.artifact.depths)]
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
@@ -184,8 +200,9 @@ class TritonExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
-        arguments = self._with_tables(arguments)
-        return self._with_room(arguments.values)._bound(grid, arguments)
+        form = self._form(grid, arguments.device) if self._has_forms else self
+        arguments = form._with_tables(arguments)
+        return form._with_room(arguments.values)._bound(grid, arguments)
 
     def _bound(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
@@ -198,8 +215,13 @@ class TritonExecutable:
 
     def entry(self, device: int) -> native.Entry | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
-        simple = self._plain_launch and not self._tables
-        return entry(self.artifact, self._kernel(device)) if simple else None
+        if not self._plain_launch or self._tables:
+            return None
+        others: list[tuple[int, Form | None]] = []
+        for most, stages in self._limits(device) if self._has_forms else []:
+            form = self._variants.get((("stages", stages),)) if stages else self
+            others.append((most, None if form is None else (form.artifact, form._kernel(device))))
+        return entry(self.artifact, self._kernel(device), others)
 
     def _run(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
         code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)

@@ -24,7 +24,7 @@ _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 class Frame:
     """The numbers, pointers to them, and the configuration."""
 
-    STREAM, ATTRIBUTES = 32, 48  # the places in the configuration of the stream and of the number of attributes
+    SHARED, STREAM, ATTRIBUTES = 24, 32, 48  # the places in the configuration; of attributes that of their number
 
     def __init__(self, artifact: Artifact) -> None:
         binary = artifact.binary

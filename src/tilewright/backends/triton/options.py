@@ -120,7 +120,8 @@ _CHAIN_WORDS = 160  # of two products that follow each other: with more, two blo
 _FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few products for what it loads
-_MOST_STAGES, _DEEPEST = 4, 8
+SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
+_RESERVED = 1024  # bytes of shared memory that a multiprocessor keeps for itself, for each block
 
 
 def _guess_products(function: Function, found: list[Op], target: GpuTarget, chained: bool) -> Options:
@@ -146,8 +147,23 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
     most, room = _MOST_STAGES, target.shared_memory
     if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
         most, room = _DEEPEST, room // 2  # what limits such products is memory
-    elif apart and results <= _FEW_RESULTS and 2 * 3 * loaded <= room:
-        most = 3  # with three stages another block fits
+    elif apart and results <= _FEW_RESULTS and 2 * SHALLOW * loaded <= room:
+        most = SHALLOW  # another block fits
     elif not (apart or recurrent) and warps == 4:
         room = room // 2 - loaded_before(function)
     return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))
+
+
+def depths(function: Function, target: GpuTarget, stages: int, shared: int) -> tuple[int, int]:
+    """How many stages there is room for where no more than one or two blocks are on a multiprocessor, which then load
+    ahead too little to keep the memory busy; 0 where that is not more than the ``stages``, which need ``shared`` bytes
+    with all else."""
+    loops = loops_of_products(function)
+    loaded = max(map(loaded_bytes, loops), default=0)
+    apart = not any(depends(b, a) for loop in loops for a, b in combinations(products(loop), 2))
+    others = shared - stages * loaded  # bytes; fewer than none where loads do not run ahead
+    if not (loaded and apart and target.has_wgmma) or others < 0 or any(map(is_recurrent, loops)):
+        return 0, 0
+    room = [(target.shared_memory + _RESERVED) // blocks - _RESERVED for blocks in (1, 2)]
+    one, two = (min(_DEEPEST, (available - others) // loaded) for available in room)
+    return one if one > stages else 0, two if two > stages else 0

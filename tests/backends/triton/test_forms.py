@@ -1,0 +1,119 @@
+"""Products have forms with more stages for grids that put few blocks on a multiprocessor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.driver import Driver, executable
+
+import tilewright as ct
+from tilewright.backends.base import LaunchArguments
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.runtime.alike_native import native_launch
+from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.backend_choice import settings
+from tilewright.runtime.rules import Rule
+
+DEFAULT, SHARED = 16, 300  # the handle and the bytes of the form for many blocks
+GRIDS = [
+    (1, 1, 1),
+    (132, 1, 1),
+    (66, 2, 1),
+    (133, 1, 1),
+    (11, 12, 2),
+    (3, 89, 1),
+    (264, 1, 1),
+    (265, 1, 1),
+    (500, 9, 9),
+]
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    found = Driver()
+    monkeypatch.setattr(driver, "load", lambda: found)
+    monkeypatch.setattr(driver, "device", lambda index: found)
+    return found
+
+
+def wanted(grid: tuple[int, int, int], depths: tuple[int, int]) -> tuple[int, int]:
+    per_processor = -(-int(np.prod(grid)) // 132)
+    stages = depths[per_processor - 1] if per_processor <= 2 else 0
+    return (stages, 100 * stages) if stages else (DEFAULT, SHARED)
+
+
+@pytest.mark.parametrize("depths", [(8, 4), (8, 0), (0, 5), (6, 6), (0, 0)])
+def test_the_form_is_that_for_the_grid(looking: Driver, depths: tuple[int, int]) -> None:
+    made = executable(("u64", "i32"), looking, depths=depths, shared=SHARED)
+    for grid in GRIDS + GRIDS[::-1]:
+        arguments = LaunchArguments((64, 5), (), 0, 0)
+        made.run(grid, (64, 5), 0, 0)
+        made.launch(grid, arguments)
+        made.bind(grid, arguments)()
+        assert looking.forms[-3:] == [wanted(grid, depths)] * 3, grid
+        assert [launch[0] for launch in looking.launches[-3:]] == [grid] * 3
+
+
+def by_machine_code(made: Any) -> Callable[..., bool]:
+    rules, recipe = (Rule(), Rule()), (HOLE, HOLE)
+    found = native_launch(settings(None), rules, (np.zeros(64, np.float32), 1), recipe, made, 0)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("depths", [(8, 4), (8, 0), (0, 5), (6, 6)])
+def test_machine_code_starts_the_forms_that_are_there(looking: Driver, depths: tuple[int, int]) -> None:
+    args = np.zeros(64, np.float32), 1
+    made = executable(("u64", "i32"), looking, depths=depths, shared=SHARED)
+    launch = by_machine_code(made)
+    for grid in GRIDS:
+        assert launch(None, grid, args, None) == (wanted(grid, depths)[0] == DEFAULT), grid
+    for grid in GRIDS:
+        made.run(grid, (64, 1), 0, 0)
+    launch = by_machine_code(made)
+    looking.forms.clear()
+    for grid in GRIDS:
+        assert launch(None, grid, args, None)
+    assert looking.forms == [wanted(grid, depths) for grid in GRIDS]
+
+
+@ct.kernel
+def skinny(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    j, i = ct.bid(0), ct.bid(1)
+    total = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        total = ct.mma(ct.load(a, (i, k), (TM, TK)), ct.load(b, (k, j), (TK, TN)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+HALF = np.zeros((512, 512), np.float16)
+
+
+def depth(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"^pipeline stages(?: with .*)?: (\d+)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "stages"),
+    [((64, 64, 64), [3, 8, 7]), ((64, 128, 64), [3, 8, 4]), ((64, 64, 128), [3, 7]), ((128, 256, 64), [4])],
+)
+def test_forms_of_a_product(shape: tuple[int, int, int], stages: list[int]) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    made = skinny.compile_for("sm_90", (HALF, HALF, HALF, *shape))
+    assert depth(made.stage("choices")) == stages
+
+
+def test_who_asks_for_stages_gets_them() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    asked = skinny.replace_options("triton", num_stages=5).compile_for("sm_90", (HALF, HALF, HALF, 64, 64, 64))
+    assert depth(asked.stage("choices")) == [5]
+
+
+def test_what_the_disk_cache_holds_has_forms() -> None:
+    made = executable(("u64",), Driver(), depths=(8, 4)).artifact
+    assert Artifact.from_bytes(made.to_bytes()).depths == (8, 4)
