@@ -578,6 +578,15 @@ def other_rows(tiles: list[Tile]) -> Iterator[Row]:
     expected = silu(x.double() @ gate.double()) * (x.double() @ up.double())
     yield row("gated product bf16 4096^3", "TFLOP/s", 4 * n**3 / 1e12, found, out, expected, 1e-2)
 
+    rows, columns, depth = 64, 8192, 4096
+    a, b = (torch.randn(s, device="cuda", dtype=bf16) for s in ((rows, depth), (depth, columns)))
+    out = torch.empty(rows, columns, device="cuda", dtype=bf16)
+    shapes = ((64, 64, 64, False), (64, 128, 64, False), (64, 64, 128, False))
+    found = sides("matmul_grid", lambda s: (cdiv(rows, s[0]), cdiv(columns, s[1])), (a, b, out), shapes)
+    found.append(Side("torch", [None], lambda c: torch.mm(a, b, out=out)))
+    moved = 2 * (a.numel() + b.numel() + out.numel()) / 1e9
+    yield row("product of 64 rows bf16 64x8192x4096", "GB/s", moved, found, out, a.double() @ b.double(), 1e-2)
+
     a, b = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
     a_scales, b_scales = torch.rand(n, n // 128, device="cuda"), torch.rand(n // 128, n // 128, device="cuda")
     out = torch.empty(n, n, device="cuda", dtype=bf16)

@@ -106,6 +106,23 @@ class Native(Protocol):
         """How machine code does that; None where it cannot."""
 
 
+class Storage(Protocol):
+    """Where data are kept for later processes."""
+
+    def get(self, key: str) -> bytes | None:
+        """What was put there, or None."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep ``data``."""
+
+
+@runtime_checkable
+class Formed(Protocol):
+    """An executable that compiles its kernel in other ways when launches need that, and keeps those in ``storage``."""
+
+    storage: Storage | None
+
+
 @runtime_checkable
 class Counting(Protocol):
     """An executable that knows how much a launch does."""

@@ -16,6 +16,7 @@ from tilewright.backends.base import (
     Buffer,
     Counting,
     Executable,
+    Formed,
     LaunchArguments,
     ListTable,
     Native,
@@ -36,7 +37,7 @@ from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describer, explain, one_for_type
 from tilewright.runtime.arrays import Describe, Flat, Part
 from tilewright.runtime.backend_choice import compiling_for, requested, select, settings
-from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.runtime.cache import Compartment, cache_key, disk_cache
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.layout import Place
@@ -336,6 +337,8 @@ def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -
         data = backend.serialize(executable) if cache is not None or manifest.wanted() else None
     if cache is not None and data is not None:
         cache.put(key, data)
+    if cache is not None and isinstance(executable, Formed):
+        executable.storage = Compartment(cache, key)
     if manifest.wanted() and (stored or data) is not None:  # engines that store nothing need no manifest
         manifest.record(function, backend.name, options)
     return executable, "compiled" if stored is None else "disk cache"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,16 @@ from support.driver import Driver, executable
 
 import tilewright as ct
 from tilewright.backends.base import LaunchArguments
-from tilewright.backends.triton import driver
+from tilewright.backends.triton import backend, driver
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.alike_native import native_launch
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.backend_choice import settings
+from tilewright.runtime.launch import specialization
 from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialize import compiled
 
 DEFAULT, SHARED = 16, 300  # the handle and the bytes of the form for many blocks
 GRIDS = [
@@ -117,3 +123,20 @@ def test_who_asks_for_stages_gets_them() -> None:
 def test_what_the_disk_cache_holds_has_forms() -> None:
     made = executable(("u64",), Driver(), depths=(8, 4)).artifact
     assert Artifact.from_bytes(made.to_bytes()).depths == (8, 4)
+
+
+def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    engine = backend.TritonBackend(parse_target("sm_90"))
+    function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
+
+    def form() -> TritonExecutable:
+        made, _ = compiled(function, engine, {})
+        assert isinstance(made, TritonExecutable)
+        return made._form((8, 1, 1), 0)
+
+    first = form()
+    assert first.artifact.depths == (0, 0) and first.artifact.binary.shared_bytes > 8 * 16384
+    monkeypatch.setattr(backend, "compile_for", lambda *_, **__: pytest.fail("compiled again"))
+    assert form().artifact == replace(first.artifact, binary=replace(first.artifact.binary, texts={}))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Executable, Export
+from tilewright.backends.base import Executable, Export, Storage
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.chains import find_chains
@@ -96,9 +96,25 @@ class TritonBackend:
 
         def variant(changed: Mapping[str, Any]) -> TritonExecutable:
             wanted = {**how, **changed}
-            return self._executable(function, compile_for(function, self.gpu(), options, **wanted), options, wanted)
+            form = self._executable(function, self._stored(function, options, wanted, made.storage), options, wanted)
+            form.storage = made.storage
+            return form
 
-        return TritonExecutable(function, artifact, texts, variant)
+        made = TritonExecutable(function, artifact, texts, variant)
+        return made
+
+    def _stored(
+        self, function: Function, options: Mapping[str, Any], how: Mapping[str, Any], storage: Storage | None
+    ) -> Artifact:
+        """What ``compile_for`` makes with the keywords ``how``, or has made before."""
+        name = repr(sorted(how.items()))
+        data = storage.get(name) if storage is not None else None
+        if data is not None:
+            return Artifact.from_bytes(data)
+        artifact = compile_for(function, self.gpu(), options, **how)
+        if storage is not None:
+            storage.put(name, artifact.to_bytes())
+        return artifact
 
     def serialize(self, executable: Executable) -> bytes | None:
         assert isinstance(executable, TritonExecutable)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends import native
-from tilewright.backends.base import LaunchArguments
+from tilewright.backends.base import LaunchArguments, Storage
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.driver import borrow
@@ -66,6 +66,7 @@ class TritonExecutable:
         compile_variant: Callable[[Mapping[str, Any]], TritonExecutable],
     ) -> None:
         self.artifact = artifact
+        self.storage: Storage | None = None
         self._compile_variant = compile_variant  # the same kernel, compiled in another way
         self._variants: dict[Any, TritonExecutable] = {}
         self._function = function
