@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import random
 import re
 from typing import Any
 
@@ -75,6 +76,36 @@ def test_no_load_is_wider_than_the_rows_allow(rows: str) -> None:
     ct.launch(None, (1,), kernel, arguments, backend="reference")
     np.testing.assert_array_equal(out, x[numbers, :64])
     assert max(widths(kernel, arguments)) <= math.gcd(4, *(int(row) * WIDTH for row in numbers))
+
+
+def random_rows(rng: random.Random, depth: int) -> str:
+    """An expression of the numbers ``i`` of a tile, and of n."""
+    if depth == 0 or rng.random() < 0.15:
+        return rng.choice(["i", "i", "i", f"(i + {1 << rng.randrange(5)})", "n", str(1 << rng.randrange(7))])
+    x, y = random_rows(rng, depth - 1), random_rows(rng, depth - 1)
+    forms = [
+        f"({x} + {y})",
+        f"({x} - {y})",
+        f"({x} * {rng.choice((2, 3, 4, 8, 16))})",
+        f"({x} % {rng.choice((3, 4, 8, 16, 48, 64))})",
+        f"({x} // {rng.choice((2, 3, 4, 8))})",
+        f"ct.minimum({x}, {y})",
+        f"ct.where(i > {rng.choice((3, 31, 'n'))}, {x}, {y})",
+        f"(-{x})",
+    ]
+    return rng.choice(forms)
+
+
+@pytest.mark.parametrize("n", [5, 16])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rows(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    rows = next(found for _ in range(99) if re.search(r"\bi\b", found := random_rows(rng, 3)))
+    kernel, out, numbers = kernel_of(rows), np.zeros((64, 64), np.float32), np.zeros(64, np.int32)
+    arguments = (np.zeros((4096, WIDTH), np.float32)[:, :256], out, numbers, n)
+    ct.launch(None, (1,), kernel, arguments, backend="reference")
+    most = math.gcd(4, *(int(row) * WIDTH for row in numbers))
+    assert max(widths(kernel, arguments), default=0) <= most  # none where all rows are outside
 
 
 @ct.kernel
