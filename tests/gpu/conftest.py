@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import support.gpu
 
@@ -19,6 +21,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
         elif "several_gpus" in item.path.name and not several:
             item.add_marker(pytest.mark.skip(reason="needs two GPUs"))
+
+
+_LOST: list[str] = []  # the test after which the driver does no more work for this process
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, driver.CudaError) and error.code in driver.LOST:
+        _LOST.append(item.nodeid)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _LOST:
+        pytest.skip(f"the kernel of {_LOST[0]} ended all work of this process on the GPU")
 
 
 @pytest.fixture
