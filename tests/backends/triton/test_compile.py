@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from backends.cpu.programs import ProgramMaker
 from backends.triton.conftest import TARGETS
+from support.left_operands import clobbered
 
 import tilewright as ct
 from tilewright.backends.triton.artifact import Artifact
@@ -79,6 +80,7 @@ def test_examples(example_functions: dict[str, Function], target: str) -> None:
         artifact = compile_for(function, parse_target(target), {})
         assert artifact.binary.code, name
         assert artifact.binary.shared_bytes <= parse_target(target).shared_memory, name
+        assert not clobbered(artifact.binary.texts.get("PTX", "")), name
 
 
 # -- products
