@@ -114,6 +114,19 @@ def test_forms_of_a_product(shape: tuple[int, int, int], stages: list[int]) -> N
     assert depth(made.stage("choices")) == stages
 
 
+@ct.kernel
+def few_steps(a, b, c):
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(5):
+        total = ct.mma(ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (0, 0), total.astype(c.dtype))
+
+
+def test_no_more_stages_than_steps() -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    assert depth(few_steps.compile_for("sm_90", (HALF, HALF, HALF)).stage("choices")) == [3, 5, 5]
+
+
 def test_who_asks_for_stages_gets_them() -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     asked = skinny.replace_options("triton", num_stages=5).compile_for("sm_90", (HALF, HALF, HALF, 64, 64, 64))

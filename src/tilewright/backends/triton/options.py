@@ -18,8 +18,10 @@ from tilewright.backends.triton.products import (
 )
 from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.backends.triton.target import GpuTarget, resolved
+from tilewright.backends.triton.ttir.counting import most_turns
 from tilewright.ir.core import Function, Op
 from tilewright.ir.types import TileType
+from tilewright.passes.integers import IntegerFacts
 
 _REGISTERS = 65536  # of one multiprocessor
 
@@ -164,6 +166,8 @@ def depths(function: Function, target: GpuTarget, stages: int, shared: int) -> t
     others = shared - stages * loaded  # bytes; fewer than none where loads do not run ahead
     if not (loaded and apart and target.has_wgmma) or others < 0 or any(map(is_recurrent, loops)):
         return 0, 0
+    facts = IntegerFacts(function)
+    most = min(_DEEPEST, max(most_turns(facts, loop) for loop in loops))
     room = [(target.shared_memory + _RESERVED) // blocks - _RESERVED for blocks in (1, 2)]
-    one, two = (min(_DEEPEST, (available - others) // loaded) for available in room)
+    one, two = (min(most, (available - others) // loaded) for available in room)
     return one if one > stages else 0, two if two > stages else 0
