@@ -14,7 +14,7 @@ from support.driver import Driver, executable
 
 import tilewright as ct
 from tilewright.backends.base import LaunchArguments
-from tilewright.backends.triton import backend, driver
+from tilewright.backends.triton import backend, driver, ptx
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.executable import TritonExecutable
 from tilewright.backends.triton.target import parse_target
@@ -125,6 +125,23 @@ def few_steps(a, b, c):
 def test_no_more_stages_than_steps() -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     assert depth(few_steps.compile_for("sm_90", (HALF, HALF, HALF)).stage("choices")) == [3, 5, 5]
+
+
+def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the compiler's output is of an unknown form, and the kernel is compiled in simpler ways."""
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
+    fit, left = backend.fit, ["first", "without pairs", "without descriptors"]
+
+    def failing(*arguments: Any) -> Any:
+        if len(left) > 1:
+            raise ptx.UnknownForm(left.pop(0))
+        return fit(*arguments)
+
+    monkeypatch.setattr(backend, "fit", failing)
+    made = backend.compile_for(function, parse_target("sm_90"), {}, stages=8, capacity=32)
+    assert left == ["without descriptors"] and not made.descriptors
+    assert made.depths == (0, 0) and depth(made.binary.texts["choices"]) == [8]
 
 
 def test_who_asks_for_stages_gets_them() -> None:

@@ -20,7 +20,7 @@ from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fitting import Fit, compiler, fit
 from tilewright.backends.triton.flatten import Flattened, flatten
 from tilewright.backends.triton.footprint import footprint
-from tilewright.backends.triton.options import SHALLOW, choose, depths
+from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import (
@@ -222,12 +222,12 @@ def compile_for(
         if not (sharing or descriptors or capacity):
             raise
         if not sharing:
-            return compile_for(function, target, options, descriptors=False, staging=False, sharing=False)
+            return again(descriptors=False, staging=False, sharing=False, capacity=0)
         return again(sharing=False, late=late)
     kernel, binary = made.kernel, made.binary
     deeper = (0, 0)
     if not (stages or chains or "num_stages" in options):
-        deeper = depths(optimized, target, made.options.num_stages, binary.shared_bytes)
+        deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
             return again(sharing=sharing, late=late, stages=deeper[0])  # there is no other block beside it anyway
     texts = {

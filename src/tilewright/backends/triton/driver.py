@@ -212,7 +212,7 @@ class LoadedKernel:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.device = on
         self.handle = function
-        with beside_captures(), on.current():  # a graph that is being recorded may be what launches it first
+        with on.current(), beside_captures():  # a graph that is being recorded may be what launches it first
             _load_module(module, code)
             call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
             if shared_bytes > 49152:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 from tilewright.backends.triton.products import (
-    depends,
+    are_apart,
     is_recurrent,
     loaded_before,
     loaded_bytes,
@@ -145,7 +144,7 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
             return Options(num_warps=8, num_stages=1, maxnreg=_REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)
     loaded = max([1, *map(loaded_bytes, loops)])
-    apart = not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
+    apart = are_apart(groups)
     most, room = _MOST_STAGES, target.shared_memory
     if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
         most, room = _DEEPEST, room // 2  # what limits such products is memory
@@ -156,15 +155,16 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
     return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))
 
 
-def depths(function: Function, target: GpuTarget, stages: int, shared: int) -> tuple[int, int]:
+def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, shared: int) -> tuple[int, int]:
     """How many stages there is room for where no more than one or two blocks are on a multiprocessor, which then load
     ahead too little to keep the memory busy; 0 where that is not more than the ``stages``, which need ``shared`` bytes
     with all else."""
     loops = loops_of_products(function)
     loaded = max(map(loaded_bytes, loops), default=0)
-    apart = not any(depends(b, a) for loop in loops for a, b in combinations(products(loop), 2))
     others = shared - stages * loaded  # bytes; fewer than none where loads do not run ahead
-    if not (loaded and apart and target.has_wgmma) or others < 0 or any(map(is_recurrent, loops)):
+    if not (loaded and target.has_wgmma and are_apart([products(loop) for loop in loops])) or others < 0:
+        return 0, 0
+    if any(map(is_recurrent, loops)):
         return 0, 0
     facts = IntegerFacts(function)
     most = min(_DEEPEST, max(most_turns(facts, loop) for loop in loops))

@@ -18,6 +18,7 @@ from tilewright.backends.triton.lines import (
     Loop,
     carried_by,
     end_of,
+    indent_of,
     innermost_loops,
     names_in,
     renamed,
@@ -254,7 +255,7 @@ def _movable(lines: list[str], branch: int, indent: str) -> tuple[_Load, list[in
 
 def _before_branch(lines: list[str], load: _Load, scalars: list[int], branch: int, condition: str) -> list[str]:
     """``lines`` with the start of ``load`` before the branch in line ``branch`` that ``condition`` takes."""
-    indent = lines[branch][: len(lines[branch]) - len(lines[branch].lstrip())]
+    indent = " " * indent_of(lines[branch])
     own = {load.tile: f"%early_tile{load.place}", load.barrier: f"%early_barrier{load.made}"}
     start = [renamed(lines[at], own) for at in (load.place, load.made, load.start)]
     start += _started(lines, load, scalars, own, {}, condition, "early")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from tilewright.ir.core import Function, Op, Value
 
@@ -28,6 +29,11 @@ def depends(later: Op, earlier: Op) -> bool:
             seen.add(op)
             pending += [v.op for o in op.walk() for v in o.operands if v.op is not None]
     return False
+
+
+def are_apart(groups: Sequence[Sequence[Op]]) -> bool:
+    """Whether no product waits for another one of its group, which are those of an iteration, in order."""
+    return not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
 
 
 def results_at_once(loop: Op) -> int:

@@ -20,6 +20,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewright.backends.triton.lines import indent_of, types_in
+
 VERSION = "7"  # of what is done, for caches
 
 _VALUE = r"%[\w#]+"
@@ -181,8 +183,8 @@ def _find_sum(lines: list[str], at: int) -> _Sum | None:
     ):
         return None
     name, ended, _, total, type_ = zeros.groups()
-    start = next(k for k in range(at, -1, -1) if _indent(lines[k]) < _indent(lines[at]))
-    end = next(k for k in range(at, len(lines)) if _indent(lines[k + 1]) < _indent(lines[at]))
+    start = next(k for k in range(at, -1, -1) if indent_of(lines[k]) < indent_of(lines[at]))
+    end = next(k for k in range(at, len(lines)) if indent_of(lines[k + 1]) < indent_of(lines[at]))
     loop, values = _LOOP.match(lines[start]), _yielded(lines[end])
     whole = next((k for k in range(at, end) if f"scf.if {ended} {{" in lines[k]), None)
     if loop is None or name not in values or whole is None:
@@ -202,7 +204,7 @@ def _find_sum(lines: list[str], at: int) -> _Sum | None:
 
 def _is_dropped(lines: list[str], end: int, result: str) -> bool:
     """Whether ``result`` of the loop that ends in line ``end`` is only waited for."""
-    last = next((k for k in range(end + 1, len(lines)) if _indent(lines[k]) < _indent(lines[end])), len(lines))
+    last = next((k for k in range(end + 1, len(lines)) if indent_of(lines[k]) < indent_of(lines[end])), len(lines))
     after = lines[end + 1 : last]
     waits = [_DEFINITION.match(line) for line in after if re.search(rf"{result}\b", line)]
     return all(
@@ -216,10 +218,10 @@ def _is_dropped(lines: list[str], end: int, result: str) -> bool:
 def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     adds, yes, more, whole = (f"%{word}{at}" for word in ("adds", "yes", "more", "whole"))
     for k in range(found.whole + 1, found.end):
-        if _indent(lines[k]) <= _indent(lines[found.whole]):
+        if indent_of(lines[k]) <= indent_of(lines[found.whole]):
             break
         lines[k] = re.sub(rf"{found.total}\b", whole, lines[k])
-    indent, inside = " " * _indent(lines[at]), " " * (_indent(lines[found.whole]) + 2)
+    indent, inside = " " * indent_of(lines[at]), " " * (indent_of(lines[found.whole]) + 2)
     wait = f"{whole} = ttng.warp_group_dot_wait {found.total} {{pendings = 0 : i32}} : {found.type}"
     lines[found.whole] += f"\n{inside}{wait}"
     lines[at] = f"{indent}{more} = arith.xori {found.ended}, {yes} : i1"
@@ -230,7 +232,7 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
     loop = _LOOP.match(lines[found.loop])
     assert loop is not None
     head, count, bounds, arguments, kinds, tail = loop.groups()
-    lines[found.loop - 1] += f"\n{' ' * _indent(lines[found.loop])}{yes} = arith.constant true"
+    lines[found.loop - 1] += f"\n{' ' * indent_of(lines[found.loop])}{yes} = arith.constant true"
     lines[found.loop] = f"{head}{int(count) + 1}{bounds}{arguments}, {adds} = {yes}) -> ({kinds}, i1){tail}"
 
 
@@ -250,8 +252,8 @@ def end_products_of_bytes(text: str) -> str:
 def _forget_bytes(lines: list[str], at: int, wait: re.Match[str]) -> None:
     """Take the bytes off the ``wait`` in line ``at``, and its results from what follows."""
     indent, name, values, pendings, types = wait.groups()
-    pairs = list(zip(values.split(", "), re.findall(r"(?:[^,<]|<(?:[^<>]|<[^<>]*>)*>)+", types)))
-    kept = [(value, type_.strip()) for value, type_ in pairs if not _BYTES.search(type_)]
+    pairs = list(zip(values.split(", "), types_in(types)))
+    kept = [(value, type_) for value, type_ in pairs if not _BYTES.search(type_)]
     count = f":{len(kept)}" if len(kept) > 1 else ""
     found: dict[str, str] = {}
     for i, (value, type_) in enumerate(pairs):
@@ -260,7 +262,7 @@ def _forget_bytes(lines: list[str], at: int, wait: re.Match[str]) -> None:
     line = f"{name}{count} = ttng.warp_group_dot_wait {', '.join(v for v, _ in kept)} {pendings} : "
     lines[at] = indent + line + ", ".join(t for _, t in kept)
     for k in range(at + 1, len(lines)):
-        if lines[k].strip() and _indent(lines[k]) < len(indent):
+        if lines[k].strip() and indent_of(lines[k]) < len(indent):
             break
         lines[k] = re.sub(rf"{name}#\d+\b", lambda match: found[match[0]], lines[k])
 
@@ -269,7 +271,3 @@ def _yielded(line: str) -> list[str]:
     """The values in a line of ``scf.yield``; none in others."""
     found = re.match(r"\s*scf\.yield (.*?) : ", line)
     return found[1].split(", ") if found is not None else []
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())

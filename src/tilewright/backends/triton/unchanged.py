@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilewright.backends.triton.lines import NAME, WAIT, end_of
+from tilewright.backends.triton.lines import NAME, WAIT, end_of, indent_of, types_in
 
 VERSION = "1"  # of what is done, for caches
 
@@ -50,7 +50,7 @@ def in_memory(text: str) -> str:
             _replace(lines, p)
     for p in sorted(kept.values(), key=lambda p: -p.made):
         end = p.made if _LOOP.match(lines[p.made]) else end_of(lines, p.made)
-        indent = " " * _indent(lines[end + 1])
+        indent = " " * indent_of(lines[end + 1])
         copy = f"{_copy(p)} = ttg.local_alloc {p.left} : ({p.type}) -> {p.memory}"
         seen = "ttng.fence_async_shared {bCluster = false}", "gpu.barrier"
         lines[end + 1 : end + 1] = [indent + op for op in (copy, *seen)]
@@ -72,12 +72,12 @@ def _product(lines: list[str], at: int) -> _Product | None:
 
 def _definition(lines: list[str], name: str, before: int) -> int | None:
     """The line that makes ``name`` as line ``before`` sees it: in the same block, or one around it."""
-    indent, name = _indent(lines[before]), name.split("#")[0]
+    indent, name = indent_of(lines[before]), name.split("#")[0]
     for at in range(before - 1, -1, -1):
         line = lines[at]
-        if not line.strip() or _indent(line) > indent:
+        if not line.strip() or indent_of(line) > indent:
             continue
-        indent = _indent(line)
+        indent = indent_of(line)
         results = line.split(" = ", 1)[0].split(":")[0].strip().split(", ") if " = " in line else []
         if name in results or re.search(rf"[(, ]{name} = ", line):
             return at
@@ -90,20 +90,16 @@ def _replace(lines: list[str], product: _Product) -> None:
     lines[at] = lines[at].replace(f"dot {left},", f"dot {_copy(product)},", 1).replace(product.type, product.memory, 1)
     result = lines[at].split(" = ", 1)[0].strip()
     for k in range(at + 1, len(lines)):
-        if _indent(lines[k]) < _indent(lines[at]):
+        if indent_of(lines[k]) < indent_of(lines[at]):
             break
         wait = WAIT.match(lines[k])
         if wait is not None and {result, left} <= set(NAME.findall(wait[2])):
             names = wait[2].split(", ")
-            types = re.findall(r"(?:[^,<]|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)+", lines[k][wait.end() :])
+            types = types_in(lines[k][wait.end() :])
             pairs = [(_copy(product), product.memory) if n == left else (n, t) for n, t in zip(names, types)]
             head = lines[k][: wait.start(2)] + ", ".join(n for n, _ in pairs) + lines[k][wait.end(2) : wait.end()]
-            lines[k] = head + ", ".join(t.strip() for _, t in pairs)
+            lines[k] = head + ", ".join(t for _, t in pairs)
 
 
 def _copy(product: _Product) -> str:
     return f"%kept{product.made}_{product.left[1:].replace('#', '_')}"
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
