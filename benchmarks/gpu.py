@@ -358,6 +358,8 @@ _PRODUCTS = (
     Product(torch.float16, 1024, 1024, 1024),
     Product(torch.float16, 1000, 1000, 1000),
     Product(torch.float16, 3000, 3000, 3000),
+    Product(torch.bfloat16, 3072, 3072, 3072),
+    Product(torch.float16, 5120, 5120, 5120),
     Product(torch.bfloat16, 4097, 4097, 4097),
     Product(torch.float16, 4104, 4104, 4104),
 )
@@ -383,23 +385,34 @@ _SMALL = {
     16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4)),
     32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
 }
-# Large tiles with small ones, for what is no whole round; the first of these also for edges.
+# A third of tiles whose columns are no power of two.
+_THIRDS = (((128, 64, 64), 4, 4), ((128, 64, 64), 4, 5))
+# Large tiles with small ones for what is no whole round, and, where little is left at the edges, with parts of strips:
+# their length, their width and the steps along K. The steps of small ones are divided into so many splits at most.
 _WHOLE = {16: (128, 256, 64), 32: (256, 128, 32)}
-_PARTS = {16: ((64, 64, 128), (128, 64, 128), (64, 128, 128)), 32: ((64, 64, 64),)}
-# Strips for narrow edges: the length of their parts, their width and the steps along K.
-_STRIPS = ((64, 16, 128), (64, 16, 256))
+_PART = {16: (128, 64, 128), 32: (64, 64, 64)}
+_STRIP = (128, 16, 128)
+_MOST_SPLITS = 16
+_FEW_ROUNDS = 8  # of large tiles, up to which it matters whether the last one is whole
 
 
-def mixed_configs(product: Product) -> list[Any]:
-    """Orders and pairs of tiles, large and small: strips where large ones leave no more than their width; the groups of
-    "strips" and "edges" are how many rounds of small tiles come first."""
+def mixed_configs(product: Product, processors: int) -> list[Any]:
+    """Orders, large and small tiles, and the splits of the latter; the group of "strips" is how many rounds of small
+    tiles come first."""
     bits = torch.finfo(product.dtype).bits
-    whole = _WHOLE[bits]
+    whole, part = _WHOLE[bits], _PART[bits]
     left = max(product.m % whole[0], product.n % whole[1])
-    found: list[Any] = [(("rounds", 8), (*whole, *part)) for part in _PARTS[bits]]
-    if left > 0:
-        found.append((("edges", 2), (*whole, *_PARTS[bits][0])))
-        found += [(("strips", 4), (*whole, *strip)) for strip in _STRIPS if left <= strip[1]]
+    rest = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) % processors
+
+    def splits(small: int, rounds: Sequence[int]) -> list[int]:
+        """Into how many to divide the steps of so many tiles, for so many rounds of splits."""
+        return sorted({1, *(n for r in rounds if 1 < (n := r * processors // small) <= _MOST_SPLITS)})
+
+    small = rest * (whole[0] // part[0]) * (whole[1] // part[1])
+    found: list[Any] = [(("rounds", 8), (*whole, *part, n)) for n in splits(small, (1,))]
+    if 0 < left <= _STRIP[1]:
+        parts = cdiv(product.m, _STRIP[0]) + product.n // _STRIP[0]
+        found += [(("strips", 4), (*whole, *_STRIP, n)) for n in splits(parts, (1, 2))]
     return found
 
 
@@ -415,13 +428,27 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
     if 2 * count >= processors:
         ours += [(o, s, w, n) for o in _ORDERS for s, w, n in _LARGE[bits]]
         theirs += [(o, s, h) for o in _ORDERS for s in shapes(_LARGE[bits]) for h in ({}, {"num_ctas": 2})]
-        if product.m % whole[0] != 0 or product.n % whole[1] != 0 or bits == 32:
-            ours += [(*mixed, 8, 4) for mixed in mixed_configs(product)]
-            theirs += [(*mixed, {}) for mixed in mixed_configs(product)]
+        if count % processors and count < _FEW_ROUNDS * processors:
+            mixed = mixed_configs(product, processors)
+            ours += [(*m, 8, 4) for m in mixed]
+            theirs += [(*m, {}) for m in mixed]
+        if bits == 16:
+            ours += [(("thirds", 8), s, w, n) for s, w, n in _THIRDS]
+            theirs += [(("thirds", 8), s, {}) for s in shapes(_THIRDS)]
     if count < 2 * processors:
         ours += [(o, s, w, n) for o in _SMALL_ORDERS for s, w, n in _SMALL[bits]]
         theirs += [(o, s, {}) for o in _SMALL_ORDERS for s in shapes(_SMALL[bits])]
     return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
+
+
+@functools.cache
+def partial_sums(rows: int, columns: int, splits: int, processors: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Room for what the splits of small tiles find, and zeros to count them."""
+    parts = 2 * processors // splits if splits > 1 else 1
+    return (
+        torch.empty(parts, splits, rows, columns, device="cuda"),
+        torch.zeros(parts, device="cuda", dtype=torch.int32),
+    )
 
 
 def shapes(configs: Sequence[tuple[tuple[int, int, int], int, int]]) -> list[tuple[int, int, int]]:
@@ -444,13 +471,19 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
             (spread, group), shape, options = cfg
-            if spread in ("edges", "strips"):
-                t.launch(f"matmul_{spread}", options, (processors,), (a, b, c, group, *shape, 8, tf32))
-                return
-            if spread == "rounds":
-                t.launch("matmul_rounds", options, (processors,), (a, b, c, *shape, group, tf32))
+            if spread in ("strips", "rounds"):
+                sums = partial_sums(*shape[3:5], shape[-1], processors)
+                order = (group, *shape, 8) if spread == "strips" else (*shape, group)
+                t.launch(f"matmul_{spread}", options, (processors,), (a, b, c, *sums, *order, tf32))
                 return
             TM, TN, TK = shape
+            if spread == "thirds":
+                rows, columns = cdiv(m, TM), cdiv(n, 3 * TN)
+                if rows * columns <= processors:
+                    t.launch("matmul_thirds_grid", options, (rows, columns), (a, b, c, TM, TN, TK))
+                else:
+                    t.launch("matmul_thirds", options, (processors,), (a, b, c, TM, TN, TK, group))
+                return
             if spread == "grid":
                 t.launch("matmul_grid", options, (cdiv(m, TM), cdiv(n, TN)), (a, b, c, TM, TN, TK, tf32))
                 return

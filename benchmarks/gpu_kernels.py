@@ -73,10 +73,20 @@ def place(tile, rows, columns, GROUP):
     return first + (tile % wide) % height, (tile % wide) // height
 
 
-def product(a, b, i, j, TM, TN, TK, TF32):
-    """The tile of a @ b in row i and column j."""
+def steps_of(a, TK, split, SPLITS):
+    """From which step along K up to which one a split goes."""
+    first, stop = 0, ct.cdiv(a.shape[1], TK)
+    if SPLITS > 1:
+        each = ct.cdiv(stop, SPLITS)
+        first, stop = split * each, min(split * each + each, stop)
+    return first, stop
+
+
+def product(a, b, i, j, TM, TN, TK, TF32, split=0, SPLITS=1):
+    """The tile of a @ b in row i and column j, or the share of a split in it."""
     total = ct.zeros((TM, TN), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], TK)):
+    first, stop = steps_of(a, TK, split, SPLITS)
+    for k in range(first, stop):
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
         if TF32:
@@ -139,48 +149,36 @@ def turns(tiles, small, rounds):
     return first, stop, step
 
 
-@ct.kernel
-def matmul_edges(
-    a,
-    b,
-    c,
-    rounds,
-    TM: ct.Constant[int],
-    TN: ct.Constant[int],
-    TK: ct.Constant[int],
-    SM: ct.Constant[int],
-    SN: ct.Constant[int],
-    SK: ct.Constant[int],
-    GROUP: ct.Constant[int],
-    TF32: ct.Constant[bool],
-):
-    """Large tiles where whole ones fit, then small ones at the right and the lower edge."""
-    rows, columns = c.shape[0] // TM, c.shape[1] // TN
-    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
-        i, j = place(tile, rows, columns, GROUP)
-        ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
-    top, left = rows * (TM // SM), columns * (TN // SN)
-    wide = ct.cdiv(c.shape[1], SN)
-    right = max(wide - left, 1)
-    corner = top * (wide - left)
-    first, stop, step = turns(rows * columns, corner + (ct.cdiv(c.shape[0], SM) - top) * wide, rounds)
-    for tile in range(first, stop, step):
-        i, j = tile // right, left + tile % right
-        if tile >= corner:
-            i, j = top + (tile - corner) // wide, (tile - corner) % wide
-        ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
-
-
-def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32):
+def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, split, SPLITS):
     """The transposed product, the other way round: matrix units want many rows, and take few columns."""
     total = ct.zeros((TN, TM), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], TK)):
+    first, stop = steps_of(a, TK, split, SPLITS)
+    for k in range(first, stop):
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
         if TF32:
             x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
         total = ct.mma(ct.transpose(y), ct.transpose(x), total)
-    return ct.transpose(total)
+    return total
+
+
+def finish(c, i, j, total, sums, counts, part, split, TM, TN, SPLITS, TURNED=False):
+    """Store a tile whose steps are divided among splits: the one that comes last adds up what all have found. The
+    counts are zeros before and after."""
+    last = True
+    if SPLITS > 1:
+        ct.store(sums, (part, split, 0, 0), total.reshape((1, 1, TM, TN)))
+        last = ct.atomic_add(counts, part, 1) == SPLITS - 1
+    if last:
+        if SPLITS > 1:
+            total = ct.zeros((TM, TN), ct.float32)
+            for other in range(SPLITS):
+                total += ct.load(sums, (part, other, 0, 0), (1, 1, TM, TN)).reshape((TM, TN))
+            ct.store(counts, part, 0)
+        if TURNED:
+            ct.store(c, (i, j), ct.transpose(total).astype(c.dtype), allow_tma=True)
+        else:
+            ct.store(c, (i, j), total.astype(c.dtype), allow_tma=True)
 
 
 @ct.kernel
@@ -188,6 +186,8 @@ def matmul_strips(
     a,
     b,
     c,
+    sums,
+    counts,
     rounds,
     TM: ct.Constant[int],
     TN: ct.Constant[int],
@@ -195,6 +195,7 @@ def matmul_strips(
     LENGTH: ct.Constant[int],
     WIDTH: ct.Constant[int],
     SK: ct.Constant[int],
+    SPLITS: ct.Constant[int],
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
@@ -206,16 +207,18 @@ def matmul_strips(
     top, left = rows * (TM // WIDTH), columns * (TN // WIDTH)
     tall, long = ct.cdiv(c.shape[0], LENGTH), columns * (TN // LENGTH)
     right = tall * (ct.cdiv(c.shape[1], WIDTH) - left)
-    first, stop, step = turns(rows * columns, right + long * (ct.cdiv(c.shape[0], WIDTH) - top), rounds)
-    for part in range(first, stop, step):
+    parts = right + long * (ct.cdiv(c.shape[0], WIDTH) - top)
+    first, stop, step = turns(rows * columns, parts * SPLITS, rounds)
+    for work in range(first, stop, step):
+        part, split = work // SPLITS, work % SPLITS
         if part < right:
             i, j = part % tall, left + part // tall
-            total = product(a, b, i, j, LENGTH, WIDTH, SK, TF32)
-            ct.store(c, (i, j), total.astype(c.dtype), allow_tma=True)
+            total = product(a, b, i, j, LENGTH, WIDTH, SK, TF32, split, SPLITS)
+            finish(c, i, j, total, sums, counts, part, split, LENGTH, WIDTH, SPLITS)
         else:
             i, j = top + (part - right) // long, (part - right) % long
-            total = product_of_few_rows(a, b, i, j, WIDTH, LENGTH, SK, TF32)
-            ct.store(c, (i, j), total.astype(c.dtype), allow_tma=True)
+            total = product_of_few_rows(a, b, i, j, WIDTH, LENGTH, SK, TF32, split, SPLITS)
+            finish(c, i, j, total, sums, counts, part, split, LENGTH, WIDTH, SPLITS, True)
 
 
 @ct.kernel
@@ -223,12 +226,15 @@ def matmul_rounds(
     a,
     b,
     c,
+    sums,
+    counts,
     TM: ct.Constant[int],
     TN: ct.Constant[int],
     TK: ct.Constant[int],
     SM: ct.Constant[int],
     SN: ct.Constant[int],
     SK: ct.Constant[int],
+    SPLITS: ct.Constant[int],
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
@@ -241,11 +247,42 @@ def matmul_rounds(
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
     parts = (TM // SM) * (TN // SN)
     lowest, rightmost = ct.cdiv(c.shape[0], SM) - 1, ct.cdiv(c.shape[1], SN) - 1
-    for part in range(block, rest * parts, blocks):
+    for work in range(block, rest * parts * SPLITS, blocks):
+        part, split = work // SPLITS, work % SPLITS
         i, j = place(rows * columns - rest + part // parts, rows, columns, GROUP)
         i = min(i * (TM // SM) + part % parts % (TM // SM), lowest)
         j = min(j * (TN // SN) + part % parts // (TM // SM), rightmost)
-        ct.store(c, (i, j), product(a, b, i, j, SM, SN, SK, TF32).astype(c.dtype))
+        total = product(a, b, i, j, SM, SN, SK, TF32, split, SPLITS)
+        finish(c, i, j, total, sums, counts, part, split, SM, SN, SPLITS)
+
+
+def store_thirds(a, b, c, i, j, TM, TN, TK):
+    """Store the tile of a @ b in row i and column j, three times as wide as TN."""
+    left = middle = right = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], TK)):
+        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, 3 * j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        z = ct.load(b, (k, 3 * j + 1), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        w = ct.load(b, (k, 3 * j + 2), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        left, middle, right = ct.mma(x, y, left), ct.mma(x, z, middle), ct.mma(x, w, right)
+    ct.store(c, (i, 3 * j), left.astype(c.dtype))
+    ct.store(c, (i, 3 * j + 1), middle.astype(c.dtype))
+    ct.store(c, (i, 3 * j + 2), right.astype(c.dtype))
+
+
+@ct.kernel
+def matmul_thirds(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], GROUP: ct.Constant[int]):
+    """Tiles three times as wide as a power of two: some sizes leave fewer processors without one in the last round."""
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], 3 * TN)
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = place(tile, rows, columns, GROUP)
+        store_thirds(a, b, c, i, j, TM, TN, TK)
+
+
+@ct.kernel
+def matmul_thirds_grid(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    """A block for each of these."""
+    store_thirds(a, b, c, ct.bid(0), ct.bid(1), TM, TN, TK)
 
 
 @ct.kernel

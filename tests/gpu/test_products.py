@@ -104,3 +104,81 @@ def test_a_tile_for_each_block(m: int, n: int, k: int, tile: tuple[int, int, int
             out = DeviceArray((m, n), np.float32)
             ct.launch(None, grid, one_tile, (*on_device, out, group, *tile))
             np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{grid} in groups of {group}")
+
+
+@ct.kernel
+def thirds(a, b, c, GROUP: ct.Constant[int]):
+    """Tiles of 192 columns, in three parts that are multiplied by one tile of ``a``."""
+    rows, columns = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 192)
+    for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
+        i, j = tile % (GROUP * columns) % GROUP + tile // (GROUP * columns) * GROUP, tile % (GROUP * columns) // GROUP
+        left = middle = right = ct.zeros((128, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x = ct.load(a, (i, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, 3 * j), (64, 64), padding_mode=ct.PaddingMode.ZERO)
+            z = ct.load(b, (k, 3 * j + 1), (64, 64), padding_mode=ct.PaddingMode.ZERO)
+            w = ct.load(b, (k, 3 * j + 2), (64, 64), padding_mode=ct.PaddingMode.ZERO)
+            left, middle, right = ct.mma(x, y, left), ct.mma(x, z, middle), ct.mma(x, w, right)
+        ct.store(c, (i, 3 * j), left.astype(c.dtype))
+        ct.store(c, (i, 3 * j + 1), middle.astype(c.dtype))
+        ct.store(c, (i, 3 * j + 2), right.astype(c.dtype))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(384, 768, 192), (384, 392, 200), (1024, 1160, 520)])
+@pytest.mark.parametrize(("warps", "stages"), [(4, 3), (4, 5), (8, 4)])
+def test_products_side_by_side(m: int, n: int, k: int, warps: int, stages: int) -> None:
+    """One wider product takes their place; pairs of blocks share all parts where rows are not whole sectors."""
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
+    on_device = DeviceArray.of(a), DeviceArray.of(b)
+    kernel = thirds.replace_options("triton", num_warps=warps, num_stages=stages)
+    for blocks in (1, 2, 5, 8, 132):
+        out = DeviceArray((m, n), np.float16)
+        ct.launch(None, (blocks,), kernel, (*on_device, out, m // 128))
+        np.testing.assert_array_equal(out.numpy(), (a.astype(np.float32) @ b).astype(np.float16), err_msg=f"{blocks}")
+
+
+@ct.kernel
+def with_splits(a, b, c, sums, counts, SPLITS: ct.Constant[int]):
+    """Whole rounds of tiles, which pairs of blocks load together; then the others, whose steps are divided among
+    splits: the one that comes last adds up."""
+    rows, columns = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 128)
+    block, blocks = ct.bid(0), ct.num_blocks(0)
+    rest = rows * columns % blocks
+    for tile in range(block, rows * columns - rest, blocks):
+        total = ct.zeros((128, 128), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x = ct.load(a, (tile % rows, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, tile // rows), (64, 128), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(x, y, total)
+        ct.store(c, (tile % rows, tile // rows), total)
+    steps = ct.cdiv(ct.cdiv(a.shape[1], 64), SPLITS)
+    for work in range(block, rest * SPLITS, blocks):
+        part, split = work // SPLITS, work % SPLITS
+        tile = rows * columns - rest + part
+        total = ct.zeros((128, 128), ct.float32)
+        for k in range(split * steps, min(split * steps + steps, ct.cdiv(a.shape[1], 64))):
+            x = ct.load(a, (tile % rows, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, (k, tile // rows), (64, 128), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(x, y, total)
+        ct.store(sums, (part, split, 0, 0), total.reshape((1, 1, 128, 128)))
+        if ct.atomic_add(counts, part, 1) == SPLITS - 1:
+            total = ct.zeros((128, 128), ct.float32)
+            for other in range(SPLITS):
+                total += ct.load(sums, (part, other, 0, 0), (1, 1, 128, 128)).reshape((128, 128))
+            ct.store(counts, part, 0)
+            ct.store(c, (tile % rows, tile // rows), total)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(640, 896, 1032), (640, 900, 1024), (600, 904, 520)])
+@pytest.mark.parametrize("splits", [2, 5])
+def test_splits_after_pairs(m: int, n: int, k: int, splits: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
+    on_device = DeviceArray.of(a), DeviceArray.of(b)
+    sums, counts = DeviceArray((64, splits, 128, 128), np.float32), DeviceArray.of(np.zeros(64, np.int32))
+    for blocks in (1, 4, 6, 8, 32, 132):
+        out = DeviceArray((m, n), np.float32)
+        ct.launch(None, (blocks,), with_splits, (*on_device, out, sums, counts, splits))
+        np.testing.assert_array_equal(out.numpy(), a.astype(np.float32) @ b, err_msg=f"{blocks} blocks")
+        assert not counts.numpy().any()

@@ -31,14 +31,17 @@ _FORMS = {
     "wait": r"mbarrier\.try_wait",
     "read": r"wgmma\.|ldmatrix|ld\.shared|\.global\.shared::cta\.bulk_group",
     "write": r"stmatrix|st\.shared",
-    "fence": r"fence\.proxy\.async\.shared::cta|cp\.async\.bulk\.(commit|wait)_group",
+    "end of reads": r"cp\.async\.bulk\.(commit|wait)_group",
+    "fence": r"fence\.proxy\.async\.shared::cta",
     "other": r"\[|mbarrier|cp\.async|barrier\.|fence|atom|red\.|call|membar|griddepcontrol",
 }
 # Orders that need no barrier: counts change in any order, each thread waits for what it uses, and makes what it uses.
-_STARTED, _USED = {"expect", "load"}, {"wait", "read", "write", "fence"}
+_READS = {"read", "end of reads"}
+_STARTED, _USED = {"expect", "load"}, {"wait", "write", "fence", *_READS}
 _HARMLESS = (
     {(a, b) for a in _STARTED for b in _STARTED | _USED}
     | {("wait", b) for b in _USED}
+    | {(a, b) for a in _READS for b in _READS | {"wait"}}
     | {("init", "init"), ("end", "end")}
     | {pair for kind in _FORMS for pair in ((kind, "meeting"), ("meeting", kind))}
 )
@@ -154,6 +157,10 @@ _FLAGS = np.empty(4, np.int32)
 _ROWS = np.empty((64, 4096), np.float16)
 
 
+def _sums(rows: int, columns: int, splits: int) -> tuple[Any, Any]:
+    return np.zeros((66, splits, rows, columns), np.float32), np.zeros(66, np.int32)
+
+
 def _heads(depth: int) -> tuple[Any, ...]:
     return (np.empty((1, 2, 512, depth), ml_dtypes.bfloat16),) * 4
 
@@ -181,10 +188,20 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(1000, np.float16), 64, 128, 128, False),
         {"num_warps": 4, "num_stages": 4},
     ),
-    "edges": (
-        _K.matmul_edges,
-        (*_square(4096, np.float16), 1, 128, 256, 64, 64, 64, 128, 8, False),
+    "splits": (
+        _K.matmul_rounds,
+        (*_square(4096, np.float16), *_sums(128, 64, 4), 128, 256, 64, 128, 64, 128, 4, 8, False),
         {"num_warps": 8, "num_stages": 4},
+    ),
+    "pairs and strips": (
+        _K.matmul_strips,
+        (*_square(4104, np.float16), *_sums(128, 16, 2), 4, 128, 256, 64, 128, 16, 128, 2, 8, False),
+        {"num_warps": 8, "num_stages": 4},
+    ),
+    "thirds": (
+        _K.matmul_thirds,
+        (*_square(3000, np.float16), 128, 64, 64, 8),
+        {"num_warps": 4, "num_stages": 4},
     ),
     "staged": (
         _K.matmul_persistent,
@@ -270,6 +287,10 @@ BARRIER = "bar.sync 0;"
         (WAIT, READ, False),
         (INIT, INIT, False),
         (END, END, False),
+        (READ, READ, False),
+        (READ, WAIT, False),
+        (READ, f"{WAIT}\n{READ}", False),
+        (READ, WRITE, True),
         (READ, LOAD, True),  # it would overwrite what others still read
         (WRITE, READ, True),
         (f"{READ}\n{START}", LOAD, True),

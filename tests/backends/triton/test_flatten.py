@@ -107,6 +107,38 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
 
 
 @ct.kernel
+def thirds(a, b, c, done):
+    """The right operands are larger together than the left one; blocks tell others at the end, and may wait then."""
+    columns = ct.cdiv(c.shape[1], 192)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], 64) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, tile % columns
+        left = middle = right = ct.zeros((64, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 16)):
+            x = ct.load(a, (i, k), (64, 16), padding_mode=ct.PaddingMode.ZERO)
+            left = ct.mma(x, ct.load(b, (k, 3 * j), (16, 64), padding_mode=ct.PaddingMode.ZERO), left)
+            middle = ct.mma(x, ct.load(b, (k, 3 * j + 1), (16, 64), padding_mode=ct.PaddingMode.ZERO), middle)
+            right = ct.mma(x, ct.load(b, (k, 3 * j + 2), (16, 64), padding_mode=ct.PaddingMode.ZERO), right)
+        ct.store(c, (i, 3 * j), left)
+        ct.store(c, (i, 3 * j + 1), middle)
+        ct.store(c, (i, 3 * j + 2), right)
+    ct.atomic_add(done, 0, 1)
+    while ct.atomic_add(done, 0, 0) == 0:
+        pass
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 4])
+def test_pairs_share_all_tiles_of_one_operand_before_they_may_wait(blocks: int) -> None:
+    rng = np.random.default_rng(blocks)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 392)))
+    c, done = np.full((200, 392), np.nan, np.float32), np.zeros(1, np.int32)
+    flat = flatten(optimized(thirds, a, b, c, done), parse_target("sm_90"), staging=True)
+    assert [load.result.tile.shape for load in flat.shared] == [(16, 64)] * 3
+    verify(flat.function)
+    run(REFERENCE, flat.function, (blocks,), a=a, b=b, c=c, done=done)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b)
+
+
+@ct.kernel
 def apart(a, b, c, flags):
     """How many steps a block has depends on the block."""
     for tile in range(ct.bid(0), 4, ct.num_blocks(0)):

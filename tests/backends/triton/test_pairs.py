@@ -295,6 +295,23 @@ def test_blocks_that_do_not_share(kernel: Launchable) -> None:
 
 
 @ct.kernel
+def telling_others(a, b, c, extra):
+    """Blocks wait for each other after the loop."""
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
+    ct.atomic_add(extra, 0, 1)
+    while ct.atomic_add(extra, 0, 0) == 0:
+        pass
+
+
+def test_blocks_share_before_they_wait() -> None:
+    a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
+    assert len(shared(telling_others, a, a.copy(), c, extra)[1].shared) == 1
+
+
+@ct.kernel
 def turned(a, b, c, extra):
     """The tiles are transposed and get another axis on the way to the product."""
     total = ct.zeros((1, 64, 64), ct.float32)

@@ -9,6 +9,7 @@ go on without a barrier between the threads, and why:
 - Waits for loads, and uses of shared memory, after starts. A start only has an effect on shared memory that who uses it
   has waited for.
 - Waits and uses, after waits. Every thread waits itself for every load, and sees what has been loaded by then.
+- Reads of shared memory, and waits, after reads: nobody changes what is read.
 - The making of barriers in memory after that of others, and their end after that of others.
 - A meeting of the threads of a cluster, before and after anything: each of them comes and goes for itself, and what
   loads of the other block do here comes after a meeting that every thread of this one has come to.
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.triton.ptx import Statement, statements, successors
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _KINDS = {
     "barrier": re.compile(r"bar\.sync\s+0"),
@@ -37,10 +38,11 @@ _KINDS = {
         r"(\.multicast::cluster)? .*"
     ),
     "wait": re.compile(r"mbarrier\.try_wait\.parity\.shared(::cta)?\.b64 complete, .*"),
-    "use": re.compile(
-        r"(wgmma|ld\.shared|st\.shared|ldmatrix|stmatrix)\..*|fence\.proxy\.async\.shared::cta|"
+    "read": re.compile(
+        r"(wgmma|ld\.shared|ldmatrix)\..*|"
         r"cp\.async\.bulk\.(tensor\.\dd\.global\.shared::cta\.bulk_group .*|commit_group|wait_group.*)"
     ),
+    "use": re.compile(r"(st\.shared|stmatrix)\..*|fence\.proxy\.async\.shared::cta"),
     "none": re.compile(r"ld\.param\..*|[\w$]+:"),
     "meeting": re.compile(
         r"barrier\.cluster\.(arrive\.(relaxed|release)|wait(\.acquire)?)\.aligned|"
@@ -56,8 +58,9 @@ _DECISIVE = re.compile(r"bar|barrier|brx|call|exit|mapa|mbarrier|setmaxnreg|tcge
 _FREE = {  # what may follow without a barrier
     "init": {"init"},
     "inval": {"inval"},
-    "start": {"start", "wait", "use"},
-    "wait": {"wait", "use"},
+    "start": {"start", "wait", "read", "use"},
+    "wait": {"wait", "read", "use"},
+    "read": {"wait", "read"},
 }
 _SPIN = "waitLoop:"  # the label of each wait, of a scope of its own
 _AGAIN = ("!complete", "bra.uni waitLoop")

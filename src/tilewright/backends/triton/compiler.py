@@ -22,7 +22,7 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.backends.abandonment import on_abandonment
-from tilewright.backends.triton import barriers, overlap, prefetch, ptx, ptxas, ttgir, unchanged
+from tilewright.backends.triton import barriers, outbox, overlap, prefetch, ptx, ptxas, ttgir, unchanged, wide
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
@@ -36,7 +36,7 @@ Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and th
 
 
 # Of what is done to Triton's forms.
-_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, unchanged, ttgir, ptx, ptxas, barriers))
+_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, unchanged, ttgir, outbox, wide, ptx, ptxas, barriers))
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -73,11 +73,13 @@ def _parsed(text: str, context: Any) -> Any:
     return module
 
 
-def _changed_stages(kernel: TtirKernel, target: GpuTarget, ahead: bool) -> Callable[..., tuple[str, str] | None]:
+def _changed_stages(
+    kernel: TtirKernel, target: GpuTarget, ahead: bool, roomy: bool
+) -> Callable[..., tuple[str, str] | None]:
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
-    ``ahead`` lets loads run ahead."""
+    ``ahead`` lets loads run ahead, and ``roomy`` results have places of their own."""
     maps, blobs = kernel.shared_maps, kernel.blobs
-    version = f"{_VERSION} {sorted(maps)} {sorted(blobs.items())} {ahead}"
+    version = f"{_VERSION} {sorted(maps)} {sorted(blobs.items())} {ahead} {roomy}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -85,7 +87,7 @@ def _changed_stages(kernel: TtirKernel, target: GpuTarget, ahead: bool) -> Calla
         if stages is None:
             return version, version
         if target.has_wgmma:
-            stages["ttgir"] = _mended(stages["ttgir"], ahead)
+            stages["ttgir"] = _mended(stages["ttgir"], ahead, target.shared_memory if roomy else 0)
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
         if target.is_cuda:
             stages["ptx"] = _repaired(stages["ptx"])
@@ -100,12 +102,14 @@ def _changed_stages(kernel: TtirKernel, target: GpuTarget, ahead: bool) -> Calla
     return change
 
 
-def _mended(make_ttgir: Stage, ahead: bool) -> Stage:
+def _mended(make_ttgir: Stage, ahead: bool, room: int) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
         better = ttgir.mended(unchanged.in_memory(prefetch.prefetch(overlap.overlap(text)) if ahead else text))
-        return module if better == text else _parsed(better, module.context)
+        roomy = outbox.separate(better, room)
+        metadata["roomy"] = roomy != better
+        return module if roomy == text else _parsed(roomy, module.context)
 
     return mended
 
@@ -119,7 +123,7 @@ def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
 
 
 def _polished(make_ptx: Stage) -> Stage:
-    return lambda source, metadata: ptx.fetch_maps(barriers.thin(make_ptx(source, metadata)))
+    return lambda source, metadata: ptx.fetch_maps(wide.join(barriers.thin(make_ptx(source, metadata))))
 
 
 def _by_value(make_ptx: Stage, blobs: Mapping[int, int]) -> Stage:
@@ -132,7 +136,7 @@ def _fitting(make_llir: Stage, available: int) -> Stage:
     def fitting(source: Any, metadata: Any) -> Any:
         module = make_llir(source, metadata)
         if metadata["shared"] > available:
-            raise OutOfSharedMemory(metadata["shared"])
+            raise OutOfSharedMemory(metadata["shared"], roomy=metadata.get("roomy", False))
         return module
 
     return fitting
@@ -160,21 +164,28 @@ def triton_target(target: GpuTarget) -> GPUTarget:
     return GPUTarget("hip", target.name, target.warp_size)
 
 
-def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options, *, ahead: bool = False) -> GpuBinary:
-    """Machine code for ``kernel``, whose loads run ahead where ``ahead`` lets them.
+def compile_ttir(
+    kernel: TtirKernel, target: GpuTarget, options: Options, *, ahead: bool = False, roomy: bool = True
+) -> GpuBinary:
+    """Machine code for ``kernel``, whose loads run ahead where ``ahead`` lets them, and whose results have places of
+    their own where ``roomy`` lets them, and where they fit.
 
     OutOfSharedMemory where the tiles do not fit; UnknownForm where its blocks cannot share loads; TileError, naming the
     file with the details, when the compiler fails.
     """
     ahead = ahead and not kernel.shared_maps
-    source = _Source(kernel.text, kernel.parameters, f"{ahead} {sorted(kernel.blobs.items())}")
+    source = _Source(kernel.text, kernel.parameters, f"{ahead} {roomy} {sorted(kernel.blobs.items())}")
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead)
+                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead, roomy)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
-        except (OutOfSharedMemory, ptx.UnknownForm):
+        except OutOfSharedMemory as e:
+            if not e.roomy:
+                raise
+            return compile_ttir(kernel, target, options, ahead=ahead, roomy=False)
+        except ptx.UnknownForm:
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

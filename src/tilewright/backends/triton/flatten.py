@@ -81,9 +81,15 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
     flattener = _Flattener(function, nests, loops)
     flat = flattener.function(function)
     plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
-    if plan.barriers_before or plan.unpipelined:  # a barrier would end the pipeline
+    if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
         return unchanged
     return Flattened(flat, flattener.shared)
+
+
+def _is_interrupted(loop: Op, plan: Plan) -> bool:
+    """Whether loads of ``loop`` cannot run ahead, or a barrier in it would end the pipeline."""
+    inside = (op for region in loop.regions for op in region.walk())
+    return loop in plan.unpipelined or any(op in plan.unpipelined or op in plan.barriers_before for op in inside)
 
 
 def _nest(outer: Op, plan: Plan) -> Nest | None:
@@ -169,6 +175,7 @@ class _Flattener(Rewriter):
         self.loops = loops
         self.flags: dict[Op, Value] = {}  # loads of the loops, and whether both blocks need the tile
         self.shared: dict[Op, Value] = {}
+        self.loops_of_all: list[Op] = []  # over the steps of all tiles
 
     def insert(self, op: Op, builder: Builder) -> None:
         nest = self.nests.get(op)
@@ -280,7 +287,7 @@ class _Flattener(Rewriter):
             sums = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
             b.emit_op(Continue, [tile, k, *numbers, *sums])
         zero, one = b.constant(0, int64), b.constant(1, int64)
-        b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body)
+        self.loops_of_all.append(b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body))
 
     def _next_tile(self, nest: Nest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""

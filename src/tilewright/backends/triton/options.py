@@ -122,7 +122,7 @@ _FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few products for what it loads
 SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
-_RESERVED = 1024  # bytes of shared memory that a multiprocessor keeps for itself, for each block
+RESERVED = 1024  # bytes of shared memory that a multiprocessor keeps for itself, for each block
 
 
 def _guess_products(function: Function, found: list[Op], target: GpuTarget, chained: bool) -> Options:
@@ -168,6 +168,6 @@ def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, sha
         return 0, 0
     facts = IntegerFacts(function)
     most = min(_DEEPEST, max(most_turns(facts, loop) for loop in loops))
-    room = [(target.shared_memory + _RESERVED) // blocks - _RESERVED for blocks in (1, 2)]
+    room = [(target.shared_memory + RESERVED) // blocks - RESERVED for blocks in (1, 2)]
     one, two = (min(most, (available - others) // loaded) for available in room)
     return one if one > stages else 0, two if two > stages else 0

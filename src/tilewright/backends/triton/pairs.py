@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from tilewright.backends.triton.products import products
 from tilewright.backends.triton.ttir.plan import has_pitch, uses_of
 from tilewright.backends.triton.ttir.state import Plan, axes_kept
 from tilewright.ir.builder import Builder
@@ -36,15 +37,14 @@ _UNITS = (64, 8, 16)  # M, N and K of the matrix instructions for such elements 
 def shared_loads(
     function: Function, outer: Op, inner: Op, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
 ) -> dict[Op, Sequence[Value]]:
-    """The load of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded: of
-    several the largest, since neighbouring tiles have one operand in common.
+    """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded:
+    those of the left or of the right operands, whichever are larger, since neighbouring tiles have one in common.
 
     ``outer`` must be a loop that every block runs, over the tiles that are left to it, and equally many steps each.
     """
     lower, upper, step = outer.operands[:3]
     together = (
-        outer in function.body.ops
-        and not any(_stops(op) for op in function.walk())
+        _comes_to(outer, function)
         and _counts(lower, "bid")
         and _counts(step, "num_blocks")
         and all(_is_uniform(v, function) for v in (upper, *inner.operands[:3]))
@@ -52,12 +52,14 @@ def shared_loads(
     body = inner.regions[0]
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
         return {}
-    found: dict[Op, Sequence[Value]] = {}
-    for op in sorted(_loads(body, function, plan, facts), key=lambda o: o.result.tile.size):
+    factors = {side: set(_sources((op.operands[side] for op in products(inner)), lambda op: True)) for side in (1, 0)}
+    sides: dict[int, dict[Op, Sequence[Value]]] = {side: {} for side in factors}
+    for op in _loads(body, function, plan, facts):
         numbers = _numbers(op.indices, carried, inner, function)
-        if numbers is not None:
-            found = {op: numbers}
-    return found
+        for side in sides if numbers is not None else ():
+            if op.results[0] in factors[side]:
+                sides[side][op] = numbers or []
+    return max(sides.values(), key=lambda loads: sum(op.results[0].tile.size for op in loads))
 
 
 def loads_of_one_tile(function: Function, loop: Op, plan: Plan, facts: IntegerFacts) -> dict[Op, Sequence[Value]]:
@@ -66,11 +68,7 @@ def loads_of_one_tile(function: Function, loop: Op, plan: Plan, facts: IntegerFa
 
     Both blocks must come to ``loop``, which so must not be inside another op, and run it equally often.
     """
-    together = (
-        loop in function.body.ops
-        and not any(_stops(op) for op in function.walk())
-        and all(_is_uniform(v, function) for v in loop.operands[:3])
-    )
+    together = _comes_to(loop, function) and all(_is_uniform(v, function) for v in loop.operands[:3])
     if not together:
         return {}
     found: dict[Op, Sequence[Value]] = {}
@@ -141,6 +139,12 @@ def _pays(load: Any, plan: Plan, facts: IntegerFacts) -> bool:
     if d.staged or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
     return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
+
+
+def _comes_to(loop: Op, function: Function) -> bool:
+    """Whether every block comes to ``loop`` and goes through it without waiting for another one."""
+    ops = function.body.ops
+    return loop in ops and not any(_stops(o) for op in ops[: ops.index(loop) + 1] for o in op.walk())
 
 
 def _stops(op: Op) -> bool:

@@ -1,8 +1,9 @@
 """PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy engine by pairs of blocks, and
 fetches of tensor maps before all else.
 
-The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. The first
-block then fetches the boxes of even warps for both, the second one those of odd warps; other loads are for one block.
+The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block
+then fetches the boxes of even warps for both, the other one those of odd warps; they change places from step to step
+and from load to load, since the first warp makes all loads of a single box. Other loads are for one block.
 Before they write to each other's memory both have to be done with what was there: they meet at the barrier of the
 cluster, at which each arrives when the matrix units have read the last step.
 """
@@ -13,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-VERSION = "5"  # of what is done, for caches
+VERSION = "6"  # of what is done, for caches
 
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
@@ -26,20 +27,19 @@ _LOAD = re.compile(
 )
 _USE = re.compile(r"mbarrier\.inval|(ld|st)\.shared|(ld|st)matrix|\.bulk_group ")  # of memory, but not by products
 _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
-_WAIT = "\tbarrier.cluster.wait.aligned;"
+_WAIT = "\tbarrier.cluster.wait.aligned;\n\txor.b32 pair_place, pair_place, 1;"
 _START = """
-\t.reg .pred pair_exists, pair_turn;
-\t.reg .b32 pair_alone, pair_warp;
+\t.reg .pred pair_exists;
+\t.reg .b32 pair_alone, pair_place, pair_one;
 \tmov.u32 pair_alone, %cluster_nctarank;
 \tsetp.eq.u32 pair_exists, pair_alone, 2;
 \tmov.u32 pair_alone, %cluster_ctarank;
-\tmov.u32 pair_warp, %tid.x;
-\tshr.u32 pair_warp, pair_warp, 5;
-\txor.b32 pair_warp, pair_warp, pair_alone;
-\tand.b32 pair_warp, pair_warp, 1;
-\tsetp.eq.u32 pair_turn, pair_warp, 0;
-\tmov.u32 pair_warp, 1;
-\tshl.b32 pair_alone, pair_warp, pair_alone;"""
+\tmov.u32 pair_place, %tid.x;
+\tshr.u32 pair_place, pair_place, 5;
+\txor.b32 pair_place, pair_place, pair_alone;
+\tand.b32 pair_place, pair_place, 1;
+\tmov.u32 pair_one, 1;
+\tshl.b32 pair_alone, pair_one, pair_alone;"""
 _MEET = (
     "\tfence.mbarrier_init.release.cluster;\n\tbarrier.cluster.arrive.release.aligned;\n"
     "\tbarrier.cluster.wait.acquire.aligned;"
@@ -82,7 +82,7 @@ def share_loads(text: str, maps: Collection[int]) -> str:
                 lines[product + 1] += f"\n{_ARRIVE}"  # after the end of the inline assembly
                 arrived.add(product)
                 before = f"{_WAIT}\n"
-            lines[at] = before + _shared(load)
+            lines[at] = before + _shared(load, shared % 2)
     uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
     declared = next((at for at, line in enumerate(lines) if line.startswith("\t.reg ")), None)
     if not arrived or not met or uses != shared or declared is None:
@@ -103,12 +103,12 @@ def _registers(lines: list[str], maps: Collection[int]) -> set[str]:
     return found
 
 
-def _shared(load: re.Match[str]) -> str:
-    """``load`` as both blocks of a pair make it."""
+def _shared(load: re.Match[str], place: int) -> str:
+    """``load`` as both blocks of a pair make it; the one that is in this ``place`` fetches."""
     predicate, what, target, tensor, x, y, barrier = load.groups()
     what = what.replace("shared::cta", "shared::cluster")
     return f"""\t{{
-\t.reg .pred both, mine;
+\t.reg .pred both, mine, turn;
 \t.reg .b32 column, mask;
 \t.reg .b16 blocks;
 \tshr.u32 mask, {x}, {_BITS};
@@ -119,7 +119,8 @@ def _shared(load: re.Match[str]) -> str:
 \tselp.b32 mask, 3, pair_alone, both;
 \tcvt.u16.u32 blocks, mask;
 \tnot.pred mine, both;
-\tor.pred mine, mine, pair_turn;
+\tsetp.eq.u32 turn, pair_place, {place};
+\tor.pred mine, mine, turn;
 \tand.pred mine, mine, {predicate};
 \t@mine {what}.multicast::cluster [{target}], [{tensor}, {{column, {y}}}], [{barrier}], blocks;
 \t}}"""

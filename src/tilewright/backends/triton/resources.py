@@ -122,11 +122,12 @@ def check_length(function: Function) -> None:
 
 
 class OutOfSharedMemory(Exception):
-    """A block needs ``needed`` bytes, which is more than there are."""
+    """A block needs ``needed`` bytes, which is more than there are. ``roomy`` where some are there to save time."""
 
-    def __init__(self, needed: int) -> None:
+    def __init__(self, needed: int, *, roomy: bool = False) -> None:
         super().__init__(needed)
         self.needed = needed
+        self.roomy = roomy
 
 
 def check_shared(function: Function, target: GpuTarget) -> None:

@@ -10,13 +10,15 @@ a loop is for them, then: it keeps stores of one iteration from those of another
 waited for by a barrier before it, not by one before the load.
 
 The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
-earlier one writes, and what tells others that it is written, waits for the engine first.
+earlier one writes, and what tells others that it is written, waits for the engine first. Stores of one iteration to
+tiles side by side do not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright.backends.triton.ttir.apart import are_apart
 from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
@@ -34,21 +36,36 @@ class Pending:
     writes: set[Root] = field(default_factory=set)
     released: bool = True  # nothing since the last barrier that a release would have to wait for
     engine: set[Root] = field(default_factory=set)
+    latest: dict[Op, Root] = field(default_factory=dict)  # those of this iteration, not in ``engine``
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), self.released, set(self.engine))
+        return Pending(set(self.reads), set(self.writes), self.released, set(self.engine), dict(self.latest))
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.released = self.released and other.released
         self.engine |= other.engine
+        self.latest |= other.latest
 
     def clear(self) -> None:
         """A barrier."""
         self.reads.clear()
         self.writes.clear()
         self.released = True
+
+    def begin(self) -> None:
+        """Another iteration, whose values are not those of earlier stores."""
+        self.engine |= set(self.latest.values())
+        self.latest.clear()
+
+    def of_engine(self) -> set[Root]:
+        return self.engine | set(self.latest.values())
+
+    def wait(self) -> None:
+        """A wait for the copy engine."""
+        self.engine.clear()
+        self.latest.clear()
 
 
 class Ordering:
@@ -81,7 +98,7 @@ class Ordering:
                 self._walk(region, branch)
                 after.append(branch)
             pending.clear()
-            pending.engine.clear()
+            pending.wait()
             for branch in after:
                 pending.merge(branch)
             return
@@ -90,10 +107,13 @@ class Ordering:
             self.unpipelined.add(op)
         elif op.name == "for":
             self._before_loads(op, pending)
+        pending.begin()
         start = pending.copy()
         self._walk(body, pending)
+        pending.begin()
         pending.merge(start)  # the next iteration starts with what this one left
         self._walk(body, pending)
+        pending.begin()
         pending.merge(start)  # and the loop may not run at all
 
     def _access(self, op: Op, pending: Pending) -> None:
@@ -102,10 +122,11 @@ class Ordering:
         order = op.attributes["memory_order"]
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
-        waits = meets(root, pending.engine) or (releases and bool(pending.engine)) or op in self.waits
+        others = {r for other, r in pending.latest.items() if not are_apart(op, other)} | pending.engine
+        waits = meets(root, others) or (releases and bool(pending.of_engine())) or op in self.waits
         if waits:
             self.waits.add(op)
-            pending.engine.clear()
+            pending.wait()
         conflict = meets(root, pending.writes) or (writes and meets(root, pending.reads))
         conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
         if conflict or op in self.barriers:
@@ -113,8 +134,10 @@ class Ordering:
             pending.clear()
         if effect & Effect.READ:
             pending.reads.add(root)
-        if writes:
-            (pending.engine if op in self._by_engine else pending.writes).add(root)
+        if writes and op in self._by_engine:
+            pending.latest[op] = root
+        elif writes:
+            pending.writes.add(root)
         pending.released = False
         if acquires(op):
             pending.clear()  # a barrier follows it
@@ -123,10 +146,10 @@ class Ordering:
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
         loads = [op for op in loop.regions[0].walk() if op.spec.effect & Effect.READ]
         roots = [self._roots.of(op.operands[0]) for op in loads]
-        waits = loop in self.waits or any(meets(root, pending.engine) for root in roots)
+        waits = loop in self.waits or any(meets(root, pending.of_engine()) for root in roots)
         if waits:
             self.waits.add(loop)
-            pending.engine.clear()
+            pending.wait()
         if waits or loop in self.barriers or any(meets(root, pending.writes) for root in roots):
             self.barriers.add(loop)
             pending.clear()

@@ -1,0 +1,61 @@
+"""Stores that cannot meet: to different tiles of one partition of an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import PartitionViewType
+from tilewright.passes.canonicalize import constant_of
+
+
+def are_apart(x: Op, y: Op) -> bool:
+    """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
+    if x.name != "store_view" or y.name != "store_view":
+        return False
+    (view, _, *places), (other, _, *others) = x.operands, y.operands
+    type_ = view.type
+    if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
+        return False
+    return _same_array(view, other) and any(_differ(a, b) for a, b in zip(places, others))
+
+
+def _same_array(view: Value, other: Value) -> bool:
+    """Whether partitions are of one tensor view: the same one, or of the same pointer, shape and strides."""
+    arrays = [
+        v.op.operands[0] if v.op is not None and v.op.name == "make_partition_view" else None for v in (view, other)
+    ]
+    x, y = (v.op if v is not None and v.op is not None and v.op.name == "make_tensor_view" else None for v in arrays)
+    return view is other or (x is not None and y is not None and (x is y or _alike(x, y)))
+
+
+def _alike(x: Op, y: Op) -> bool:
+    return x.operands == y.operands and x.attributes == y.attributes
+
+
+def _differ(x: Value, y: Value) -> bool:
+    """Whether two numbers differ by a constant, which they may have wrapped around."""
+    (source, offset), (other, distance) = _without_constants(x), _without_constants(y)
+    return x.type == y.type and source is other and (offset - distance) % (1 << x.tile.element.bitwidth) != 0
+
+
+def _without_constants(number: Value) -> tuple[Value | None, int]:
+    """What a constant is added to, if anything, and the sum of all constants."""
+    total = 0
+    while True:
+        own: Any = constant_of(number)
+        if own is not None:
+            return None, total + int(own)
+        op = number.op
+        if op is None or op.name not in ("add", "sub"):
+            return number, total
+        left, right = op.operands
+        added: Any = constant_of(right)
+        if added is not None:
+            total += int(added) if op.name == "add" else -int(added)
+            number = left
+        elif op.name == "add" and (added := constant_of(left)) is not None:
+            total += int(added)
+            number = right
+        else:
+            return number, total

@@ -1,0 +1,247 @@
+"""Products of one left operand with tiles side by side are one wider product in PTX.
+
+The matrix units read the left operand again for each product. Where an iteration multiplies it by two to four tiles of
+64 columns, as in a kernel with tiles of 192 columns, whose sizes are powers of two in the language, one instruction of
+128 to 256 columns does the same. Its descriptor says how far apart in shared memory the parts of 64 columns are, so
+they have to be equally far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from tilewright.backends.triton.ptx import Statement, statements
+
+VERSION = "1"  # of what is done, for caches
+
+_PRODUCT = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
+    r"\{(.*?)\}, (%rd\d+), (%rd\d+), (%p\d+), 1, 1, ([01]), 1"
+)
+_DESCRIPTOR = re.compile(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+)")
+_EXTENDED = re.compile(r"cvt\.u64\.u32\s+%rd\d+, (%r\d+)")
+_PLACE = re.compile(r"bfe\.u32\s+%r\d+, (%r\d+), 4, 1[45]")  # in units of 16 bytes
+_SUM = re.compile(r"add\.s32\s+%r\d+, (%r\d+), (\d+)")
+_REGISTERS = re.compile(r"add|and|bfe|cvt|mov|or|shl|shr")  # what changes nothing but the register it names first
+_FENCE, _COMMIT = "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned"
+_WAIT = re.compile(r"(\s*wgmma\.wait_group\.sync\.aligned )(\d+);")
+_PART = 64  # columns of 16 bits that are as wide as a row of the layout
+_WIDEST = 256 // _PART
+_ROWS_OF_128_BYTES = 0x40000040  # the upper half of the descriptor of a tile in this layout
+_UNIT = 16  # bytes
+
+
+@dataclass(frozen=True)
+class _Product:
+    at: int  # the statement
+    types: str
+    sums: tuple[str, ...]
+    left: str
+    right: str
+    adds: str
+    turned: str
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """What products must have in common to be joined."""
+        return self.types, self.left, self.adds, self.turned
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The products between a fence and the end of their group, and the statements between which they are."""
+
+    start: int
+    end: int
+    products: list[_Product] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """``offset`` bytes from where a register says, whose value comes from the statement ``source``, and so many steps
+    along K, of 16 bytes, from there."""
+
+    steps: int
+    register: str
+    source: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class _Join:
+    groups: list[_Group]
+    distance: int  # bytes between the right operands of a group and the next one
+
+
+def join(text: str) -> str:
+    """``text``, in which products of one left operand with tiles side by side are joined."""
+    if "m64n64k16" not in text:
+        return text
+    lines = text.split("\n")
+    body = statements(lines)
+    joins = list(_joins(body, text))
+    for found in joins:
+        for products in zip(*(g.products for g in found.groups)):
+            _join(lines, body, products, found.distance)
+    _count_groups(lines, body, joins)
+    return "\n".join(lines)
+
+
+def _joins(body: Sequence[Statement], text: str) -> Iterator[_Join]:
+    groups = _groups(body)
+    while groups:
+        count, distance = 1, 0
+        for n in range(2, min(len(groups), _WIDEST) + 1):
+            found = _distance(groups[:n], body, text)
+            if found is None:
+                break
+            count, distance = n, found
+        if count > 1:
+            yield _Join(groups[:count], distance)
+        groups = groups[count:]
+
+
+def _groups(body: Sequence[Statement]) -> list[_Group]:
+    """All groups of products of this form, between whose fence and end there is nothing else that matters."""
+    found = []
+    group: _Group | None = None
+    for at, s in enumerate(body):
+        product = _PRODUCT.fullmatch(s.text)
+        if s.text == _FENCE:
+            group = _Group(at, at)
+        elif group is not None and s.text == _COMMIT and group.products:
+            found.append(_Group(group.start, at, group.products))
+            group = None
+        elif group is not None and product is not None and not s.guard:
+            types, sums, left, right, adds, turned = product.groups()
+            group.products.append(_Product(at, types, tuple(sums.split(",")), left, right, adds, turned))
+        elif not _is_quiet(s):
+            group = None
+    return found
+
+
+def _is_quiet(s: Statement) -> bool:
+    """Whether a statement changes one register, and nothing else."""
+    return not s.guard and _REGISTERS.fullmatch(s.opcode) is not None
+
+
+def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) -> int | None:
+    """How far apart the right operands of the products of ``groups`` are, one after the other; None where the products
+    cannot be joined."""
+    between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
+    alike = len({len(g.products) for g in groups}) == 1
+    if not alike or not all(_is_quiet(s) for s in between):
+        return None
+    distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, body)}
+    first = [p.right for p in groups[0].products]
+    unseen = all(len(re.findall(rf"{right}\b", text)) == 1 + first.count(right) for right in first)
+    distance = distances.pop() if len(distances) == 1 else None
+    fits = distance is not None and distance % _UNIT == 0 and 0 < distance // _UNIT < 1 << 14
+    return distance if unseen and fits else None
+
+
+def _distances(parts: Sequence[_Product], body: Sequence[Statement]) -> Iterator[int | None]:
+    """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
+    the products differ otherwise."""
+    if len({p.common for p in parts}) > 1:
+        yield None
+    places = [_place(p.right, p.at, body) for p in parts]
+    for x, y in pairwise(places):
+        known = x is not None and y is not None and replace(x, offset=y.offset) == y
+        yield y.offset - x.offset if x is not None and y is not None and known else None
+    for p in parts[1:]:
+        changed = {_target(s) for s in body[parts[0].at : p.at]}
+        if changed & {*p.sums, p.left, p.adds}:
+            yield None
+
+
+def _place(descriptor: str, at: int, body: Sequence[Statement]) -> _Place | None:
+    """Where a tile of 64 columns is; None of other tiles."""
+    made, at = _made(_DESCRIPTOR, descriptor, at, body)
+    extended, at = _made(_EXTENDED, made[1], at, body) if made is not None else (None, at)
+    if made is None or extended is None:
+        return None
+    high, low = divmod(int(made[2]) % (1 << 64), 1 << 32)
+    number, steps, at = _without_sums(extended[1], at, body)
+    place, at = _made(_PLACE, number, at, body)
+    if place is None or high != _ROWS_OF_128_BYTES or low + steps >= 1 << 14:
+        return None
+    number, offset, at = _without_sums(place[1], at, body)
+    source = _defined(number, at, body)
+    return _Place(low + steps, number, -1 if source is None else source, offset)
+
+
+def _without_sums(number: str, at: int, body: Sequence[Statement]) -> tuple[str, int, int]:
+    """What ``number`` is the sum of: a register, and a constant; and a statement where the register has this value."""
+    total = 0
+    found, at = _made(_SUM, number, at, body)
+    while found is not None:
+        number, total = found[1], total + int(found[2])
+        found, at = _made(_SUM, number, at, body)
+    return number, total, at
+
+
+def _made(
+    form: re.Pattern[str], register: str, before: int, body: Sequence[Statement]
+) -> tuple[re.Match[str] | None, int]:
+    """The statement of this form that gives ``register`` the value it has before another one, and where it is."""
+    at = _defined(register, before, body)
+    found = form.fullmatch(body[at].text) if at is not None else None
+    return (found, at) if found is not None and at is not None else (None, before)
+
+
+def _defined(register: str, before: int, body: Sequence[Statement]) -> int | None:
+    """Where ``register`` gets the value that it has before a statement; None when that is not in the same straight
+    line."""
+    for at in range(before - 1, -1, -1):
+        s = body[at]
+        if s.text.endswith(":") or s.target is not None:
+            return None
+        if _target(s) == register:
+            return at if not s.guard else None
+    return None
+
+
+def _target(s: Statement) -> str:
+    """The register that a statement names first."""
+    return s.text.split(",", 1)[0].rsplit(None, 1)[-1]
+
+
+def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product], distance: int) -> None:
+    """Make the first of ``parts`` do what all do."""
+    first = parts[0]
+    made = _defined(first.right, first.at, body)
+    assert made is not None
+    line = body[made].line
+    old = _DESCRIPTOR.search(lines[line])
+    assert old is not None
+    stride = distance // _UNIT << 16
+    if (int(old[2]) >> 16 & 0x3FFF) == 0:  # two products may have the descriptor in common
+        lines[line] = f"\tadd.s64 \t{first.right}, {old[1]}, {int(old[2]) + stride};"
+    sums = ",".join(register for p in parts for register in p.sums)
+    lines[body[first.at].line] = (
+        f"\twgmma.mma_async.sync.aligned.m64n{len(parts) * _PART}k16.f32.{first.types} {{{sums}}}, "
+        f"{first.left}, {first.right}, {first.adds}, 1, 1, {first.turned}, 1;"
+    )
+    for p in parts[1:]:
+        lines[body[p.at].line] = ""
+
+
+def _count_groups(lines: list[str], body: Sequence[Statement], joins: Sequence[_Join]) -> None:
+    """Leave out the groups that are empty now, where waits still count the same ones without them."""
+    counts = {len(found.groups) for found in joins}
+    waits = {at: wait for at, line in enumerate(lines) if (wait := _WAIT.fullmatch(line)) is not None}
+    all_groups = sum(s.text == _COMMIT for s in body)
+    if len(counts) != 1 or all_groups != sum(len(found.groups) for found in joins):
+        return
+    (count,) = counts
+    if any(int(wait[2]) % count for wait in waits.values()):
+        return
+    for at, wait in waits.items():
+        lines[at] = f"{wait[1]}{int(wait[2]) // count};"
+    for found in joins:
+        for group in found.groups[1:]:
+            lines[body[group.start].line] = lines[body[group.end].line] = ""
