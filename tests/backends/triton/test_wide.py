@@ -43,7 +43,7 @@ def text_of(rng: random.Random) -> str:
         lines.append(f"\tadd.s32 \t{address}, %r2, {place};")
         lines.append(f"\tbfe.u32 \t{unit}, {address}, 4, 14;")
         lines.append("\twgmma.fence.sync.aligned;")
-        sums = [f"%r{1000 + 32 * group + k}" for k in range(32)]
+        sums = [f"%r{1000 + 32 * (group if rng.random() < 0.95 else 0) + k}" for k in range(32)]
         for k in range(steps):
             number += 2
             if late:
@@ -127,7 +127,7 @@ def test_joined_products_are_the_same() -> None:
         sizes.update(widths)
         assert all(n == 0 for n, m in zip(in_flight, groups) if m == 0), text
         assert all(n <= m for n, m in zip(in_flight, groups)), text
-    assert all(sizes[64 * k] > 100 for k in (1, 2, 3, 4)) and sizes.keys() == {64, 128, 192, 256}
+    assert all(sizes[64 * k] > 40 for k in (1, 2, 3, 4)) and sizes.keys() == {64, 128, 192, 256}
 
 
 @ct.kernel

@@ -146,7 +146,8 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
 def _distances(parts: Sequence[_Product], body: Sequence[Statement]) -> Iterator[int | None]:
     """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
     the products differ otherwise."""
-    if len({p.common for p in parts}) > 1:
+    sums = [register for p in parts for register in p.sums]
+    if len({p.common for p in parts}) > 1 or len(set(sums)) < len(sums):
         yield None
     places = [_place(p.right, p.at, body) for p in parts]
     for x, y in pairwise(places):
