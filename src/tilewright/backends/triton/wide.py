@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tilewright.backends.triton.ptx import Statement, statements
 
-VERSION = "1"  # of what is done, for caches
+VERSION = "2"  # of what is done, for caches
 
 _PRODUCT = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
@@ -135,7 +135,8 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
     alike = len({len(g.products) for g in groups}) == 1
     if not alike or not all(_is_quiet(s) for s in between):
         return None
-    distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, body)}
+    start = groups[0].start
+    distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, start, body)}
     first = [p.right for p in groups[0].products]
     unseen = all(len(re.findall(rf"{right}\b", text)) == 1 + first.count(right) for right in first)
     distance = distances.pop() if len(distances) == 1 else None
@@ -143,9 +144,9 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
     return distance if unseen and fits else None
 
 
-def _distances(parts: Sequence[_Product], body: Sequence[Statement]) -> Iterator[int | None]:
+def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
     """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
-    the products differ otherwise."""
+    the products differ otherwise, or do with the fence at ``start``, after which no sum may change."""
     sums = [register for p in parts for register in p.sums]
     if len({p.common for p in parts}) > 1 or len(set(sums)) < len(sums):
         yield None
@@ -154,8 +155,8 @@ def _distances(parts: Sequence[_Product], body: Sequence[Statement]) -> Iterator
         known = x is not None and y is not None and replace(x, offset=y.offset) == y
         yield y.offset - x.offset if x is not None and y is not None and known else None
     for p in parts[1:]:
-        changed = {_target(s) for s in body[parts[0].at : p.at]}
-        if changed & {*p.sums, p.left, p.adds}:
+        since = {_target(s) for s in body[start : p.at]}
+        if since & {*p.sums} or {_target(s) for s in body[parts[0].at : p.at]} & {p.left, p.adds}:
             yield None
 
 
