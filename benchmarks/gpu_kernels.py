@@ -172,8 +172,8 @@ def finish(c, i, j, total, sums, counts, part, split, TM, TN, SPLITS, TURNED=Fal
     if last:
         if SPLITS > 1:
             total = ct.zeros((TM, TN), ct.float32)
-            for other in range(SPLITS):
-                total += ct.load(sums, (part, other, 0, 0), (1, 1, TM, TN)).reshape((TM, TN))
+            for other in ct.static_iter(range(SPLITS)):
+                total += ct.load(sums, (part, other, 0, 0), (1, 1, TM, TN), allow_tma=False).reshape((TM, TN))
             ct.store(counts, part, 0)
         if TURNED:
             ct.store(c, (i, j), ct.transpose(total).astype(c.dtype), allow_tma=True)
