@@ -117,3 +117,16 @@ def flat(x, out):
 def test_sums_of_rows_and_columns_are_loaded_at_once() -> None:
     arguments = np.zeros(64 * 256, np.float32), np.zeros((64, 64), np.float32)
     assert set(widths(flat, arguments)) == {4}
+
+
+@ct.kernel
+def equal_numbers(x, out):
+    """Triton makes ops on equal elements ops of scalars, and takes along all that they say."""
+    largest = ct.full((128,), ct.max(ct.load(x, (0,), (64,))), ct.float16).astype(ct.float32)
+    ct.store(out, (0, 0), ct.broadcast_to(largest, (64, 128)).astype(ct.int32))
+
+
+def test_equal_numbers_compile() -> None:
+    x, out = np.zeros(64, np.float16), np.zeros((64, 128), np.int32)
+    for target in ("sm_80", "sm_90", "gfx942"):
+        equal_numbers.compile_for(target, (x, out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.backends.triton.ttir.multiples import any_multiple, mixes
+from tilewright.backends.triton.ttir.multiples import mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,
     flushed,
@@ -77,7 +77,7 @@ def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     x = operands[0]
     if x.element.startswith("i"):
         known = op.name == "mul" or not mixes(op)
-        return w.op(integer, *operands, attributes="" if known else any_multiple(x.element, x.shape))
+        return w.op(integer, *operands, attributes="" if known else w.any_multiple(*operands))
     if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
     return _directed(w, op, operands)
@@ -185,7 +185,7 @@ def _signed_product(w: Writer, x: Val, y: Val) -> Val:
 def _neg(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
-        return w.op("arith.subi", w.like(0, x), x, attributes=any_multiple(x.element, x.shape))
+        return w.op("arith.subi", w.like(0, x), x, attributes=w.any_multiple(x))
     return negated(w, x)
 
 
@@ -212,7 +212,7 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
         return w.op("arith.ori" if name == "max" else "arith.andi", x, y)
     if x.element.startswith("i"):
         sign = "si" if dtype_of(op).is_signed else "ui"
-        return w.op(f"arith.{name}{sign}", x, y, attributes=any_multiple(x.element, x.shape))
+        return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
         return _minmax_f64(w, name, nan, x, y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir import strong
 from tilewright.backends.triton.ttir.elements import pointer_bits
-from tilewright.backends.triton.ttir.multiples import any_multiple, mixes
+from tilewright.backends.triton.ttir.multiples import mixes
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Val, Writer
@@ -42,7 +42,7 @@ def ptr_offset(s: State, op: Op) -> Val:
     dtype = op.operands[1].tile.element
     if by.bits < 32 or (by.bits == 32 and not dtype.is_signed):
         by = w.convert("arith.extsi" if dtype.is_signed else "arith.extui", by, "i32" if by.bits < 32 else "i64")
-    return offset(w, pointers, by, any_multiple(pointers.element, pointers.shape) if mixes(op) else "")
+    return offset(w, pointers, by, w.any_multiple(pointers, by) if mixes(op) else "")
 
 
 def ptr_diff(s: State, op: Op) -> Val:

@@ -20,6 +20,9 @@ from tilewright.ir.location import UNKNOWN, Loc
 Shape = tuple[int, ...]
 
 
+_NAME = re.compile(r"%\w+")
+
+
 def squeezed(shape: Shape) -> Shape:
     """``shape`` without its axes of length 1."""
     return tuple(n for n in shape if n != 1)
@@ -72,6 +75,14 @@ def float_literal(value: float, element: str) -> str:
     return f"0x{pattern:0{element_bits(element) // 4}X}"
 
 
+# Ops whose result has equal elements where their operands have.
+_KEEPS_EQUAL = re.compile(
+    r"(arith|math)\.|tt\.(broadcast|expand_dims|reshape|trans|bitcast|fp_to_fp|addptr|int_to_ptr|ptr_to_int|mulhiui|"
+    r"extern_elementwise|elementwise_inline_asm|precise_\w+) "
+)
+_MAKES_EQUAL = re.compile(r"tt\.splat |arith\.constant dense<[^\[]")
+
+
 class Writer:
     """Collects the lines of one function. ``loc`` is attached to every op that is written."""
 
@@ -82,6 +93,7 @@ class Writer:
         self._count = 0
         self._indent = 2
         self._constants: list[dict[tuple[object, str, Shape], Val]] = [{}]
+        self._equal: set[str] = set()  # tensors whose elements are equal
 
     # -- lines and regions
 
@@ -114,7 +126,15 @@ class Writer:
         """One op with one result."""
         value = Val(self.name(), element, shape)
         self.located(f"{value.name} = {text}")
+        equal = _KEEPS_EQUAL.match(text) is not None and self._equal.issuperset(_NAME.findall(text))
+        if shape and (equal or _MAKES_EQUAL.match(text) is not None):
+            self._equal.add(value.name)
         return value
+
+    def any_multiple(self, x: Val, *others: Val) -> str:
+        """The attributes of an op on these values, with a result like ``x``, of which Triton must not know a divisor.
+        Where all of them have equal elements, Triton finds the right one, and makes the op one of scalars."""
+        return "" if self._equal.issuperset(v.name for v in (x, *others)) else any_multiple(x.element, x.shape)
 
     def constant(self, value: float | int | bool, element: str, shape: Shape = ()) -> Val:
         """``value`` in every element."""
@@ -168,7 +188,7 @@ class Writer:
     def select(self, condition: Val, x: Val, y: Val) -> Val:
         types = f"{condition.type}, {x.type}" if condition.shape else x.type
         names = f"{condition.name}, {x.name}, {y.name}"
-        return self.emit(f"arith.select {names}{any_multiple(x.element, x.shape)} : {types}", x.element, x.shape)
+        return self.emit(f"arith.select {names}{self.any_multiple(x, y, condition)} : {types}", x.element, x.shape)
 
     def splat(self, x: Val, shape: Shape) -> Val:
         if not shape:
