@@ -3,6 +3,7 @@ integers."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -107,35 +108,37 @@ def test_a_tile_for_each_block(m: int, n: int, k: int, tile: tuple[int, int, int
 
 
 @ct.kernel
-def thirds(a, b, c, GROUP: ct.Constant[int]):
-    """Tiles of 192 columns, in three parts that are multiplied by one tile of ``a``."""
-    rows, columns = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 192)
+def side_by_side(a, b, c, PARTS: ct.Constant[int], TM: ct.Constant[int], TK: ct.Constant[int]):
+    """Tiles of PARTS times 64 columns, whose parts are multiplied by one tile of ``a``."""
+    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], 64 * PARTS)
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
-        i, j = tile % (GROUP * columns) % GROUP + tile // (GROUP * columns) * GROUP, tile % (GROUP * columns) // GROUP
-        left = middle = right = ct.zeros((128, 64), ct.float32)
-        for k in range(ct.cdiv(a.shape[1], 64)):
-            x = ct.load(a, (i, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
-            y = ct.load(b, (k, 3 * j), (64, 64), padding_mode=ct.PaddingMode.ZERO)
-            z = ct.load(b, (k, 3 * j + 1), (64, 64), padding_mode=ct.PaddingMode.ZERO)
-            w = ct.load(b, (k, 3 * j + 2), (64, 64), padding_mode=ct.PaddingMode.ZERO)
-            left, middle, right = ct.mma(x, y, left), ct.mma(x, z, middle), ct.mma(x, w, right)
-        ct.store(c, (i, 3 * j), left.astype(c.dtype))
-        ct.store(c, (i, 3 * j + 1), middle.astype(c.dtype))
-        ct.store(c, (i, 3 * j + 2), right.astype(c.dtype))
+        i, j = tile % rows, tile // rows
+        sums = tuple(ct.zeros((TM, 64), ct.float32) for n in ct.static_iter(range(PARTS)))
+        for k in range(ct.cdiv(a.shape[1], TK)):
+            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+            parts = tuple(
+                ct.load(b, (k, PARTS * j + n), (TK, 64), padding_mode=ct.PaddingMode.ZERO)
+                for n in ct.static_iter(range(PARTS))
+            )
+            sums = tuple(ct.mma(x, parts[n], sums[n]) for n in ct.static_iter(range(PARTS)))
+        for n in ct.static_iter(range(PARTS)):
+            ct.store(c, (i, PARTS * j + n), sums[n].astype(c.dtype))
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(384, 768, 192), (384, 392, 200), (1024, 1160, 520)])
-@pytest.mark.parametrize(("warps", "stages"), [(4, 3), (4, 5), (8, 4)])
-def test_products_side_by_side(m: int, n: int, k: int, warps: int, stages: int) -> None:
+@pytest.mark.parametrize(("m", "n", "k"), [(384, 768, 192), (384, 392, 200), (520, 1160, 72)])
+@pytest.mark.parametrize(("warps", "stages"), [(4, 3), (4, 4), (8, 4), (8, 1)])
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_products_side_by_side(m: int, n: int, k: int, warps: int, stages: int, parts: int) -> None:
     """One wider product takes their place; pairs of blocks share all parts where rows are not whole sectors."""
-    rng = np.random.default_rng(k)
+    rng = np.random.default_rng(k + parts)
     a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
+    wanted = (a.astype(np.float32) @ b).astype(np.float16)
     on_device = DeviceArray.of(a), DeviceArray.of(b)
-    kernel = thirds.replace_options("triton", num_warps=warps, num_stages=stages)
-    for blocks in (1, 2, 5, 8, 132):
+    kernel = side_by_side.replace_options("triton", num_warps=warps, num_stages=stages)
+    for blocks, tile in itertools.product((1, 5, 8, 132), ((64, 64), (128, 32), (128, 64))):
         out = DeviceArray((m, n), np.float16)
-        ct.launch(None, (blocks,), kernel, (*on_device, out, m // 128))
-        np.testing.assert_array_equal(out.numpy(), (a.astype(np.float32) @ b).astype(np.float16), err_msg=f"{blocks}")
+        ct.launch(None, (blocks,), kernel, (*on_device, out, parts, *tile))
+        np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks, {tile}")
 
 
 @ct.kernel
