@@ -385,13 +385,13 @@ _SMALL = {
     16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4)),
     32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
 }
-# A third of tiles whose columns are no power of two.
+# Thirds of tiles whose columns are no power of two.
 _THIRDS = (((128, 64, 64), 4, 4), ((128, 64, 64), 4, 5))
 # Large tiles with small ones for what is no whole round, and, where little is left at the edges, with parts of strips:
 # their length, their width and the steps along K. The steps of small ones are divided into so many splits at most.
 _WHOLE = {16: (128, 256, 64), 32: (256, 128, 32)}
 _PART = {16: (128, 64, 128), 32: (64, 64, 64)}
-_STRIP = (128, 16, 128)
+_STRIP = {16: (128, 16, 128), 32: (128, 16, 64)}
 _MOST_SPLITS = 16
 _FEW_ROUNDS = 8  # of large tiles, up to which it matters whether the last one is whole
 
@@ -400,7 +400,7 @@ def mixed_configs(product: Product, processors: int) -> list[Any]:
     """Orders, large and small tiles, and the splits of the latter; the group of "strips" is how many rounds of small
     tiles come first."""
     bits = torch.finfo(product.dtype).bits
-    whole, part = _WHOLE[bits], _PART[bits]
+    whole, part, strip = _WHOLE[bits], _PART[bits], _STRIP[bits]
     left = max(product.m % whole[0], product.n % whole[1])
     rest = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) % processors
 
@@ -410,16 +410,15 @@ def mixed_configs(product: Product, processors: int) -> list[Any]:
 
     small = rest * (whole[0] // part[0]) * (whole[1] // part[1])
     found: list[Any] = [(("rounds", 8), (*whole, *part, n)) for n in splits(small, (1,))]
-    if 0 < left <= _STRIP[1]:
-        parts = cdiv(product.m, _STRIP[0]) + product.n // _STRIP[0]
-        found += [(("strips", 4), (*whole, *_STRIP, n)) for n in splits(parts, (1, 2))]
+    if 0 < left <= strip[1]:
+        parts = cdiv(product.m, strip[0]) + product.n // strip[0]
+        found += [(("strips", 4), (*whole, *strip, n)) for n in splits(parts, (1, 2))]
     return found
 
 
 def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
     """Orders, tiles and options. Small tiles are tried where large ones are few, alone where those would leave most of
-    the processors without one, and next to large ones where those do not fit, or with tf32, whose large tiles end
-    late."""
+    the processors without one, and next to large ones where the last round of those is not whole."""
     bits = torch.finfo(product.dtype).bits
     whole = _WHOLE[bits]
     count = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1])

@@ -150,7 +150,7 @@ def turns(tiles, small, rounds):
 
 
 def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, split, SPLITS):
-    """The transposed product, the other way round: matrix units want many rows, and take few columns."""
+    """The transpose of the tile, or of a split's share in it: matrix units want many rows, and take few columns."""
     total = ct.zeros((TN, TM), ct.float32)
     first, stop = steps_of(a, TK, split, SPLITS)
     for k in range(first, stop):

@@ -35,6 +35,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """That test has failed, and is reported so; in this process the others could do nothing but fail as well."""
     if _LOST:
         pytest.skip(f"the kernel of {_LOST[0]} ended all work of this process on the GPU")
 

@@ -68,6 +68,7 @@ def text_of(rng: random.Random) -> str:
                         "\tmov.pred \t%p0, -1;",
                         "$L__BB0_1:",
                         "\tadd.s32 \t%r3, %r2, 64;",
+                        "\tmov.b64 \t{%r2, %r4}, %rd1;",
                     ]
                 )
             )
@@ -101,6 +102,8 @@ def run(text: str) -> tuple[dict[str, list[Term]], list[int]]:
         elif (wait := re.fullmatch(r"wgmma\.wait_group\.sync\.aligned (\d+);", line)) is not None:
             del flights[: max(len(flights) - int(wait[1]), 0)]
             left.append(sum(flights))
+        elif (halves := re.fullmatch(r"mov\.b64\s+\{(%r\d+), (%r\d+)\}, (%rd\d+);", line)) is not None:
+            values[halves[1]], values[halves[2]] = value(halves[3]) & 0xFFFFFFFF, value(halves[3]) >> 32
         elif (op := re.fullmatch(r"(\w+)(\.\w+)*\s+(\S+), (.*);", line)) is not None:
             numbers = [value(o) for o in op[4].split(", ")]
             values[op[3]] = {

@@ -107,9 +107,9 @@ def _mended(make_ttgir: Stage, ahead: bool, room: int) -> Stage:
         module = make_ttgir(source, metadata)
         text = str(module)
         better = ttgir.mended(unchanged.in_memory(prefetch.prefetch(overlap.overlap(text)) if ahead else text))
-        roomy = outbox.separate(better, room)
-        metadata["roomy"] = roomy != better
-        return module if roomy == text else _parsed(roomy, module.context)
+        apart = outbox.separate(better, room)
+        metadata["roomy"] = apart != better
+        return module if apart == text else _parsed(apart, module.context)
 
     return mended
 

@@ -40,14 +40,14 @@ def separate(text: str, room: int) -> str:
     at = 0
     while at < len(lines):
         found = _place(lines, at)
-        if found is not None and len(found.stores) > 1 and _pays(lines, found, room):
+        if found is not None and _pays(lines, found, room):
             lines = _separated(lines, found)
         at += 1
     return "\n".join(lines)
 
 
 def _place(lines: list[str], at: int) -> _Place | None:
-    """What line ``at`` allocates, where it is only used to store results."""
+    """What line ``at`` allocates, where several results are stored from there, and nothing else is done with it."""
     made = _ALLOC.fullmatch(lines[at])
     if made is None:
         return None
@@ -58,12 +58,11 @@ def _place(lines: list[str], at: int) -> _Place | None:
     copies = [k for k in uses if _COPY in lines[k]]
     frees = [k for k in uses if _FREE in lines[k]]
     alike = len(stores) == len(copies) == len(frees) and 3 * len(stores) == len(uses)
-    if not alike or not all(_WAIT in lines[k - 1] for k in stores):
+    if len(stores) < 2 or not alike or not all(_WAIT in lines[k - 1] for k in stores):
         return None
-    ends = [*stores[1:], frees[0] if frees else end]
-    if not all(store < copy < stop for store, copy, stop in zip(stores, copies, ends)):
+    if not all(store < copy < stop for store, copy, stop in zip(stores, copies, [*stores[1:], frees[0]])):
         return None
-    straight = stores and all(
+    straight = all(
         indent_of(line) == indent_of(lines[stores[0]]) and not line.rstrip().endswith("{")
         for line in lines[stores[0] - 1 : copies[-1] + 1]
     )

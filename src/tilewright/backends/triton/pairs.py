@@ -56,9 +56,10 @@ def shared_loads(
     sides: dict[int, dict[Op, Sequence[Value]]] = {side: {} for side in factors}
     for op in _loads(body, function, plan, facts):
         numbers = _numbers(op.indices, carried, inner, function)
-        for side in sides if numbers is not None else ():
-            if op.results[0] in factors[side]:
-                sides[side][op] = numbers or []
+        if numbers is not None:
+            for side in sides:
+                if op.result in factors[side]:
+                    sides[side][op] = numbers
     return max(sides.values(), key=lambda loads: sum(op.results[0].tile.size for op in loads))
 
 

@@ -30,7 +30,7 @@ _ARRIVE = "\tbarrier.cluster.arrive.relaxed.aligned;"
 _WAIT = "\tbarrier.cluster.wait.aligned;\n\txor.b32 pair_place, pair_place, 1;"
 _START = """
 \t.reg .pred pair_exists;
-\t.reg .b32 pair_alone, pair_place, pair_one;
+\t.reg .b32 pair_alone, pair_place;
 \tmov.u32 pair_alone, %cluster_nctarank;
 \tsetp.eq.u32 pair_exists, pair_alone, 2;
 \tmov.u32 pair_alone, %cluster_ctarank;
@@ -38,8 +38,7 @@ _START = """
 \tshr.u32 pair_place, pair_place, 5;
 \txor.b32 pair_place, pair_place, pair_alone;
 \tand.b32 pair_place, pair_place, 1;
-\tmov.u32 pair_one, 1;
-\tshl.b32 pair_alone, pair_one, pair_alone;"""
+\tadd.u32 pair_alone, pair_alone, 1;"""  # of blocks 0 and 1 the bits 1 and 2
 _MEET = (
     "\tfence.mbarrier_init.release.cluster;\n\tbarrier.cluster.arrive.release.aligned;\n"
     "\tbarrier.cluster.wait.acquire.aligned;"

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tilewright.backends.triton.ptx import Statement, statements
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _PRODUCT = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
@@ -25,7 +25,8 @@ _DESCRIPTOR = re.compile(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+)")
 _EXTENDED = re.compile(r"cvt\.u64\.u32\s+%rd\d+, (%r\d+)")
 _PLACE = re.compile(r"bfe\.u32\s+%r\d+, (%r\d+), 4, 1[45]")  # in units of 16 bytes
 _SUM = re.compile(r"add\.s32\s+%r\d+, (%r\d+), (\d+)")
-_REGISTERS = re.compile(r"add|and|bfe|cvt|mov|or|shl|shr")  # what changes nothing but the register it names first
+_REGISTERS = re.compile(r"add|and|bfe|cvt|mov|or|shl|shr")  # what changes nothing but the registers it names first
+_FIRST = re.compile(r"\S+\s+(\{[^}]*\}|[^,\[]*)")
 _FENCE, _COMMIT = "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned"
 _WAIT = re.compile(r"(\s*wgmma\.wait_group\.sync\.aligned )(\d+);")
 _PART = 64  # columns of 16 bits that are as wide as a row of the layout
@@ -124,7 +125,7 @@ def _groups(body: Sequence[Statement]) -> list[_Group]:
 
 
 def _is_quiet(s: Statement) -> bool:
-    """Whether a statement changes one register, and nothing else."""
+    """Whether a statement changes registers, and nothing else."""
     return not s.guard and _REGISTERS.fullmatch(s.opcode) is not None
 
 
@@ -133,7 +134,9 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
     cannot be joined."""
     between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
     alike = len({len(g.products) for g in groups}) == 1
-    if not alike or not all(_is_quiet(s) for s in between):
+    sums = [{register for p in g.products for register in p.sums} for g in groups]
+    others = len(set().union(*sums)) == sum(map(len, sums))  # each group adds to sums of its own
+    if not alike or not others or not all(_is_quiet(s) for s in between):
         return None
     start = groups[0].start
     distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, start, body)}
@@ -147,17 +150,20 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
 def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
     """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
     the products differ otherwise, or do with the fence at ``start``, after which no sum may change."""
-    sums = [register for p in parts for register in p.sums]
-    if len({p.common for p in parts}) > 1 or len(set(sums)) < len(sums):
+    if len({p.common for p in parts}) > 1:
         yield None
     places = [_place(p.right, p.at, body) for p in parts]
     for x, y in pairwise(places):
         known = x is not None and y is not None and replace(x, offset=y.offset) == y
         yield y.offset - x.offset if x is not None and y is not None and known else None
     for p in parts[1:]:
-        since = {_target(s) for s in body[start : p.at]}
-        if since & {*p.sums} or {_target(s) for s in body[parts[0].at : p.at]} & {p.left, p.adds}:
+        if _changed(body[start : p.at]) & {*p.sums} or _changed(body[parts[0].at : p.at]) & {p.left, p.adds}:
             yield None
+
+
+def _changed(statements: Sequence[Statement]) -> set[str]:
+    """The registers that quiet ones of these change."""
+    return {register for s in statements if _is_quiet(s) for register in _targets(s)}
 
 
 def _place(descriptor: str, at: int, body: Sequence[Statement]) -> _Place | None:
@@ -202,14 +208,15 @@ def _defined(register: str, before: int, body: Sequence[Statement]) -> int | Non
         s = body[at]
         if s.text.endswith(":") or s.target is not None:
             return None
-        if _target(s) == register:
+        if register in _targets(s):
             return at if not s.guard else None
     return None
 
 
-def _target(s: Statement) -> str:
-    """The register that a statement names first."""
-    return s.text.split(",", 1)[0].rsplit(None, 1)[-1]
+def _targets(s: Statement) -> list[str]:
+    """The registers that a statement names first, in braces or with a bar where it changes several."""
+    first = _FIRST.match(s.text)
+    return re.findall(r"%\w+", first[1]) if first is not None else []
 
 
 def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product], distance: int) -> None:

@@ -8,6 +8,8 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PartitionViewType
 from tilewright.passes.canonicalize import constant_of
 
+_VIEWS = ("make_tensor_view", "make_partition_view")
+
 
 def are_apart(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
@@ -17,20 +19,17 @@ def are_apart(x: Op, y: Op) -> bool:
     type_ = view.type
     if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
         return False
-    return _same_array(view, other) and any(_differ(a, b) for a, b in zip(places, others))
+    return _same(view, other) and any(_differ(a, b) for a, b in zip(places, others))
 
 
-def _same_array(view: Value, other: Value) -> bool:
-    """Whether partitions are of one tensor view: the same one, or of the same pointer, shape and strides."""
-    arrays = [
-        v.op.operands[0] if v.op is not None and v.op.name == "make_partition_view" else None for v in (view, other)
-    ]
-    x, y = (v.op if v is not None and v.op is not None and v.op.name == "make_tensor_view" else None for v in arrays)
-    return view is other or (x is not None and y is not None and (x is y or _alike(x, y)))
-
-
-def _alike(x: Op, y: Op) -> bool:
-    return x.operands == y.operands and x.attributes == y.attributes
+def _same(x: Value, y: Value) -> bool:
+    """Whether two views are one, or made in one way of the same values."""
+    if x is y:
+        return True
+    a, b = x.op, y.op
+    if a is None or b is None or a.name != b.name or a.name not in _VIEWS or a.attributes != b.attributes:
+        return False
+    return len(a.operands) == len(b.operands) and all(map(_same, a.operands, b.operands))
 
 
 def _differ(x: Value, y: Value) -> bool:

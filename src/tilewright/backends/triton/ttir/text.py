@@ -20,9 +20,6 @@ from tilewright.ir.location import UNKNOWN, Loc
 Shape = tuple[int, ...]
 
 
-_NAME = re.compile(r"%\w+")
-
-
 def squeezed(shape: Shape) -> Shape:
     """``shape`` without its axes of length 1."""
     return tuple(n for n in shape if n != 1)
@@ -75,6 +72,7 @@ def float_literal(value: float, element: str) -> str:
     return f"0x{pattern:0{element_bits(element) // 4}X}"
 
 
+_NAME = re.compile(r"%\w+")
 # Ops whose result has equal elements where their operands have.
 _KEEPS_EQUAL = re.compile(
     r"(arith|math)\.|tt\.(broadcast|expand_dims|reshape|trans|bitcast|fp_to_fp|addptr|int_to_ptr|ptr_to_int|mulhiui|"
@@ -126,8 +124,8 @@ class Writer:
         """One op with one result."""
         value = Val(self.name(), element, shape)
         self.located(f"{value.name} = {text}")
-        equal = _KEEPS_EQUAL.match(text) is not None and self._equal.issuperset(_NAME.findall(text))
-        if shape and (equal or _MAKES_EQUAL.match(text) is not None):
+        kept = shape and _KEEPS_EQUAL.match(text) and self._equal.issuperset(_NAME.findall(text))
+        if kept or _MAKES_EQUAL.match(text):
             self._equal.add(value.name)
         return value
 
