@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
+
+_MOST = 16  # descriptors that are kept, with their arrays
+_descriptors: dict[Any, TensorDescriptor] = {}
+
+
+def descriptor(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+    """That of ``x``. Making it takes longer than some products do, so that those of the last arrays are kept."""
+    key = x.data_ptr(), x.dtype, x.shape, tuple(block)
+    if key not in _descriptors:
+        if len(_descriptors) >= _MOST:
+            _descriptors.clear()
+        _descriptors[key] = TensorDescriptor.from_tensor(x, block)
+    return _descriptors[key]
 
 
 @triton.jit
@@ -69,9 +84,9 @@ def matmul(a, b, c, config):
     TM, TN, TK, warps, stages = config
     (M, K), N = a.shape, b.shape[1]
     grid = (triton.cdiv(M, TM) * triton.cdiv(N, TN),)
-    da = TensorDescriptor.from_tensor(a, [TM, TK])
-    db = TensorDescriptor.from_tensor(b, [TK, TN])
-    dc = TensorDescriptor.from_tensor(c, [TM, TN])
+    da = descriptor(a, [TM, TK])
+    db = descriptor(b, [TK, TN])
+    dc = descriptor(c, [TM, TN])
     tf32 = a.dtype == torch.float32
     _matmul[grid](da, db, dc, M, N, K, TM, TN, TK, 8, tf32, num_warps=warps, num_stages=stages)
 
@@ -119,6 +134,6 @@ def attention(q, k, v, out, scale, causal, config):
     B, H, S, D = q.shape
     flat = [x.view(B * H * S, D) for x in (q, k, v, out)]
     blocks = [[TQ, D], [TK, D], [TK, D], [TQ, D]]
-    descriptors = [TensorDescriptor.from_tensor(x, b) for x, b in zip(flat, blocks)]
+    descriptors = [descriptor(x, b) for x, b in zip(flat, blocks)]
     grid = (S // TQ, B * H)
     _attention[grid](*descriptors, scale, S, D, TQ, TK, causal, num_warps=warps, num_stages=stages)

@@ -206,6 +206,52 @@ def test_bound_products(num_ctas: int, columns: int) -> None:
         torch.testing.assert_close(out, a @ b, rtol=1e-2, atol=1e-2)
 
 
+def odd_product(seed: int) -> tuple[Any, ...]:
+    """Arrays whose rows the copy engine cannot read where they are."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    a, b = (torch.randn(s, generator=generator, device="cuda").half() for s in ((300, 451), (451, 133)))
+    return a, b, torch.empty(300, 133, device="cuda", dtype=torch.float16)
+
+
+@pytest.mark.parametrize("how", ["launched", "bound"])
+def test_graphs_copy_what_the_arrays_hold_when_they_run(how: str) -> None:
+    a, b, out = odd_product(0)
+    args = a, b, out, 128, 128, 64
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        current = torch.cuda.current_stream()
+        if how == "bound":
+            product.bind((3, 2), args, stream=current)()
+        else:
+            ct.launch(current, (3, 2), product, args)
+    for _ in range(3):
+        a.mul_(-2)
+        out.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(out, a @ b, rtol=1e-2, atol=1e-1)
+
+
+def test_copies_of_several_streams() -> None:
+    work = [(odd_product(seed), torch.cuda.Stream()) for seed in range(4)]
+    torch.cuda.synchronize()
+
+    def run(i: int) -> None:
+        arrays, stream = work[i]
+        for _ in range(50):
+            ct.launch(stream, (3, 2), product, (*arrays, 128, 128, 64))
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(run, i) for i in range(4)]:
+            future.result()
+    for i in range(200):  # of one thread, in turns
+        arrays, stream = work[i % 4]
+        ct.launch(stream, (3, 2), product, (*arrays, 128, 128, 64))
+    torch.cuda.synchronize()
+    for (a, b, out), _ in work:
+        torch.testing.assert_close(out, a @ b, rtol=1e-2, atol=1e-1)
+
+
 def test_a_thread_without_a_context() -> None:
     a, total = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")
     args = a, total, total, TILE

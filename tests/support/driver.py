@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -55,6 +55,7 @@ class Driver:
         self.created = 0
         self.mode = 0  # of captures, for this thread
         self.graphs: dict[int, Graph] = {}
+        self.borrowed: dict[int, Any] = {}  # memory by its address
         self.cuStreamIsCapturing = _TWO(self._is_capturing)
         self.cuCtxGetCurrent = _ONE(self._get_current)
         self.cuGraphLaunch = _TWO(self._launch_graph)
@@ -138,6 +139,13 @@ class Driver:
         ctypes.c_uint64.from_address(place).value = base
         return 0
 
+    def borrow(self, size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
+        memory = ctypes.create_string_buffer(size + 128)
+        address = ctypes.addressof(memory) + -ctypes.addressof(memory) % 128
+        self.borrowed[address] = memory
+        borrowed.append(lambda: self.borrowed.__delitem__(address))
+        return address
+
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         self.entered += 1
@@ -163,12 +171,13 @@ def executable(
     maps: Sequence[tuple[Descriptor, dict[str, Any]]] = (),
     depths: tuple[int, int] = (0, 0),
     shared: int = 0,
+    copier: TritonExecutable | None = None,
 ) -> TritonExecutable:
     """A kernel with numbers of these formats and maps, and as many parameters added by the compiler as make four. The
     handles of its forms are their stages."""
     binary = GpuBinary(b"", "kernel", 4, 1, shared, 0, 1, tuple(meta for _, meta in maps))
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
-    artifact = Artifact(binary, formats, tuple(d for d, _ in maps), 4 - len(formats), depths=depths)
+    artifact = Artifact(binary, formats, tuple(d for d, _ in maps), max(4 - len(formats), 0), depths=depths)
 
     def variant(how: Any) -> TritonExecutable:
         if "stages" not in how:
@@ -178,7 +187,7 @@ def executable(
             kernel.handle = ctypes.c_void_p(how["stages"])
         return form
 
-    made = TritonExecutable(function, artifact, dict, variant)
+    made = TritonExecutable(function, artifact, dict, variant, lambda item: copier or made)
     for device in (0, 1):
         made._loaded[device] = SimpleNamespace(handle=ctypes.c_void_p(16 + device), device=on or Driver())  # type: ignore[assignment]
     return made

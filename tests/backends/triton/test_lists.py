@@ -141,7 +141,6 @@ class Looking(Driver):
         super().__init__()
         self.kernels: dict[int, TritonExecutable] = {}  # by their handles
         self.local = threading.local()  # what the last launch of the thread had: device, and entries of each list
-        self.borrowed: dict[int, Any] = {}  # memory by its address
 
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
         kernel = self.kernels[handle - handle % 2]
@@ -158,16 +157,6 @@ class Looking(Driver):
         assert start % 64 == 0 and (length <= kernel.artifact.capacity or not form.by_value)
         for place in range(start, start + length * form.entry_bytes, form.entry_bytes):
             yield ctypes.string_at(place, len(NO_MAP)), ctypes.string_at(place + form.row_offset, 8 * form.width)
-
-    def cuMemAllocAsync(self, address: Any, size: Any, stream: Any) -> int:
-        memory = ctypes.create_string_buffer(size.value + 64)
-        address._obj.value = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-        self.borrowed[address._obj.value] = memory
-        return 0
-
-    def cuMemFreeAsync(self, address: Any, stream: Any) -> int:
-        del self.borrowed[address.value]
-        return 0
 
     def cuMemcpyHtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
         ctypes.memmove(to.value, source.value, size.value)
@@ -195,7 +184,9 @@ def kernel() -> Iterator[TritonExecutable]:
 def made(function: Function, how: Mapping[str, Any]) -> TritonExecutable:
     """The kernel on two GPUs, and its other forms."""
     artifact = compile_for(function, HOPPER, {}, **how)
-    found = TritonExecutable(function, artifact, dict, lambda changed: made(function, {**how, **changed}))
+    found = TritonExecutable(
+        function, artifact, dict, lambda changed: made(function, {**how, **changed}), lambda item: found
+    )
     handle = 2 * len(LOOKING.kernels) + 2
     LOOKING.kernels[handle] = found
     for index in (0, 1):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.base import Executable, Export, Storage
-from tilewright.backends.triton import driver, stopwatch
+from tilewright.backends.triton import driver, staging, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.clusters import divided
@@ -100,7 +100,7 @@ class TritonBackend:
             form.storage = made.storage
             return form
 
-        made = TritonExecutable(function, artifact, texts, variant)
+        made = TritonExecutable(function, artifact, texts, variant, functools.partial(_copier, self.gpu()))
         return made
 
     def _stored(
@@ -149,6 +149,12 @@ def _gpu_of_this_machine(index: int) -> GpuTarget:
         return parse_target(f"sm_{driver.device(index).capability}")
     except ValueError as e:
         raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu engine") from e
+
+
+@functools.cache
+def _copier(gpu: GpuTarget, item: int) -> TritonExecutable:
+    """What copies arrays with elements of ``item`` bytes to where the copy engine can read them."""
+    return TritonBackend(gpu).compile(staging.kernel(item), staging.OPTIONS)
 
 
 def compile_for(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,9 @@ _NON_PORTABLE_CLUSTER = 10
 _LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
+_PINNED, _ON_DEVICE, _RELEASE_THRESHOLD = 1, 1, 4
+_POOL = struct.Struct("=I4x2I72x")  # kind of memory, kind and number of the place
+_KEPT = 1 << 29  # bytes for launches to come, while none has them
 _CAPTURING = 1
 _RELAXED = 2
 _OLDEST = 12000  # the first version with tensor maps and launches with attributes
@@ -168,6 +172,24 @@ class Device:
         code = library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(context)) if library is not None else 1
         return code == 0 and context.value == self._context.value
 
+    def borrow(self, size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
+        """The address of memory for one launch, in the order of ``stream``; what frees it goes to ``borrowed``. The
+        device must be current."""
+        address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
+        call("cuMemAllocFromPoolAsync", ctypes.byref(address), ctypes.c_size_t(size), self._pool, handle)
+        borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))
+        return address.value
+
+    @functools.cached_property
+    def _pool(self) -> ctypes.c_void_p:
+        """Where the memory of launches comes from. That of the driver gives all back to the system whenever the program
+        waits for the device, which makes the next launch slow."""
+        pool, kept = ctypes.c_void_p(), ctypes.c_uint64(_KEPT)
+        with beside_captures():
+            call("cuMemPoolCreate", ctypes.byref(pool), _POOL.pack(_PINNED, _ON_DEVICE, self.index))
+            call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(kept))
+        return pool
+
 
 _devices: dict[int, Device] = {}
 _lock = threading.Lock()
@@ -257,12 +279,3 @@ def beside_captures() -> Iterator[None]:
         yield
     finally:
         call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-
-
-def borrow(size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
-    """The address of memory of one launch on the current device, in the order of ``stream``; what frees it goes to
-    ``borrowed``."""
-    address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
-    call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), handle)
-    borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))
-    return address.value

@@ -15,14 +15,13 @@ from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments, Storage
 from tilewright.backends.triton import driver, staging
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.driver import borrow
 from tilewright.backends.triton.entry import Form, entry
 from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.graph import launcher
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap, encode
-from tilewright.backends.triton.ttir.state import Descriptor
+from tilewright.backends.triton.ttir.state import Geometry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
@@ -64,23 +63,29 @@ class TritonExecutable:
         artifact: Artifact,
         texts: Callable[[], Mapping[str, str]],
         compile_variant: Callable[[Mapping[str, Any]], TritonExecutable],
+        copier: Callable[[int], TritonExecutable],
     ) -> None:
         self.artifact = artifact
         self.storage: Storage | None = None
         self._compile_variant = compile_variant  # the same kernel, compiled in another way
         self._variants: dict[Any, TritonExecutable] = {}
+        self._copier = copier  # ``staging.kernel`` for elements of so many bytes
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [(i, dtype_from_short(f)) for i, f in enumerate(artifact.formats) if f in _AS_BITS]
         self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
+        self._layout = staging.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.parameter for t in artifact.tables if t.by_value]
         self._staged = any(d.staged for d in artifact.descriptors)
         copied = any(not t.by_value for t in artifact.tables)
         self._temporary = bool(copied or self._staged or artifact.local_bytes)
         self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
+        self._only_copies = self._staged and not (  # before it, and numbers to write
+            artifact.tables or artifact.local_bytes or artifact.reports or self._converted
+        )
         self._has_forms = any(artifact.depths)
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
@@ -164,7 +169,9 @@ class TritonExecutable:
         frame = getattr(self._local, "frame", None)
         if frame is None:
             frame = self._local.frame = Frame(self.artifact)
-        if self._staged and not self._can_stage(grid, arguments):
+        if self._only_copies and self._repeated(frame, grid, arguments):
+            return
+        if self._staged and not self._layout(arguments.values).pays(math.prod(grid)):
             # the kernel that reads such arrays where they are, with plain loads
             self._variant(staging=False)._start(grid, arguments)
             return
@@ -185,19 +192,44 @@ class TritonExecutable:
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
         borrowed: list[Callable[[], None]] = []
+        frame.held = None
         try:
             if self.artifact.local_bytes:
-                size = self.artifact.local_bytes * math.prod(grid)
-                address = borrow(size, arguments.stream, borrowed)
+                address = self._room(self.artifact.local_bytes * math.prod(grid), arguments, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
             frame.configure(self.artifact.binary, grid, arguments.stream)
             self._fill(frame, arguments, borrowed)
             self._run(frame, kernel)
+            frame.held = grid, arguments
         finally:
             for free in borrowed:
                 free()
         if reports is not None:
             reports.deliver(arguments.stream)
+
+    def _repeated(self, frame: Frame, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
+        """Launch what ``frame`` holds once more, if it is the same and the copies can be where they were; False, and
+        nothing has happened, if not."""
+        if frame.held != (grid, arguments):
+            return False
+        kernel = self._kernel(arguments.device)
+        borrowed: list[Callable[[], None]] = []
+        with kernel.device.current():
+            try:
+                if self._room(frame.copies_size, arguments, borrowed) != frame.copies_start:
+                    return False
+                for copy in frame.copies:
+                    copy()
+                self._write(frame, arguments.values)  # equal floats may be zeros of either sign
+                self._run(frame, kernel)
+            finally:
+                for free in borrowed:
+                    free()
+        return True
+
+    def _room(self, size: int, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> int:
+        """The address of as much memory for a launch; what frees it goes to ``borrowed``."""
+        return self._kernel(arguments.device).device.borrow(size, arguments.stream, borrowed) if size else 0
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
@@ -208,11 +240,15 @@ class TritonExecutable:
     def _bound(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self._start, grid, arguments)
+        frame, run = self.prepared(grid, arguments)
+        return functools.partial(launcher(frame, self._kernel(arguments.device), run)) if native.available() else run
+
+    def prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> tuple[Frame, Callable[[], None]]:
+        """The memory of a launch that has nothing to do before or after it, and what queues it."""
         frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
         frame.configure(self.artifact.binary, grid, arguments.stream)
         self._fill(frame, arguments, [])
-        run = functools.partial(self._run, frame, kernel)
-        return functools.partial(launcher(frame, kernel, run)) if native.available() else run
+        return frame, functools.partial(self._run, frame, kernel)
 
     def entry(self, device: int) -> native.Entry | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
@@ -289,7 +325,11 @@ class TritonExecutable:
                 values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
         self._write(frame, values)
         if binary.descriptors:
-            frame.maps = [self._map(i, d, arguments, borrowed) for i, d in enumerate(self.artifact.descriptors)]
+            if self._staged:
+                arrays = self._aligned(frame, arguments, borrowed)
+            else:
+                arrays = [d.geometry(values) for d in self.artifact.descriptors]
+            frame.maps = [self._map(i, *array, arguments.device) for i, array in enumerate(arrays)]
             first = len(self.artifact.formats)
             for i, found in enumerate(frame.maps):
                 frame.pointers[first + i] = found.address
@@ -301,29 +341,28 @@ class TritonExecutable:
         except OverflowError:
             self._pack(frame.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
-    def _map(
-        self,
-        i: int,
-        d: Descriptor,
-        arguments: LaunchArguments,
-        borrowed: list[Callable[[], None]],
-    ) -> TensorMap:
+    def _aligned(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> list[Geometry]:
+        """The arrays of the descriptors, those that the copy engine cannot read where they are copied."""
+        layout = self._layout(arguments.values)
+        start = self._room(layout.size, arguments, borrowed)
+        frame.copies, frame.copies_start, frame.copies_size = [], start, layout.size
+        for copy, offset in layout.copies.items():
+            if copy.rows and copy.columns:
+                numbers = LaunchArguments(copy.numbers(start + offset), (), arguments.stream, arguments.device)
+                frame.copies.append(self._copier(copy.item).prepared(copy.grid, numbers)[1])
+                frame.copies[-1]()
+        return layout.arrays(start)
+
+    def _map(self, i: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], device: int) -> TensorMap:
         """The tensor map of descriptor ``i``."""
-        base, shape, strides = _geometry(d, arguments.values)
-        meta = self.artifact.binary.descriptors[i]
-        if d.staged and staging.needs_copy(d, meta["elem_size"], base, strides):
-            item = meta["elem_size"]
-            pitch, size = staging.room(d, item, shape)
-            source, base = base, borrow(size, arguments.stream, borrowed)
-            staging.copy(d, item, source, base, shape, strides, pitch, arguments.stream)
-            strides = staging.strides(d, item, pitch)
         key = i, base, shape, strides
         known = self._maps.get(key)
         if known is None:
             if len(self._maps) >= _MAX_MAPS:
                 self._maps.clear()
             known = TensorMap()
-            encode(known.address, d, meta, base, shape, strides, arguments.device)
+            d, meta = self.artifact.descriptors[i], self.artifact.binary.descriptors[i]
+            encode(known.address, d, meta, base, shape, strides, device)
             self._maps[key] = known
         return known
 
@@ -333,18 +372,6 @@ class TritonExecutable:
             self._reports[index] = Reports(self._function)
         return self._reports[index]
 
-    def _can_stage(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
-        """Whether every array that has to be copied can be, and is worth it."""
-        for i, d in enumerate(self.artifact.descriptors):
-            if d.staged:
-                base, shape, strides = _geometry(d, arguments.values)
-                item = self.artifact.binary.descriptors[i]["elem_size"]
-                if staging.needs_copy(d, item, base, strides) and not staging.pays(
-                    d, item, shape, strides, math.prod(grid)
-                ):
-                    return False
-        return True
-
     def _place_tables(
         self,
         frame: Frame,
@@ -353,23 +380,19 @@ class TritonExecutable:
         borrowed: list[Callable[[], None]],
     ) -> None:
         """Put the tables among ``values`` where the kernel finds them: beside the numbers, or on the device."""
+        on = self._kernel(arguments.device).device
         frame.lists = [frame.table(t, values[t.parameter], self.artifact, arguments.device) for t in self._tables]
         for form, memory in zip(self._tables, frame.lists):
             if form.by_value:
                 frame.pointers[form.parameter], values[form.parameter] = memory.address, 0
             else:
-                values[form.parameter] = memory.copy(self._function.name, arguments.stream, borrowed)
+                values[form.parameter] = memory.copy(self._function.name, on, arguments.stream, borrowed)
 
     # -- showing
 
     def stages(self) -> Mapping[str, str]:
         """Every form of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()
-
-
-def _geometry(d: Descriptor, values: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Address, extents and strides of the array that ``d`` describes."""
-    return values[d.base], *d.extents(values)
 
 
 def formats_of(function: Function) -> tuple[str, ...]:

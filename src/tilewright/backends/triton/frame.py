@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tilewright.backends.base import ListTable
+from tilewright.backends.base import LaunchArguments, ListTable
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
@@ -44,6 +44,9 @@ class Frame:
         self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
         self.stream = 0
         self.filled: tuple[Sequence[Any], int] | None = None  # values and device that the memory holds now
+        self.held: tuple[Any, LaunchArguments] | None = None  # grid and arguments, where ``copies`` come first
+        self.copies: list[Callable[[], None]] = []  # what queues them: into so many bytes of memory, from the start on
+        self.copies_start = self.copies_size = 0
         self.maps: list[TensorMap] = []
         self.lists: list[TableMemory] = []  # what the pointers of tables point to
         self._tables: dict[tuple[int, int, int], TableMemory] = {}

@@ -52,15 +52,15 @@ class TableMemory:
                         raise driver.failure(code, "cuTensorMapReplaceAddress")
                 self.words[i].value = known[i] = address
 
-    def copy(self, kernel: str, stream: int, borrowed: list[Callable[[], None]]) -> int:
-        """The address of a copy in memory of the device, for one launch of ``kernel``; what frees it goes to
+    def copy(self, kernel: str, on: driver.Device, stream: int, borrowed: list[Callable[[], None]]) -> int:
+        """The address of a copy in memory of the device ``on``, for one launch of ``kernel``; what frees it goes to
         ``borrowed``. RuntimeError where a graph would record the copying, and read this memory when it is launched."""
         if driver.is_capturing(stream):
             raise RuntimeError(
                 f"{kernel}() cannot be recorded in a CUDA graph: its lists are copied for each launch, as they are too "
                 "long or the kernel chooses between them; pass shorter lists, and index each one by itself"
             )
-        address = driver.borrow(self.size, stream, borrowed)
+        address = on.borrow(self.size, stream, borrowed)
         there, here, size = ctypes.c_uint64(address), ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)
         driver.call("cuMemcpyHtoDAsync_v2", there, here, size, ctypes.c_void_p(stream))
         return address

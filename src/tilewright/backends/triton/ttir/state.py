@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.tables import Tables
@@ -27,6 +27,10 @@ class View:
     base: Val
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
+
+
+# Of an array: the address, the extents and the strides.
+Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,11 @@ class Descriptor:
         """As TTIR writes it."""
         return f"{'x'.join(map(str, self.block))}x{self.element}"
 
-    def extents(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def geometry(self, numbers: Sequence[Any] | Mapping[int, Any]) -> Geometry:
+        """That of the array in a launch that passes ``numbers``."""
+        return numbers[self.base], *self.extents(numbers)
+
+    def extents(self, numbers: Sequence[Any] | Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shape and the strides of the array: of ``numbers``, those that a launch passes or those in its row."""
         shape, strides = (
             tuple((n if kind == "c" else numbers[n]) * factor for kind, n, factor in sources)
