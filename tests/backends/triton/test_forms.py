@@ -93,11 +93,14 @@ def skinny(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[
     j, i = ct.bid(0), ct.bid(1)
     total = ct.zeros((TM, TN), ct.float32)
     for k in range(ct.cdiv(a.shape[1], TK)):
-        total = ct.mma(ct.load(a, (i, k), (TM, TK)), ct.load(b, (k, j), (TK, TN)), total)
+        x, y = ct.load(a, (i, k), (TM, TK)), ct.load(b, (k, j), (TK, TN))
+        if a.dtype == ct.float32:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        total = ct.mma(x, y, total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
-HALF = np.zeros((512, 512), np.float16)
+HALF, SINGLE = (np.zeros((512, 512), dtype) for dtype in (np.float16, np.float32))
 
 
 def depth(text: str) -> list[int]:
@@ -105,12 +108,19 @@ def depth(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "stages"),
-    [((64, 64, 64), [3, 8, 7]), ((64, 128, 64), [3, 8, 4]), ((64, 64, 128), [3, 7]), ((128, 256, 64), [4])],
+    ("array", "shape", "stages"),
+    [
+        (HALF, (64, 64, 64), [3, 8, 7]),
+        (HALF, (64, 128, 64), [3, 8, 4]),
+        (HALF, (64, 64, 128), [3, 7]),
+        (HALF, (128, 256, 64), [4]),
+        (SINGLE, (64, 64, 32), [3, 8, 7]),  # whose right operands go through registers
+        (SINGLE, (128, 64, 32), [3, 8, 5]),
+    ],
 )
-def test_forms_of_a_product(shape: tuple[int, int, int], stages: list[int]) -> None:
+def test_forms_of_a_product(array: Any, shape: tuple[int, int, int], stages: list[int]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
-    made = skinny.compile_for("sm_90", (HALF, HALF, HALF, *shape))
+    made = skinny.compile_for("sm_90", (array, array, array, *shape))
     assert depth(made.stage("choices")) == stages
 
 

@@ -161,8 +161,9 @@ def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, sha
     with all else."""
     loops = loops_of_products(function)
     loaded = max(map(loaded_bytes, loops), default=0)
-    others = shared - stages * loaded  # bytes; fewer than none where loads do not run ahead
-    if not (loaded and target.has_wgmma and are_apart([products(loop) for loop in loops])) or others < 0:
+    # Bytes: fewer than none where tiles go through registers, with a stage less, or where loads do not run ahead.
+    others = shared - stages * loaded
+    if not (loaded and target.has_wgmma and are_apart([products(loop) for loop in loops])) or others <= -loaded:
         return 0, 0
     if any(map(is_recurrent, loops)):
         return 0, 0
