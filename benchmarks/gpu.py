@@ -331,8 +331,10 @@ _PRODUCTS = (
     Product(torch.float16, 3000, 3000, 3000),
     Product(torch.bfloat16, 3072, 3072, 3072),
     Product(torch.float16, 5120, 5120, 5120),
-    Product(torch.bfloat16, 4097, 4097, 4097),
     Product(torch.float16, 4104, 4104, 4104),
+    Product(torch.bfloat16, 4097, 4097, 4097),
+    Product(torch.float32, 4097, 4097, 4097),
+    Product(torch.float16, 1025, 1025, 1025),
 )
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32}
 
@@ -358,10 +360,11 @@ _SMALL = {
 }
 # Thirds of tiles whose columns are no power of two.
 _THIRDS = (((128, 64, 64), 4, 4), ((128, 64, 64), 4, 5))
-# Large tiles with small ones for what is no whole round, and, where little is left at the edges, with parts of strips:
-# their length, their width and the steps along K. The steps of small ones are divided into so many splits at most.
+# Large tiles with small ones for what is no whole round, one for each block at most, and, where little is left at the
+# edges, with parts of strips: their length, their width and the steps along K. The steps of small ones are divided into
+# so many splits at most.
 _WHOLE = {16: (128, 256, 64), 32: (256, 128, 32)}
-_PART = {16: (128, 64, 128), 32: (64, 64, 64)}
+_PARTS = {16: ((128, 64, 128), (128, 128, 64)), 32: ((128, 128, 32),)}
 _STRIP = {16: (128, 16, 128), 32: (128, 16, 64)}
 _MOST_SPLITS = 16
 _FEW_ROUNDS = 8  # of large tiles, up to which it matters whether the last one is whole
@@ -371,19 +374,20 @@ def mixed_configs(product: Product, processors: int) -> list[Any]:
     """Orders, large and small tiles, and the splits of the latter; the group of "strips" is how many rounds of small
     tiles come first."""
     bits = torch.finfo(product.dtype).bits
-    whole, part, strip = _WHOLE[bits], _PART[bits], _STRIP[bits]
+    whole, strip = _WHOLE[bits], _STRIP[bits]
     left = max(product.m % whole[0], product.n % whole[1])
     rest = cdiv(product.m, whole[0]) * cdiv(product.n, whole[1]) % processors
-
-    def splits(small: int, rounds: Sequence[int]) -> list[int]:
-        """Into how many to divide the steps of so many tiles, for so many rounds of splits."""
-        return sorted({1, *(n for r in rounds if 1 < (n := r * processors // small) <= _MOST_SPLITS)})
-
-    small = rest * (whole[0] // part[0]) * (whole[1] // part[1])
-    found: list[Any] = [(("rounds", 8), (*whole, *part, n)) for n in splits(small, (1,))]
+    found: list[Any] = []
+    for part in _PARTS[bits]:
+        pairs = cdiv(rest * (whole[0] // part[0]) * (whole[1] // part[1]), 2)
+        if 2 * pairs <= processors:
+            found.append((("shares", 8), (*whole, *part, min(processors // 2 // pairs, _MOST_SPLITS))))
     if 0 < left <= strip[1]:
-        parts = cdiv(product.m, strip[0]) + product.n // strip[0]
-        found += [(("strips", 4), (*whole, *strip, n)) for n in splits(parts, (1, 2))]
+        small = cdiv(product.m, strip[0]) + product.n // strip[0]
+        busy = (product.m // whole[0]) * (product.n // whole[1]) % processors
+        for splits in (1, 2, 3, 4):  # of which each busy block does one in the end
+            rounds = max(cdiv(small * splits - busy, processors - busy), 0)
+            found.append((("strips", rounds), (*whole, *strip, splits)))
     return found
 
 
@@ -401,8 +405,8 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
         if count % processors and count < _FEW_ROUNDS * processors:
             mixed = mixed_configs(product, processors)
             ours += [(*m, 8, 4) for m in mixed]
-            # Strips in splits do not end in what the original makes of them.
-            theirs += [((spread, group), s, {}) for (spread, group), s in mixed if spread != "strips" or s[-1] == 1]
+            # Without splits: in what the original makes of them, some do not end.
+            theirs += [(o, s, {}) for o, s in dict.fromkeys((o, (*s[:-1], 1)) for o, s in mixed)]
         if bits == 16:
             ours += [(("thirds", 8), s, w, n) for s, w, n in _THIRDS]
             theirs += [(("thirds", 8), s, {}) for s in shapes(_THIRDS)]
@@ -442,7 +446,7 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
             cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
         ) -> None:
             (spread, group), shape, options = cfg
-            if spread in ("strips", "rounds"):
+            if spread in ("strips", "shares"):
                 sums = partial_sums(*shape[3:5], shape[-1], processors)
                 order = (group, *shape, 8) if spread == "strips" else (*shape, group)
                 t.launch(f"matmul_{spread}", options, (processors,), (a, b, c, *sums, *order, tf32))

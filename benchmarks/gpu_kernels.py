@@ -222,7 +222,7 @@ def matmul_strips(
 
 
 @ct.kernel
-def matmul_rounds(
+def matmul_shares(
     a,
     b,
     c,
@@ -238,21 +238,28 @@ def matmul_rounds(
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
-    """Large tiles as long as every block has one, then the others in small parts; parts outside do the last one."""
+    """Large tiles as long as every block has one, then for each block a share of the steps of one part of the others;
+    neighbouring blocks have the same share of parts side by side."""
     block, blocks = ct.bid(0), ct.num_blocks(0)
     rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], TN)
     rest = rows * columns % blocks
     for tile in range(block, rows * columns - rest, blocks):
         i, j = place(tile, rows, columns, GROUP)
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
-    parts = (TM // SM) * (TN // SN)
-    lowest, rightmost = ct.cdiv(c.shape[0], SM) - 1, ct.cdiv(c.shape[1], SN) - 1
-    for work in range(block, rest * parts * SPLITS, blocks):
-        part, split = work // SPLITS, work % SPLITS
-        i, j = place(rows * columns - rest + part // parts, rows, columns, GROUP)
-        i = min(i * (TM // SM) + part % parts % (TM // SM), lowest)
-        j = min(j * (TN // SN) + part % parts // (TM // SM), rightmost)
-        total = product(a, b, i, j, SM, SN, SK, TF32, split, SPLITS)
+    parts, pair = (TM // SM) * (TN // SN), block // 2
+    part, split = pair // SPLITS * 2 + block % 2, pair % SPLITS
+    i, j = place(rows * columns - rest + part // parts, rows, columns, GROUP)
+    i = min(i * (TM // SM) + part % (TM // SM), ct.cdiv(c.shape[0], SM) - 1)
+    j = min(j * (TN // SN) + part % parts // (TM // SM), ct.cdiv(c.shape[1], SN) - 1)
+    total = ct.zeros((SM, SN), ct.float32)
+    first, stop = steps_of(a, SK, split, SPLITS)
+    for k in range(first, ct.where(pair // SPLITS * 2 < rest * parts, stop, first)):
+        x = ct.load(a, (i, k), (SM, SK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (SK, SN), padding_mode=ct.PaddingMode.ZERO)
+        if TF32:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        total = ct.mma(x, y, total)
+    if part < rest * parts:
         finish(c, i, j, total, sums, counts, part, split, SM, SN, SPLITS)
 
 

@@ -141,36 +141,53 @@ def test_products_side_by_side(m: int, n: int, k: int, warps: int, stages: int, 
         np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks, {tile}")
 
 
+def tile_of_product(a, b, i, j, first, stop):
+    total = ct.zeros((128, 128), ct.float32)
+    for k in range(first, stop):
+        x = ct.load(a, (i, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (64, 128), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    return total
+
+
+def add_up(c, i, j, total, sums, counts, part, split, SPLITS):
+    """The block that comes last adds up the sums of all splits."""
+    ct.store(sums, (part, split, 0, 0), total.reshape((1, 1, 128, 128)))
+    if ct.atomic_add(counts, part, 1) == SPLITS - 1:
+        total = ct.zeros((128, 128), ct.float32)
+        for other in range(SPLITS):
+            total += ct.load(sums, (part, other, 0, 0), (1, 1, 128, 128)).reshape((128, 128))
+        ct.store(counts, part, 0)
+        ct.store(c, (i, j), total)
+
+
 @ct.kernel
 def with_splits(a, b, c, sums, counts, SPLITS: ct.Constant[int]):
-    """Whole rounds of tiles, which pairs of blocks load together; then the others, whose steps are divided among
-    splits: the one that comes last adds up."""
-    rows, columns = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 128)
+    """Whole tiles as long as every block has one, then the splits of the others, in turns."""
     block, blocks = ct.bid(0), ct.num_blocks(0)
+    rows, columns, all_steps = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 128), ct.cdiv(a.shape[1], 64)
     rest = rows * columns % blocks
     for tile in range(block, rows * columns - rest, blocks):
-        total = ct.zeros((128, 128), ct.float32)
-        for k in range(ct.cdiv(a.shape[1], 64)):
-            x = ct.load(a, (tile % rows, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
-            y = ct.load(b, (k, tile // rows), (64, 128), padding_mode=ct.PaddingMode.ZERO)
-            total = ct.mma(x, y, total)
-        ct.store(c, (tile % rows, tile // rows), total)
-    steps = ct.cdiv(ct.cdiv(a.shape[1], 64), SPLITS)
+        ct.store(c, (tile % rows, tile // rows), tile_of_product(a, b, tile % rows, tile // rows, 0, all_steps))
+    steps = ct.cdiv(all_steps, SPLITS)
     for work in range(block, rest * SPLITS, blocks):
         part, split = work // SPLITS, work % SPLITS
-        tile = rows * columns - rest + part
-        total = ct.zeros((128, 128), ct.float32)
-        for k in range(split * steps, min(split * steps + steps, ct.cdiv(a.shape[1], 64))):
-            x = ct.load(a, (tile % rows, k), (128, 64), padding_mode=ct.PaddingMode.ZERO)
-            y = ct.load(b, (k, tile // rows), (64, 128), padding_mode=ct.PaddingMode.ZERO)
-            total = ct.mma(x, y, total)
-        ct.store(sums, (part, split, 0, 0), total.reshape((1, 1, 128, 128)))
-        if ct.atomic_add(counts, part, 1) == SPLITS - 1:
-            total = ct.zeros((128, 128), ct.float32)
-            for other in range(SPLITS):
-                total += ct.load(sums, (part, other, 0, 0), (1, 1, 128, 128)).reshape((128, 128))
-            ct.store(counts, part, 0)
-            ct.store(c, (tile % rows, tile // rows), total)
+        i, j = (rows * columns - rest + part) % rows, (rows * columns - rest + part) // rows
+        total = tile_of_product(a, b, i, j, split * steps, min(split * steps + steps, all_steps))
+        add_up(c, i, j, total, sums, counts, part, split, SPLITS)
+
+
+@ct.kernel
+def with_shares(a, b, c, sums, counts, SPLITS: ct.Constant[int]):
+    """Two neighbouring blocks have the same split of two tiles."""
+    rows, columns, all_steps = ct.cdiv(c.shape[0], 128), ct.cdiv(c.shape[1], 128), ct.cdiv(a.shape[1], 64)
+    pair, steps = ct.bid(0) // 2, ct.cdiv(all_steps, SPLITS)
+    part, split = pair // SPLITS * 2 + ct.bid(0) % 2, pair % SPLITS
+    i, j = part % rows, part // rows
+    stop = ct.where(pair // SPLITS * 2 < rows * columns, min(split * steps + steps, all_steps), 0)
+    total = tile_of_product(a, b, i, j, split * steps, stop)
+    if part < rows * columns:
+        add_up(c, i, j, total, sums, counts, part, split, SPLITS)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(640, 896, 1032), (640, 900, 1024), (600, 904, 520)])
@@ -183,5 +200,20 @@ def test_splits_after_pairs(m: int, n: int, k: int, splits: int) -> None:
     for blocks in (1, 4, 6, 8, 32, 132):
         out = DeviceArray((m, n), np.float32)
         ct.launch(None, (blocks,), with_splits, (*on_device, out, sums, counts, splits))
+        np.testing.assert_array_equal(out.numpy(), a.astype(np.float32) @ b, err_msg=f"{blocks} blocks")
+        assert not counts.numpy().any()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(640, 904, 1032), (600, 264, 520), (640, 256, 512), (100, 104, 648)])
+@pytest.mark.parametrize("splits", [1, 2, 5])
+def test_splits_of_pairs(m: int, n: int, k: int, splits: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
+    on_device = DeviceArray.of(a), DeviceArray.of(b)
+    sums, counts = DeviceArray((64, splits, 128, 128), np.float32), DeviceArray.of(np.zeros(64, np.int32))
+    least = -(-(-(-m // 128) * -(-n // 128)) // 2) * 2 * splits
+    for blocks in (least, least + 2, least + 7):  # of odd numbers no two are a pair
+        out = DeviceArray((m, n), np.float32)
+        ct.launch(None, (blocks,), with_shares, (*on_device, out, sums, counts, splits))
         np.testing.assert_array_equal(out.numpy(), a.astype(np.float32) @ b, err_msg=f"{blocks} blocks")
         assert not counts.numpy().any()

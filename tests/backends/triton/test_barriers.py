@@ -188,9 +188,14 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(1000, np.float16), 64, 128, 128, False),
         {"num_warps": 4, "num_stages": 4},
     ),
-    "splits": (
-        _K.matmul_rounds,
-        (*_square(4096, np.float16), *_sums(128, 64, 4), 128, 256, 64, 128, 64, 128, 4, 8, False),
+    "shares": (
+        _K.matmul_shares,
+        (*_square(5120, np.float16), *_sums(128, 64, 4), 128, 256, 64, 128, 64, 128, 4, 8, False),
+        {"num_warps": 8, "num_stages": 4},
+    ),
+    "pairs and shares": (
+        _K.matmul_shares,
+        (*_square(3000, np.float16), *_sums(128, 128, 2), 128, 256, 64, 128, 128, 64, 2, 8, False),
         {"num_warps": 8, "num_stages": 4},
     ),
     "pairs and strips": (

@@ -67,6 +67,20 @@ def summing(a, b, c, flags, rows, columns, GROUP: ct.Constant[int]):
     ct.store(c, (i + ct.bid(1) * rows, j), total)
 
 
+@ct.kernel
+def in_shares(a, b, c, flags, rows, columns, SPLITS: ct.Constant[int]):
+    """Neighbouring blocks do the same share of the steps of two tiles, the last of which may be no tile."""
+    pair = ct.bid(0) // 2
+    tile, split = pair // SPLITS * 2 + ct.bid(0) % 2, pair % SPLITS
+    i, j = tile // columns, tile % columns
+    total, steps = ct.zeros((64, 32), ct.float32), ct.cdiv(a.shape[1], 16)
+    for k in range(split * steps // SPLITS, (split + 1) * steps // SPLITS):
+        x = ct.load(a, (i, k), (64, 16), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (16, 32), padding_mode=ct.PaddingMode.ZERO), total)
+    if i < rows:
+        ct.store(c, (i + split * rows, j), total)
+
+
 def shared(kernel: Launchable, *args: Any) -> tuple[Function, Flattened]:
     function = optimize(specialization(kernel, args, "reference").function)
     return function, flatten(function, parse_target("sm_90"), staging=True)
@@ -125,6 +139,42 @@ def test_pairs_share_what_both_need(rows: int, columns: int) -> None:
                 mate = min(x ^ 1, grid[0] - 1)
                 same = [ours == theirs for ours, theirs in zip(tile(x, y), tile(mate, y))]
                 assert list(flags[: len(operands), y, x]) == [same[n] for n in operands]
+
+
+@pytest.mark.parametrize(("rows", "columns", "splits"), [(3, 4, 1), (3, 4, 3), (5, 3, 2), (3, 1, 4)])
+def test_pairs_with_the_same_share_of_the_steps(rows: int, columns: int, splits: int) -> None:
+    rng = np.random.default_rng(rows)
+    m, n, k = rows * TM - 5, columns * TN - 8, 136
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.full((splits * rows * TM, n), np.nan, np.float32)
+    blocks = -(-rows * columns // 2) * 2 * splits
+    flags = np.full((2, blocks), -1, np.int32)
+    _, flat = shared(in_shares, a, b, c, flags, rows, columns, splits)
+    values = {"a": a, "b": b, "c": c, "flags": flags, "rows": rows, "columns": columns}
+    run(REFERENCE, telling(flat), (blocks, 1, 1), **values)
+    total = c.reshape(splits, rows * TM, n).sum(axis=0)[:m]
+    np.testing.assert_array_equal(total, a.astype(np.float32) @ b)
+    for block in range(blocks):
+        tiles = [block // 2 // splits * 2 + side for side in (0, 1)]
+        assert list(flags[:, block]) == [tiles[0] // columns == tiles[1] // columns, columns == 1]
+
+
+@ct.kernel
+def thirds(a, b, c, extra):
+    """Of three blocks in turn the first and the last have other steps, in some pairs."""
+    total, share = ct.zeros((64, 64), ct.float32), ct.bid(0) // 3
+    for k in range(share, share + 4):
+        total = ct.mma(ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
+def rounded_up(a, b, c, extra):
+    """The second block of a pair has the steps of the first one of the next."""
+    total, share = ct.zeros((64, 64), ct.float32), ct.cdiv(ct.bid(0), 2)
+    for k in range(share, share + 4):
+        total = ct.mma(ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
 
 
 @ct.kernel
@@ -284,7 +334,7 @@ def reshaped(a, b, c, extra):
     ct.store(c, (ct.bid(0), 0), total)
 
 
-KERNELS = [apart, leaving, stopping, skipping, counted, gathered, waiting, asserting, ascending]
+KERNELS = [apart, thirds, rounded_up, leaving, stopping, skipping, counted, gathered, waiting, asserting, ascending]
 KERNELS += [reading, keeping, sometimes, flat, short, reshaped]
 
 

@@ -21,12 +21,13 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.effects import is_pure
-from tilewright.ir.enums import CmpPredicate, MemoryOrder
+from tilewright.ir.enums import CmpPredicate, MemoryOrder, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cmp, Min, Sub, Xor
 from tilewright.ir.ops.memory import NumBlocks
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import PointerType, TileType
+from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.integers import IntegerFacts
 
 _SECTOR = 32  # bytes
@@ -179,8 +180,17 @@ def _is_uniform(value: Value, function: Function) -> bool:
     """Whether ``value`` is the same in both blocks of a pair."""
     return all(
         _is_plain(v.op) and not _counts(v, "bid") if v.op is not None else v in function.body.args
-        for v in _sources([value], lambda op: True)
+        for v in _sources([value], lambda op: not _numbers_pairs(op))
     )
+
+
+def _numbers_pairs(op: Op) -> bool:
+    """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
+    if op.name != "div" or op.attributes["rounding"] not in (RoundingMode.RM, RoundingMode.RZ):
+        return False
+    dividend, divisor = op.operands
+    count = constant_of(divisor)
+    return _counts(dividend, "bid") and count is not None and count > 0 and count % 2 == 0
 
 
 def _is_plain(op: Op) -> bool:
