@@ -141,12 +141,14 @@ class KernelGenerator(ProductWriter):
         self.owners["unit"], self.place = unit, (row, column)
         rows, columns = self.tiles
         self.numbers += [Number(unit, 0, rows * columns - 1), Number(row, 0, rows - 1), Number(column, 0, columns - 1)]
-        first = self.weighted({"product": 4, "bare": 1, "chain": 1.5, "stream": 1.5, "": 0 if self.tidy else 4})
+        first = self.weighted(
+            {"product": 4, "side_by_side": 1.5, "bare": 1, "chain": 1.5, "stream": 1.5, "": 0 if self.tidy else 4}
+        )
         if first:
             getattr(self, first)()
         for _ in range(self.random.randint(1, 5)):
             self.statement()
-        if not (self.tidy and first in ("product", "bare", "chain")):
+        if not (self.tidy and first in ("product", "side_by_side", "bare", "chain")):
             self.kept()
         del self.owners["unit"]
         self.place = None

@@ -154,6 +154,39 @@ class ProductWriter(LoopWriter):
             self.trips = trips
         self.finished(sums)
 
+    def side_by_side(self) -> None:
+        """Sums of products of one left operand with two to four tiles of 64 columns, all of which are loaded first."""
+        dtype, width, number = self.random.choice(("float16", "float16", "bfloat16")), 64, self.random.randint(2, 4)
+        height, step = self.random.choice((64, 64, 128)), self.random.choice((16, 32, 64))
+        if not self.size_fits((height, width), "float32"):
+            height = 32
+        count = self.random.randint(1, max(1, min(6, 24 // self.trips)))
+        depth = (count - 1) * step + self.random.choice((step, self.random.randint(1, step)))
+        x = self.operand(self.tiles[0], depth, (height, step), dtype, False)
+        row, column = self.sides()
+        if self.chance(0.6):  # of one matrix
+            wide = self.operand(self.tiles[1] * number, depth, (step, width), dtype, True)
+            ys = [(wide, f"({column}) * {number} + {i}") for i in range(number)]
+        else:
+            ys = [(self.operand(self.tiles[1], depth, (step, width), dtype, True), column) for _ in range(number)]
+        sums = [self.started((height, width), "float32", count * step) for _ in ys]
+        steps, k, trips = self.steps(x, ys[0][0], count), self.name("k"), self.trips
+        self.trips *= count
+        with self.scope(f"for {k} in range({steps}):"):
+            self.numbers.append(Number(k, 0, count - 1))
+            left = self.seen(x.load(row, k), x, dtype)
+            rights = [self.seen(y.load(at, k), y, dtype) for y, at in ys]
+            if self.rarely(0.1):
+                rights[-1] = rights[0]
+            pairs = [self.room(left, right, count * step * 2, "float32") for right in rights]
+            for (a, b), total in zip(pairs, sums):
+                self.emit(f"{total} = ct.mma({a}, {b}, {total})")
+            self.pool += sums
+            if self.rarely(0.15):
+                self.body(1, 2)
+        self.trips = trips
+        self.finished(sums)
+
     def started(self, shape: Shape, out: str, count: int) -> Tile:
         """The sum before its first step."""
         limit = EXACT.get(out, 1 << 31) - 8 if out in EXACT else (1 << 31) - 1
