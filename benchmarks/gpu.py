@@ -5,7 +5,8 @@
 
 Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts. Numbers are medians;
 results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported. First of
-all a process per core compiles its share of the kernels into the caches of their compilers.
+all a process per core compiles its share of the kernels into the caches of their compilers, and runs each one once:
+those that do not end are left out.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import itertools
 import json
 import math
 import os
+import select
 import statistics
 import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,7 @@ import gpu_triton as peer  # noqa: E402
 import tilewright as ours  # noqa: E402
 
 LOG2_E = 1 / math.log(2)
+_PATIENCE = 60  # seconds until a configuration, with its compilation, is taken to have no end
 
 
 def kernels_for(ct: types.ModuleType) -> types.ModuleType:
@@ -84,13 +88,16 @@ def median(run: Callable[[], None], repetitions: int) -> float:
     return triton.testing.do_bench(run, warmup=10, rep=repetitions, quantiles=[0.5])
 
 
-def measure(row: Row) -> None:
+def measure(row: Row, harmful: Collection[str]) -> None:
     """The two best configurations of each side take turns in the end, each time after a pause and with another one to
     begin: the clock of a hot GPU sinks, and a slow kernel cools it for the one that follows."""
     finalists: list[tuple[Side, Any]] = []
     for side in row.sides:
         candidates = []
         for config in side.configs:
+            if key_of(row, side, config) in harmful:
+                row.errors[f"{side.name} {config}"] = "does not end, or ends the process"
+                continue
             try:
                 row.out.fill_(math.nan)
                 made = side.run(config)
@@ -116,24 +123,53 @@ def measure(row: Row) -> None:
             row.found[side.name] = ms, config
 
 
-def fill_caches() -> None:
-    """Compile every configuration once: this program again, with the same arguments, in a process per core."""
+def fill_caches() -> set[str]:
+    """Run every configuration once: this program again, with the same arguments, in a process per core. Gives those
+    that must not be run, since they did not end, or ended the process."""
     count = min(os.cpu_count() or 1, 16)
-    programs = [
-        subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{count}"], stdout=subprocess.DEVNULL)
-        for i in range(count)
-    ]
-    for program in programs:
-        program.wait()
+    with ThreadPoolExecutor(count) as pool:
+        return set().union(*pool.map(lambda share: watch_share(share, count), range(count)))
+
+
+def watch_share(share: int, count: int) -> set[str]:
+    """Run a share of the configurations in other processes."""
+    harmful: set[str] = set()
+    begin = 0
+    while True:
+        command = [sys.executable, *sys.argv, "--share", f"{share}/{count}/{begin}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
+        assert process.stdout is not None
+        last, ended = "", False
+        while not ended and select.select([process.stdout], [], [], _PATIENCE)[0]:
+            line = process.stdout.readline().decode().strip()
+            last, ended = line or last, not line
+        if not ended:
+            process.kill()
+        if process.wait() == 0:
+            return harmful
+        if not last:
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode} before its first configuration")
+        number, key = last.split(" ", 1)
+        print(f"{key}: {'ended the process' if ended else 'does not end'}", file=sys.stderr, flush=True)
+        harmful.add(key)
+        begin = int(number) + 1
 
 
 def run_share(rows: Iterator[Row], share: str) -> None:
-    """Run each configuration of a share of them once; what fails here is told when it is measured."""
-    mine, count = map(int, share.split("/"))
-    runs = (functools.partial(side.run, config) for row in rows for side in row.sides for config in side.configs)
-    for run in itertools.islice(runs, mine, None, count):
-        with contextlib.suppress(Exception):
-            run()
+    """Run each configuration of a share of them once, and say which before; what fails here is told when it is
+    measured."""
+    mine, count, begin = map(int, share.split("/"))
+    runs = ((row, side, config) for row in rows for side in row.sides for config in side.configs)
+    for number, (row, side, config) in itertools.islice(enumerate(runs), mine, None, count):
+        if number >= begin:
+            print(number, key_of(row, side, config), flush=True)
+            with contextlib.suppress(Exception):
+                side.run(config)
+                torch.cuda.synchronize()
+
+
+def key_of(row: Row, side: Side, config: Any) -> str:
+    return f"{row.name}, {side.name} {config}"
 
 
 def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
@@ -169,10 +205,8 @@ class Tile:
 
 def tile_sides() -> list[Tile]:
     sides = [Tile("tilewright", ours)]
-    try:
+    with contextlib.suppress(ImportError):
         sides.append(Tile("cuda.tile", importlib.import_module("cuda.tile")))
-    except ImportError as e:
-        print(f"without the original: {e}")
     return sides
 
 
@@ -405,7 +439,7 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
         if count % processors and count < _FEW_ROUNDS * processors:
             mixed = mixed_configs(product, processors)
             ours += [(*m, 8, 4) for m in mixed]
-            # Without splits: in what the original makes of them, some do not end.
+            # Without splits: what the original makes of strips in splits does not end.
             theirs += [(o, s, {}) for o, s in dict.fromkeys((o, (*s[:-1], 1)) for o, s in mixed)]
         if bits == 16:
             ours += [(("thirds", 8), s, w, n) for s, w, n in _THIRDS]
@@ -682,7 +716,9 @@ def main() -> None:
     if arguments.share:
         run_share((row for group in arguments.rows for row in GROUPS[group](tiles)), arguments.share)
         return
-    fill_caches()
+    harmful = fill_caches()
+    if len(tiles) == 1:
+        print("without the original: cuda.tile cannot be imported")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
     names = ["tilewright", "cuda.tile", "triton", "torch"]
     print(f"| {'work':38} | unit | {' | '.join(names)} | ratio to best |")
@@ -690,7 +726,7 @@ def main() -> None:
     rows = []
     for group in arguments.rows:
         for row in GROUPS[group](tiles):
-            measure(row)
+            measure(row, harmful)
             rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
             others = [rate for name, rate in rates.items() if name != "tilewright"]
             ratio = rates.get("tilewright", 0) / max(others) if others else float("nan")
