@@ -191,6 +191,17 @@ class Device:
         return pool
 
 
+@contextlib.contextmanager
+def loans() -> Iterator[list[Callable[[], None]]]:
+    """What frees the memory that is borrowed within; in the end all of it is free."""
+    borrowed: list[Callable[[], None]] = []
+    try:
+        yield borrowed
+    finally:
+        for free in borrowed:
+            free()
+
+
 _devices: dict[int, Device] = {}
 _lock = threading.Lock()
 

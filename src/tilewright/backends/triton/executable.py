@@ -191,9 +191,8 @@ class TritonExecutable:
         reports = self._reports_of(kernel) if self.artifact.reports else None
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
-        borrowed: list[Callable[[], None]] = []
         frame.held = None
-        try:
+        with driver.loans() as borrowed:
             if self.artifact.local_bytes:
                 address = self._room(self.artifact.local_bytes * math.prod(grid), arguments, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
@@ -201,9 +200,6 @@ class TritonExecutable:
             self._fill(frame, arguments, borrowed)
             self._run(frame, kernel)
             frame.held = grid, arguments
-        finally:
-            for free in borrowed:
-                free()
         if reports is not None:
             reports.deliver(arguments.stream)
 
@@ -213,18 +209,13 @@ class TritonExecutable:
         if frame.held != (grid, arguments):
             return False
         kernel = self._kernel(arguments.device)
-        borrowed: list[Callable[[], None]] = []
-        with kernel.device.current():
-            try:
-                if self._room(frame.copies_size, arguments, borrowed) != frame.copies_start:
-                    return False
-                for copy in frame.copies:
-                    copy()
-                self._write(frame, arguments.values)  # equal floats may be zeros of either sign
-                self._run(frame, kernel)
-            finally:
-                for free in borrowed:
-                    free()
+        with kernel.device.current(), driver.loans() as borrowed:
+            if self._room(frame.copies_size, arguments, borrowed) != frame.copies_start:
+                return False
+            for copy in frame.copies:
+                copy()
+            self._write(frame, arguments.values)  # equal floats may be zeros of either sign
+            self._run(frame, kernel)
         return True
 
     def _room(self, size: int, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> int:
