@@ -248,9 +248,10 @@ def matmul_shares(
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
     parts, pair = (TM // SM) * (TN // SN), block // 2
     part, split = pair // SPLITS * 2 + block % 2, pair % SPLITS
-    i, j = place(rows * columns - rest + part // parts, rows, columns, GROUP)
-    i = min(i * (TM // SM) + part % (TM // SM), ct.cdiv(c.shape[0], SM) - 1)
-    j = min(j * (TN // SN) + part % parts // (TM // SM), ct.cdiv(c.shape[1], SN) - 1)
+    last = min(part, rest * parts - 1)
+    i, j = place(rows * columns - rest + last // parts, rows, columns, GROUP)
+    i = min(i * (TM // SM) + last % (TM // SM), ct.cdiv(c.shape[0], SM) - 1)
+    j = min(j * (TN // SN) + last % parts // (TM // SM), ct.cdiv(c.shape[1], SN) - 1)
     total = ct.zeros((SM, SN), ct.float32)
     first, stop = steps_of(a, SK, split, SPLITS)
     for k in range(first, ct.where(pair // SPLITS * 2 < rest * parts, stop, first)):
