@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,15 @@ from support.driver import Driver, executable
 
 from tilewright.backends.base import Buffer, LaunchArguments
 from tilewright.backends.reference import BACKEND as REFERENCE
-from tilewright.backends.triton import driver, staging
+from tilewright.backends.triton import backend, driver, staging
+from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.executable import TritonExecutable
 from tilewright.backends.triton.footprint import footprint
 from tilewright.backends.triton.target import parse_target
 from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.ir.dtypes import dtype_from_short
+from tilewright.runtime.specialize import compiled
 
 BYTES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -121,6 +126,25 @@ def test_tiles_do_not_change_their_layout_to_be_copied(item: int) -> None:
     binary = compile_for(staging.kernel(item), target, staging.OPTIONS).binary
     assert footprint(binary, target)["bytes of stack and spilled registers per thread"] == 0
     assert binary.shared_bytes == 0
+
+
+def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    engine = backend.TritonBackend(parse_target("sm_90"))
+
+    def copiers() -> list[Artifact]:
+        monkeypatch.setattr(backend, "_copiers", {})  # as in a new process
+        made, _ = compiled(staging.kernel(1), engine, {})  # any kernel
+        assert isinstance(made, TritonExecutable)
+        found = [made._copier(item) for item in (2, 4)]
+        assert [made._copier(item) for item in (2, 4)] == found
+        return [replace(f.artifact, binary=replace(f.artifact.binary, texts={})) for f in found]
+
+    first = copiers()
+    assert first[0] != first[1]
+    monkeypatch.setattr(backend, "compile_for", lambda *_, **__: pytest.fail("compiled again"))
+    assert copiers() == first
 
 
 @pytest.mark.parametrize("turned", [False, True])

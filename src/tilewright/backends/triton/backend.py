@@ -96,25 +96,25 @@ class TritonBackend:
 
         def variant(changed: Mapping[str, Any]) -> TritonExecutable:
             wanted = {**how, **changed}
-            form = self._executable(function, self._stored(function, options, wanted, made.storage), options, wanted)
-            form.storage = made.storage
-            return form
+            compiling = functools.partial(compile_for, function, self.gpu(), options, **wanted)
+            form = _stored(repr(sorted(wanted.items())), compiling, made.storage)
+            found = self._executable(function, form, options, wanted)
+            found.storage = made.storage
+            return found
 
-        made = TritonExecutable(function, artifact, texts, variant, functools.partial(_copier, self.gpu()))
+        made = TritonExecutable(function, artifact, texts, variant, lambda item: self._copier(item, made.storage))
         return made
 
-    def _stored(
-        self, function: Function, options: Mapping[str, Any], how: Mapping[str, Any], storage: Storage | None
-    ) -> Artifact:
-        """What ``compile_for`` makes with the keywords ``how``, or has made before."""
-        name = repr(sorted(how.items()))
-        data = storage.get(name) if storage is not None else None
-        if data is not None:
-            return Artifact.from_bytes(data)
-        artifact = compile_for(function, self.gpu(), options, **how)
-        if storage is not None:
-            storage.put(name, artifact.to_bytes())
-        return artifact
+    def _copier(self, item: int, storage: Storage | None) -> TritonExecutable:
+        """What copies arrays with elements of ``item`` bytes to where the copy engine can read them: one for all
+        kernels of the process, each of which may have stored it."""
+        key = self.gpu(), item
+        if key not in _copiers:
+            function = staging.kernel(item)
+            compiling = functools.partial(compile_for, function, self.gpu(), staging.OPTIONS)
+            artifact = _stored(f"copies of {item} bytes", compiling, storage)
+            _copiers[key] = self._executable(function, artifact, staging.OPTIONS, {})
+        return _copiers[key]
 
     def serialize(self, executable: Executable) -> bytes | None:
         assert isinstance(executable, TritonExecutable)
@@ -151,10 +151,18 @@ def _gpu_of_this_machine(index: int) -> GpuTarget:
         raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu engine") from e
 
 
-@functools.cache
-def _copier(gpu: GpuTarget, item: int) -> TritonExecutable:
-    """What copies arrays with elements of ``item`` bytes to where the copy engine can read them."""
-    return TritonBackend(gpu).compile(staging.kernel(item), staging.OPTIONS)
+_copiers: dict[tuple[GpuTarget, int], TritonExecutable] = {}
+
+
+def _stored(name: str, compiling: Callable[[], Artifact], storage: Storage | None) -> Artifact:
+    """What ``compiling`` gives, or has given before: it is in the ``storage`` of a kernel under this ``name``."""
+    data = storage.get(name) if storage is not None else None
+    if data is not None:
+        return Artifact.from_bytes(data)
+    artifact = compiling()
+    if storage is not None:
+        storage.put(name, artifact.to_bytes())
+    return artifact
 
 
 def compile_for(
