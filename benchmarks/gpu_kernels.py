@@ -82,10 +82,9 @@ def steps_of(a, TK, split, SPLITS):
     return first, stop
 
 
-def product(a, b, i, j, TM, TN, TK, TF32, split=0, SPLITS=1):
-    """The tile of a @ b in row i and column j, or the share of a split in it."""
+def sum_of_steps(a, b, i, j, TM, TN, TK, TF32, first, stop):
+    """What these steps along K add to the tile of a @ b in row i and column j."""
     total = ct.zeros((TM, TN), ct.float32)
-    first, stop = steps_of(a, TK, split, SPLITS)
     for k in range(first, stop):
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
@@ -93,6 +92,12 @@ def product(a, b, i, j, TM, TN, TK, TF32, split=0, SPLITS=1):
             x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
         total = ct.mma(x, y, total)
     return total
+
+
+def product(a, b, i, j, TM, TN, TK, TF32, split=0, SPLITS=1):
+    """The tile of a @ b in row i and column j, or the share of a split in it."""
+    first, stop = steps_of(a, TK, split, SPLITS)
+    return sum_of_steps(a, b, i, j, TM, TN, TK, TF32, first, stop)
 
 
 @ct.kernel
@@ -252,14 +257,9 @@ def matmul_shares(
     i, j = place(rows * columns - rest + last // parts, rows, columns, GROUP)
     i = min(i * (TM // SM) + last % (TM // SM), ct.cdiv(c.shape[0], SM) - 1)
     j = min(j * (TN // SN) + last % parts // (TM // SM), ct.cdiv(c.shape[1], SN) - 1)
-    total = ct.zeros((SM, SN), ct.float32)
     first, stop = steps_of(a, SK, split, SPLITS)
-    for k in range(first, ct.where(pair // SPLITS * 2 < rest * parts, stop, first)):
-        x = ct.load(a, (i, k), (SM, SK), padding_mode=ct.PaddingMode.ZERO)
-        y = ct.load(b, (k, j), (SK, SN), padding_mode=ct.PaddingMode.ZERO)
-        if TF32:
-            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
-        total = ct.mma(x, y, total)
+    stop = ct.where(pair // SPLITS * 2 < rest * parts, stop, first)
+    total = sum_of_steps(a, b, i, j, SM, SN, SK, TF32, first, stop)
     if part < rest * parts:
         finish(c, i, j, total, sums, counts, part, split, SM, SN, SPLITS)
 

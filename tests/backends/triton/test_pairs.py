@@ -20,6 +20,8 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.memory import Bid, NumBlocks, Store
 from tilewright.ir.ops.shape import PtrOffset
+from tilewright.ir.parser import parse_function
+from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
 from tilewright.passes.pipelines import optimize
 from tilewright.runtime.launch import specialization
@@ -178,6 +180,17 @@ def rounded_up(a, b, c, extra):
 
 
 @ct.kernel
+def in_halves(a, b, c, extra):
+    """Half the number of a block, in floats, is no number of a pair."""
+    total = ct.zeros((64, 64), ct.float32)
+    half = ct.truediv(ct.bid(0).astype(ct.float32), 2.0, rounding_mode=ct.RoundingMode.RM)
+    share = (half * 2.0).astype(ct.int32)
+    for k in range(share, share + 4):
+        total = ct.mma(ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+@ct.kernel
 def apart(a, b, c, extra):
     """How many steps a block has depends on the block."""
     total = ct.zeros((64, 64), ct.float32)
@@ -270,6 +283,25 @@ def ascending(a, b, c, extra):
 
 
 @ct.kernel
+def in_bytes(a, b, c, extra):
+    total, share = ct.zeros((64, 64), ct.float32), (ct.bid(0).astype(ct.int8) // ct.int8(2)).astype(ct.int32)
+    for k in range(share, share + 4):
+        total = ct.mma(ct.load(a, (ct.bid(0), k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (ct.bid(0), 0), total)
+
+
+def test_halves_towards_zero_of_narrow_numbers() -> None:
+    """Blocks 128 and 129 are numbers below zero in a byte, whose halves towards zero differ."""
+    a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
+    text = print_function(optimize(specialization(in_bytes, (a, a.copy(), c, extra), "reference").function))
+    assert text.count("RoundingMode.RM") == 1
+    function = parse_function(text.replace("RoundingMode.RM", "RoundingMode.RZ"))
+    assert not flatten(function, parse_target("sm_90"), staging=True).shared
+    wide = text.replace("i8", "i32").replace("RoundingMode.RM", "RoundingMode.RZ")
+    assert flatten(parse_function(wide), parse_target("sm_90"), staging=True).shared
+
+
+@ct.kernel
 def reading(a, b, c, extra):
     """The threads read the tiles too."""
     total = ct.zeros((64, 64), ct.float32)
@@ -334,7 +366,20 @@ def reshaped(a, b, c, extra):
     ct.store(c, (ct.bid(0), 0), total)
 
 
-KERNELS = [apart, thirds, rounded_up, leaving, stopping, skipping, counted, gathered, waiting, asserting, ascending]
+KERNELS = [
+    apart,
+    thirds,
+    rounded_up,
+    in_halves,
+    leaving,
+    stopping,
+    skipping,
+    counted,
+    gathered,
+    waiting,
+    asserting,
+    ascending,
+]
 KERNELS += [reading, keeping, sometimes, flat, short, reshaped]
 
 

@@ -19,14 +19,14 @@ from tilewright.backends.triton.ttir.plan import has_pitch, uses_of
 from tilewright.backends.triton.ttir.state import Plan, axes_kept
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import bool_
+from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cmp, Min, Sub, Xor
 from tilewright.ir.ops.memory import NumBlocks
 from tilewright.ir.rewrite import ValueMap, clone_op
-from tilewright.ir.types import PointerType, TileType
+from tilewright.ir.types import ElementType, PointerType, TileType
 from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.integers import IntegerFacts
 
@@ -171,9 +171,14 @@ def are_equal(
 
 def _counts(value: Value, name: str) -> bool:
     """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
-    while value.op is not None and value.op.name == "cast":
+    while value.op is not None and value.op.name == "cast" and _holds_all(value.tile.element):
         value = value.op.operands[0]
     return value.op is not None and value.op.name == name and value.op.attributes["axis"] == 0
+
+
+def _holds_all(dtype: ElementType) -> bool:
+    """Whether every number of a block is one of this type."""
+    return isinstance(dtype, DType) and dtype.is_integer and dtype.bitwidth >= int32.bitwidth
 
 
 def _is_uniform(value: Value, function: Function) -> bool:

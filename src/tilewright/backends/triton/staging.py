@@ -17,8 +17,8 @@ _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256
 _WIDEST = _TILE[1] * 65535  # elements of a row, of which the grid has that many tiles
 
-# No word of how the copy is aligned: with stores of whole units the tile would have to change its layout, through
-# shared memory, which takes two to three times as long.
+# No word of how the copy is aligned: for stores of whole units the tile would have to change its layout, through shared
+# memory, which takes longer than small stores do.
 _KERNEL = """
 func @align(%source: ptr<TYPE> = "source".base noalias, %copy: ptr<TYPE> = "copy".base noalias,
             %rows: i64 = "rows".scalar, %columns: i64 = "columns".scalar,
