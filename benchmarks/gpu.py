@@ -405,8 +405,8 @@ _FEW_ROUNDS = 8  # of large tiles, up to which it matters whether the last one i
 
 
 def mixed_configs(product: Product, processors: int) -> list[Any]:
-    """Orders, large and small tiles, and the splits of the latter; the group of "strips" is how many rounds of small
-    tiles come first."""
+    """Orders, large and small tiles, and the splits of the latter; the group of "strips" is how many rounds of parts
+    those blocks do that have one large tile less than the others."""
     bits = torch.finfo(product.dtype).bits
     whole, strip = _WHOLE[bits], _STRIP[bits]
     left = max(product.m % whole[0], product.n % whole[1])
@@ -417,10 +417,11 @@ def mixed_configs(product: Product, processors: int) -> list[Any]:
         if 2 * pairs <= processors:
             found.append((("shares", 8), (*whole, *part, min(processors // 2 // pairs, _MOST_SPLITS))))
     if 0 < left <= strip[1]:
-        small = cdiv(product.m, strip[0]) + product.n // strip[0]
-        busy = (product.m // whole[0]) * (product.n // whole[1]) % processors
-        for splits in (1, 2, 3, 4):  # of which each busy block does one in the end
-            rounds = max(cdiv(small * splits - busy, processors - busy), 0)
+        parts = cdiv(product.m, strip[0]) + product.n // strip[0]
+        idle = -(product.m // whole[0]) * (product.n // whole[1]) % processors
+        for rounds in range(5 if idle else 1):
+            others = max(parts - idle * rounds, 1)
+            splits = max(min((processors - idle) // others, _MOST_SPLITS), 1)
             found.append((("strips", rounds), (*whole, *strip, splits)))
     return found
 
@@ -442,8 +443,8 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
             # Without splits: what the original makes of strips in splits does not end.
             theirs += [(o, s, {}) for o, s in dict.fromkeys((o, (*s[:-1], 1)) for o, s in mixed)]
         if bits == 16:
-            ours += [(("thirds", 8), s, w, n) for s, w, n in _THIRDS]
-            theirs += [(("thirds", 8), s, {}) for s in shapes(_THIRDS)]
+            ours += [(("thirds", 4), s, w, n) for s, w, n in _THIRDS]
+            theirs += [(("thirds", 4), s, {}) for s in shapes(_THIRDS)]
     if count < 2 * processors:
         ours += [(o, s, w, n) for o in _SMALL_ORDERS for s, w, n in _SMALL[bits]]
         theirs += [(o, s, {}) for o in _SMALL_ORDERS for s in shapes(_SMALL[bits])]

@@ -94,10 +94,9 @@ def sum_of_steps(a, b, i, j, TM, TN, TK, TF32, first, stop):
     return total
 
 
-def product(a, b, i, j, TM, TN, TK, TF32, split=0, SPLITS=1):
-    """The tile of a @ b in row i and column j, or the share of a split in it."""
-    first, stop = steps_of(a, TK, split, SPLITS)
-    return sum_of_steps(a, b, i, j, TM, TN, TK, TF32, first, stop)
+def product(a, b, i, j, TM, TN, TK, TF32):
+    """The tile of a @ b in row i and column j."""
+    return sum_of_steps(a, b, i, j, TM, TN, TK, TF32, 0, ct.cdiv(a.shape[1], TK))
 
 
 @ct.kernel
@@ -139,25 +138,9 @@ def matmul_persistent(
         ct.store(c, (i, j), product(a, b, i, j, TM, TN, TK, TF32).astype(c.dtype))
 
 
-def turns(tiles, small, rounds):
-    """Which of the ``small`` tiles the block does after all large ``tiles``: from where, up to where, every how many.
-    The blocks with one large tile less than the others first do that many ``rounds`` of small ones alone."""
-    block, blocks = ct.bid(0), ct.num_blocks(0)
-    busy = tiles % blocks
-    idle = blocks - busy
-    early = min(small, idle * rounds)
-    if busy == 0:
-        early = small
-    first, stop, step = block - busy, early, idle
-    if block < busy:
-        first, stop, step = early + block, small, busy
-    return first, stop, step
-
-
-def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, split, SPLITS):
-    """The transpose of the tile, or of a split's share in it: matrix units want many rows, and take few columns."""
+def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, first, stop):
+    """The transpose of what these steps along K add to the tile: matrix units want many rows, and take few columns."""
     total = ct.zeros((TN, TM), ct.float32)
-    first, stop = steps_of(a, TK, split, SPLITS)
     for k in range(first, stop):
         x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, (k, j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
@@ -168,14 +151,14 @@ def product_of_few_rows(a, b, i, j, TM, TN, TK, TF32, split, SPLITS):
 
 
 def finish(c, i, j, total, sums, counts, part, split, TM, TN, SPLITS, TURNED=False):
-    """Store a tile whose steps are divided among splits: the one that comes last adds up what all have found. The
-    counts are zeros before and after."""
+    """Store a tile whose steps are divided among splits, unless the split is negative: the one that comes last adds up
+    what all have found. The counts are zeros before and after."""
     last = True
-    if SPLITS > 1:
+    if SPLITS > 1 and split >= 0:
         ct.store(sums, (part, split, 0, 0), total.reshape((1, 1, TM, TN)))
         last = ct.atomic_add(counts, part, 1) == SPLITS - 1
     if last:
-        if SPLITS > 1:
+        if SPLITS > 1 and split >= 0:
             total = ct.zeros((TM, TN), ct.float32)
             for other in ct.static_iter(range(SPLITS)):
                 total += ct.load(sums, (part, other, 0, 0), (1, 1, TM, TN), allow_tma=False).reshape((TM, TN))
@@ -204,7 +187,8 @@ def matmul_strips(
     GROUP: ct.Constant[int],
     TF32: ct.Constant[bool],
 ):
-    """Large tiles where whole ones fit, then narrow strips, cut in parts, along the right and the lower edge."""
+    """Large tiles where whole ones fit, then narrow strips, cut in parts, along the right and the lower edge. The
+    blocks with one large tile less than the others do that many ``rounds`` of parts, the others splits of the rest."""
     rows, columns = c.shape[0] // TM, c.shape[1] // TN
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         i, j = place(tile, rows, columns, GROUP)
@@ -213,17 +197,27 @@ def matmul_strips(
     tall, long = ct.cdiv(c.shape[0], LENGTH), columns * (TN // LENGTH)
     right = tall * (ct.cdiv(c.shape[1], WIDTH) - left)
     parts = right + long * (ct.cdiv(c.shape[0], WIDTH) - top)
-    first, stop, step = turns(rows * columns, parts * SPLITS, rounds)
-    for work in range(first, stop, step):
-        part, split = work // SPLITS, work % SPLITS
+    block, blocks = ct.bid(0), ct.num_blocks(0)
+    idle = (blocks - rows * columns % blocks) % blocks  # blocks with one large tile less than the others
+    busy = blocks - idle
+    early = min(parts, idle * rounds)
+    start, end, step = block - busy, early, idle
+    if block < busy:
+        start, end, step = block, (parts - early) * SPLITS, busy
+    for work in range(start, end, step):
+        part, split, first, stop = work, -1, 0, ct.cdiv(a.shape[1], SK)
+        if block < busy:
+            part, split = early + work // SPLITS, work % SPLITS
+            first, stop = steps_of(a, SK, split, SPLITS)
+        place_of_sums = part - early
         if part < right:
             i, j = part % tall, left + part // tall
-            total = product(a, b, i, j, LENGTH, WIDTH, SK, TF32, split, SPLITS)
-            finish(c, i, j, total, sums, counts, part, split, LENGTH, WIDTH, SPLITS)
+            total = sum_of_steps(a, b, i, j, LENGTH, WIDTH, SK, TF32, first, stop)
+            finish(c, i, j, total, sums, counts, place_of_sums, split, LENGTH, WIDTH, SPLITS)
         else:
             i, j = top + (part - right) // long, (part - right) % long
-            total = product_of_few_rows(a, b, i, j, WIDTH, LENGTH, SK, TF32, split, SPLITS)
-            finish(c, i, j, total, sums, counts, part, split, LENGTH, WIDTH, SPLITS, True)
+            total = product_of_few_rows(a, b, i, j, WIDTH, LENGTH, SK, TF32, first, stop)
+            finish(c, i, j, total, sums, counts, place_of_sums, split, LENGTH, WIDTH, SPLITS, True)
 
 
 @ct.kernel

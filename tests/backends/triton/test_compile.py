@@ -316,6 +316,21 @@ def test_tiles_that_shared_memory_cannot_hold() -> None:
             compiled(product, (large, large, large, 256, 256, depth), target)
     with pytest.raises(ct.TileError, match=r"needs 524288 bytes .* has 166912; its largest tile is f32\[256,512\]"):
         compiled(turn, (large, large), "sm_80")
+    half = np.zeros((1024, 1024), np.float16)
+    with pytest.raises(ct.TileError, match=r"has 232448; its largest tile is f32\[128,256\]\."):
+        compiled(persistent, (half, half, half), "sm_90", num_stages=8)
+    with pytest.raises(ct.TileError, match=r"the tile f32\[256,256\] takes 512 registers .* of the 128 threads"):
+        compiled(carrying, (np.zeros((4096, 4096), np.float32), large), "sm_80", num_warps=4)
+
+
+@ct.kernel
+def carrying(x, out):
+    total = ct.zeros((256, 256), ct.float32)
+    steps = 0
+    for k in range(ct.cdiv(x.shape[1], 256)):
+        total = ct.mma(ct.load(x, (0, k), (256, 16)), ct.load(x, (k, 0), (16, 256)), total)
+        steps += ct.bid(0)
+    ct.store(out, (0, 0), total + steps)
 
 
 def test_a_compilation_that_takes_too_long_leaves_the_output_alone(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.backends.triton.target import GpuTarget
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
+from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Effect
-from tilewright.ir.types import TileType
+from tilewright.ir.types import TileType, Type
 
 _REGISTERS = 65536  # of 32 bits, of a multiprocessor
 _THREAD_REGISTERS = 255
@@ -34,12 +35,18 @@ _INSTRUCTIONS = {
 
 def words(op: Op) -> int:
     """Registers that the largest result of ``op`` takes."""
-    sizes = [
-        r.type.size * (64 if r.type.is_pointer else r.type.element.bitwidth) // 32
-        for r in op.results
-        if isinstance(r.type, TileType) and op.name not in ("constant", "broadcast", "iota")
-    ]
-    return max(sizes, default=0)
+    return max(map(_words, op.results), default=0) if op.name not in ("constant", "broadcast", "iota") else 0
+
+
+def _words(value: Value) -> int:
+    t = value.type
+    return t.size * (64 if t.is_pointer else t.element.bitwidth) // 32 if isinstance(t, TileType) else 0
+
+
+def _largest_tile(function: Function) -> tuple[Type, Loc]:
+    """The largest tile that an op computes, and where."""
+    largest = max(function.walk(), key=lambda op: (words(op), not op.regions))
+    return max(largest.results, key=_words).type, largest.loc
 
 
 def _registers(num_warps: int) -> int:
@@ -76,9 +83,10 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
     if found is None:
         return
     (op, most), threads = found, num_warps * target.warp_size
+    tile = max(op.results, key=_words).type
     wider = words(op) <= most * target.most_warps * target.warp_size
     raise TileError(
-        f"{function.name}(): the tile {op.results[0].type} takes {words(op) // threads} registers of 32 bits "
+        f"{function.name}(): the tile {tile} takes {words(op) // threads} registers of 32 bits "
         f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
         + (", or more threads (num_worker_warps)" if wider else ""),
         op.loc,
@@ -98,15 +106,15 @@ class OutOfRegisters(TileError):
 
 def too_many_registers(function: Function, num_warps: int, limit: int | None, error: OutOfRegisters) -> TileError:
     """``error`` in the terms of the kernel, compiled with at most ``limit`` registers for a thread."""
-    largest, registers = max(function.walk(), key=words), _registers(num_warps)
+    (largest, loc), registers = _largest_tile(function), _registers(num_warps)
     if limit is not None and limit < registers:
         needs, remedy = f"the {limit} registers of a thread that maxnreg or occupancy leave it", "a larger limit, "
     else:
         needs, remedy = f"the {registers} registers of a thread", ""
     return TileError(
         f"{function.name}() needs more than {needs}, with {num_warps} warps per block; its largest tile is "
-        f"{largest.results[0].type}. Use {remedy}smaller tiles, or more warps (num_worker_warps); {error.message}",
-        largest.loc,
+        f"{largest}. Use {remedy}smaller tiles, or more warps (num_worker_warps); {error.message}",
+        loc,
     )
 
 
@@ -148,10 +156,10 @@ def check_shared(function: Function, target: GpuTarget) -> None:
 
 
 def too_much_shared(function: Function, needed: int, available: int) -> TileError:
-    largest = max(function.walk(), key=words)
+    largest, loc = _largest_tile(function)
     return TileError(
         f"{function.name}() needs {needed} bytes of shared memory per block, and this GPU has {available}; its largest "
-        f"tile is {largest.results[0].type}. Use smaller tiles, above all those that mma reads and those that are "
-        "transposed, reshaped or gathered; where a loop loads, fewer num_stages may do",
-        largest.loc,
+        f"tile is {largest}. Use smaller tiles, above all those that mma reads and those that are transposed, reshaped "
+        "or gathered; where a loop loads, fewer num_stages may do",
+        loc,
     )
