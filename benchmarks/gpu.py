@@ -389,11 +389,18 @@ _LARGE = {
     32: (((256, 128, 32), 8, 4), ((128, 256, 32), 8, 4)),
 }
 _SMALL = {
-    16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4)),
-    32: (((128, 64, 64), 4, 4), ((128, 64, 32), 4, 6), ((64, 64, 64), 4, 6), ((64, 64, 32), 4, 8)),
+    16: (((64, 128, 64), 4, 8), ((128, 64, 64), 4, 8), ((64, 128, 128), 4, 4), ((128, 128, 64), 4, 5)),
+    32: (
+        ((128, 64, 64), 4, 4),
+        ((128, 64, 32), 4, 6),
+        ((64, 64, 64), 4, 6),
+        ((64, 64, 32), 4, 8),
+        ((256, 64, 32), 4, 5),
+    ),
 }
-# Thirds of tiles whose columns are no power of two.
-_THIRDS = (((128, 64, 64), 4, 4), ((128, 64, 64), 4, 5))
+# Tiles whose sizes are no powers of two: of so many rows and columns of parts. Those for many tiles, and those for few.
+_LARGE_OF_PARTS = (((128, 64, 64, 1, 3), 4, 4), ((128, 64, 64, 1, 3), 4, 5))
+_SMALL_OF_PARTS = (((64, 64, 64, 1, 3), 4, 6), ((64, 32, 64, 3, 3), 4, 5), ((128, 32, 64, 1, 5), 4, 5))
 # Large tiles with small ones for what is no whole round, one for each block at most, and, where little is left at the
 # edges, with parts of strips: their length, their width and the steps along K. The steps of small ones are divided into
 # so many splits at most.
@@ -443,11 +450,15 @@ def product_configs(product: Product, tile: Tile, processors: int) -> list[Any]:
             # Without splits: what the original makes of strips in splits does not end.
             theirs += [(o, s, {}) for o, s in dict.fromkeys((o, (*s[:-1], 1)) for o, s in mixed)]
         if bits == 16:
-            ours += [(("thirds", 4), s, w, n) for s, w, n in _THIRDS]
-            theirs += [(("thirds", 4), s, {}) for s in shapes(_THIRDS)]
+            ours += [(("parts", 4), s, w, n) for s, w, n in _LARGE_OF_PARTS]
+            theirs += [(("parts", 4), s, {}) for s in shapes(_LARGE_OF_PARTS)]
     if count < 2 * processors:
         ours += [(o, s, w, n) for o in _SMALL_ORDERS for s, w, n in _SMALL[bits]]
         theirs += [(o, s, {}) for o in _SMALL_ORDERS for s in shapes(_SMALL[bits])]
+        if bits == 16:
+            few = [(s, w, n) for s, w, n in _SMALL_OF_PARTS if math.prod(grid_of_parts(product, s)) <= processors]
+            ours += [(("parts", 0), s, w, n) for s, w, n in few]
+            theirs += [(("parts", 0), s, {}) for s in shapes(few)]
     return tile.options([(o, s, {"num_warps": w, "num_stages": n}) for o, s, w, n in ours], theirs)
 
 
@@ -461,7 +472,13 @@ def partial_sums(rows: int, columns: int, splits: int, processors: int) -> tuple
     )
 
 
-def shapes(configs: Sequence[tuple[tuple[int, int, int], int, int]]) -> list[tuple[int, int, int]]:
+def grid_of_parts(product: Product, shape: tuple[int, ...]) -> tuple[int, int]:
+    """How many tiles of parts there are along the rows and the columns."""
+    TM, TN, _, rows, columns = shape
+    return cdiv(product.m, rows * TM), cdiv(product.n, columns * TN)
+
+
+def shapes(configs: Sequence[tuple[tuple[int, ...], int, int]]) -> list[tuple[int, ...]]:
     """Those of tiles with warps and stages."""
     return list(dict.fromkeys(s for s, *_ in configs))
 
@@ -478,7 +495,7 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
         bits = 32 if tf32 else 16
 
         def run(
-            cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, m: int = m, n: int = n, tf32: bool = tf32
+            cfg: Any, t: Tile, a: Any = a, b: Any = b, c: Any = c, product: Product = product, tf32: bool = tf32
         ) -> None:
             (spread, group), shape, options = cfg
             if spread in ("strips", "shares"):
@@ -486,18 +503,20 @@ def product_rows(tiles: list[Tile], products: Sequence[Product] = _PRODUCTS) -> 
                 order = (group, *shape, 8) if spread == "strips" else (*shape, group)
                 t.launch(f"matmul_{spread}", options, (processors,), (a, b, c, *sums, *order, tf32))
                 return
-            TM, TN, TK = shape
-            if spread == "thirds":
-                rows, columns = cdiv(m, TM), cdiv(n, 3 * TN)
-                if rows * columns <= processors:
-                    t.launch("matmul_thirds_grid", options, (rows, columns), (a, b, c, TM, TN, TK))
+            if spread == "parts":
+                grid = grid_of_parts(product, shape)
+                if math.prod(grid) <= processors:
+                    t.launch("matmul_parts_grid", options, grid, (a, b, c, *shape))
                 else:
-                    t.launch("matmul_thirds", options, (processors,), (a, b, c, TM, TN, TK, group))
+                    t.launch("matmul_parts", options, (processors,), (a, b, c, *shape, group))
                 return
+            TM, TN, TK = shape
             if spread == "grid":
-                t.launch("matmul_grid", options, (cdiv(m, TM), cdiv(n, TN)), (a, b, c, TM, TN, TK, tf32))
+                t.launch(
+                    "matmul_grid", options, (cdiv(product.m, TM), cdiv(product.n, TN)), (a, b, c, TM, TN, TK, tf32)
+                )
                 return
-            blocks = cdiv(m, TM) * cdiv(n, TN)
+            blocks = cdiv(product.m, TM) * cdiv(product.n, TN)
             kernel = "matmul" if spread == "tiles" else "matmul_persistent"
             grid = _SPREADS[spread](blocks, processors)
             t.launch(kernel, options, (grid,), (a, b, c, TM, TN, TK, group, tf32))

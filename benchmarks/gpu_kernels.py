@@ -258,33 +258,58 @@ def matmul_shares(
         finish(c, i, j, total, sums, counts, part, split, SM, SN, SPLITS)
 
 
-def store_thirds(a, b, c, i, j, TM, TN, TK):
-    """Store the tile of a @ b in row i and column j, three times as wide as TN."""
-    left = middle = right = ct.zeros((TM, TN), ct.float32)
+def store_parts(a, b, c, i, j, TM, TN, TK, ROWS, COLUMNS):
+    """Store the tile of a @ b in row i and column j, which has so many rows and columns of parts."""
+    sums = tuple(ct.zeros((TM, TN), ct.float32) for _ in ct.static_iter(range(ROWS * COLUMNS)))
     for k in range(ct.cdiv(a.shape[1], TK)):
-        x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
-        y = ct.load(b, (k, 3 * j), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
-        z = ct.load(b, (k, 3 * j + 1), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
-        w = ct.load(b, (k, 3 * j + 2), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
-        left, middle, right = ct.mma(x, y, left), ct.mma(x, z, middle), ct.mma(x, w, right)
-    ct.store(c, (i, 3 * j), left.astype(c.dtype))
-    ct.store(c, (i, 3 * j + 1), middle.astype(c.dtype))
-    ct.store(c, (i, 3 * j + 2), right.astype(c.dtype))
+        xs = tuple(
+            ct.load(a, (ROWS * i + row, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+            for row in ct.static_iter(range(ROWS))
+        )
+        ys = tuple(
+            ct.load(b, (k, COLUMNS * j + column), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+            for column in ct.static_iter(range(COLUMNS))
+        )
+        sums = tuple(
+            ct.mma(xs[part // COLUMNS], ys[part % COLUMNS], sums[part])
+            for part in ct.static_iter(range(ROWS * COLUMNS))
+        )
+    for part in ct.static_iter(range(ROWS * COLUMNS)):
+        ct.store(c, (ROWS * i + part // COLUMNS, COLUMNS * j + part % COLUMNS), sums[part].astype(c.dtype))
 
 
 @ct.kernel
-def matmul_thirds(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int], GROUP: ct.Constant[int]):
-    """Tiles three times as wide as a power of two: some sizes leave fewer processors without one in the last round."""
-    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], 3 * TN)
+def matmul_parts(
+    a,
+    b,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    ROWS: ct.Constant[int],
+    COLUMNS: ct.Constant[int],
+    GROUP: ct.Constant[int],
+):
+    """Tiles whose sizes are no powers of two: some sizes leave fewer processors without one in the last round."""
+    rows, columns = ct.cdiv(c.shape[0], ROWS * TM), ct.cdiv(c.shape[1], COLUMNS * TN)
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         i, j = place(tile, rows, columns, GROUP)
-        store_thirds(a, b, c, i, j, TM, TN, TK)
+        store_parts(a, b, c, i, j, TM, TN, TK, ROWS, COLUMNS)
 
 
 @ct.kernel
-def matmul_thirds_grid(a, b, c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+def matmul_parts_grid(
+    a,
+    b,
+    c,
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+    ROWS: ct.Constant[int],
+    COLUMNS: ct.Constant[int],
+):
     """A block for each of these."""
-    store_thirds(a, b, c, ct.bid(0), ct.bid(1), TM, TN, TK)
+    store_parts(a, b, c, ct.bid(0), ct.bid(1), TM, TN, TK, ROWS, COLUMNS)
 
 
 @ct.kernel

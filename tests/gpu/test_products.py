@@ -108,36 +108,62 @@ def test_a_tile_for_each_block(m: int, n: int, k: int, tile: tuple[int, int, int
 
 
 @ct.kernel
-def side_by_side(a, b, c, PARTS: ct.Constant[int], TM: ct.Constant[int], TK: ct.Constant[int]):
-    """Tiles of PARTS times 64 columns, whose parts are multiplied by one tile of ``a``."""
-    rows, columns = ct.cdiv(c.shape[0], TM), ct.cdiv(c.shape[1], 64 * PARTS)
+def side_by_side(
+    a,
+    b,
+    c,
+    ROWS: ct.Constant[int],
+    COLUMNS: ct.Constant[int],
+    TM: ct.Constant[int],
+    TN: ct.Constant[int],
+    TK: ct.Constant[int],
+):
+    """Tiles of ROWS times COLUMNS parts."""
+    rows, columns = ct.cdiv(c.shape[0], ROWS * TM), ct.cdiv(c.shape[1], COLUMNS * TN)
     for tile in range(ct.bid(0), rows * columns, ct.num_blocks(0)):
         i, j = tile % rows, tile // rows
-        sums = tuple(ct.zeros((TM, 64), ct.float32) for n in ct.static_iter(range(PARTS)))
+        sums = tuple(ct.zeros((TM, TN), ct.float32) for n in ct.static_iter(range(ROWS * COLUMNS)))
         for k in range(ct.cdiv(a.shape[1], TK)):
-            x = ct.load(a, (i, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
-            parts = tuple(
-                ct.load(b, (k, PARTS * j + n), (TK, 64), padding_mode=ct.PaddingMode.ZERO)
-                for n in ct.static_iter(range(PARTS))
+            left = tuple(
+                ct.load(a, (ROWS * i + n, k), (TM, TK), padding_mode=ct.PaddingMode.ZERO)
+                for n in ct.static_iter(range(ROWS))
             )
-            sums = tuple(ct.mma(x, parts[n], sums[n]) for n in ct.static_iter(range(PARTS)))
-        for n in ct.static_iter(range(PARTS)):
-            ct.store(c, (i, PARTS * j + n), sums[n].astype(c.dtype))
+            right = tuple(
+                ct.load(b, (k, COLUMNS * j + n), (TK, TN), padding_mode=ct.PaddingMode.ZERO)
+                for n in ct.static_iter(range(COLUMNS))
+            )
+            sums = tuple(
+                ct.mma(left[n // COLUMNS], right[n % COLUMNS], sums[n]) for n in ct.static_iter(range(ROWS * COLUMNS))
+            )
+        for n in ct.static_iter(range(ROWS * COLUMNS)):
+            ct.store(c, (ROWS * i + n // COLUMNS, COLUMNS * j + n % COLUMNS), sums[n].astype(c.dtype))
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(384, 768, 192), (384, 392, 200), (520, 1160, 72)])
 @pytest.mark.parametrize(("warps", "stages"), [(4, 3), (4, 4), (8, 4), (8, 1)])
-@pytest.mark.parametrize("parts", [2, 3, 4])
-def test_products_side_by_side(m: int, n: int, k: int, warps: int, stages: int, parts: int) -> None:
-    """One wider product takes their place; pairs of blocks share all parts where rows are not whole sectors."""
-    rng = np.random.default_rng(k + parts)
+@pytest.mark.parametrize(
+    ("rows", "columns", "tiles"),
+    [
+        (1, 2, ((64, 64, 64), (128, 64, 32), (128, 64, 64))),
+        (1, 3, ((64, 64, 64), (128, 64, 32), (128, 64, 64))),
+        (1, 4, ((64, 64, 64), (128, 64, 32), (128, 64, 64))),
+        (1, 5, ((64, 32, 64), (128, 32, 64))),
+        (2, 3, ((64, 64, 64), (64, 32, 32))),
+        (3, 3, ((64, 32, 64), (64, 16, 64))),
+    ],
+)
+def test_products_side_by_side(
+    m: int, n: int, k: int, warps: int, stages: int, rows: int, columns: int, tiles: tuple[tuple[int, int, int], ...]
+) -> None:
+    """Wider products take their place; pairs of blocks share loads where rows are not whole sectors."""
+    rng = np.random.default_rng(k + columns)
     a, b = rng.integers(-2, 3, (m, k)).astype(np.float16), rng.integers(-2, 3, (k, n)).astype(np.float16)
     wanted = (a.astype(np.float32) @ b).astype(np.float16)
     on_device = DeviceArray.of(a), DeviceArray.of(b)
     kernel = side_by_side.replace_options("triton", num_warps=warps, num_stages=stages)
-    for blocks, tile in itertools.product((1, 5, 8, 132), ((64, 64), (128, 32), (128, 64))):
+    for blocks, tile in itertools.product((1, 5, 8, 132), tiles):
         out = DeviceArray((m, n), np.float16)
-        ct.launch(None, (blocks,), kernel, (*on_device, out, parts, *tile))
+        ct.launch(None, (blocks,), kernel, (*on_device, out, rows, columns, *tile))
         np.testing.assert_array_equal(out.numpy(), wanted, err_msg=f"{blocks} blocks, {tile}")
 
 

@@ -203,9 +203,9 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
         (*_square(4104, np.float16), *_sums(128, 16, 2), 4, 128, 256, 64, 128, 16, 128, 2, 8, False),
         {"num_warps": 8, "num_stages": 4},
     ),
-    "thirds": (
-        _K.matmul_thirds,
-        (*_square(3000, np.float16), 128, 64, 64, 8),
+    "parts": (
+        _K.matmul_parts,
+        (*_square(3000, np.float16), 128, 64, 64, 1, 3, 8),
         {"num_warps": 4, "num_stages": 4},
     ),
     "staged": (

@@ -1,24 +1,31 @@
-"""Results that one iteration stores one after the other have places of their own in shared memory.
+"""Results that are stored one after the other have places of their own in shared memory.
 
 The copy engine stores a tile from shared memory. Triton gives all results of a kind one place there, and lets each wait
-until the engine has read the one before. Where there is room, and no fewer blocks fit on a multiprocessor, only the
-first waits here, for all that the last iteration left.
+until the engine has read the one before. Where there is room, and no fewer blocks fit on a multiprocessor, there is one
+wait for all here: in a loop the first result waits for all that the last iteration left, elsewhere the last one waits
+for all.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import indent_of
 from tilewright.backends.triton.options import RESERVED
 
-VERSION = "1"  # of what is done, for caches
+VERSION = "2"  # of what is done, for caches
 
 _ALLOC = re.compile(r"\s*(%\w+) = ttg\.local_alloc : \(\) -> !ttg\.memdesc<((?:\d+x)+)([a-z]+)(\d+)\w*, .*mutable>.*")
+_FILLED = re.compile(
+    r"\s*(?P<name>%\w+) = ttg\.local_alloc %[\w#]+ : .* -> "
+    r"(?P<type>!ttg\.memdesc<((?:\d+x)+)([a-z]+)(\d+)\w*, [^>]*>).*"
+)
 _STORE = re.compile(r"\s*ttg\.local_store %\w+(?:#\d+)?, (%\w+) : .*")
 _WAIT = "ttng.async_tma_store_wait {pendings = 0 : i32"
+_COPIED = re.compile(r"\s*ttng\.async_tma_copy_local_to_global %[\w#]+\[.*\] (%\w+) : .*")
 _COPY = "ttng.async_tma_copy_local_to_global "
 _FREE = "ttg.local_dealloc "
 
@@ -43,6 +50,9 @@ def separate(text: str, room: int) -> str:
         if found is not None and _pays(lines, found, room):
             lines = _separated(lines, found)
         at += 1
+    for results in _in_a_row(lines):
+        if _fit(lines, results, room):
+            _wait_for_all(lines, results)
     return "\n".join(lines)
 
 
@@ -62,23 +72,30 @@ def _place(lines: list[str], at: int) -> _Place | None:
         return None
     if not all(store < copy < stop for store, copy, stop in zip(stores, copies, [*stores[1:], frees[0]])):
         return None
-    straight = all(
-        indent_of(line) == indent_of(lines[stores[0]]) and not line.rstrip().endswith("{")
-        for line in lines[stores[0] - 1 : copies[-1] + 1]
-    )
+    straight = _is_straight(lines[stores[0] - 1 : copies[-1] + 1])
     return _Place(name, _size(made), at, frees[-1], tuple(stores)) if straight else None
 
 
 def _size(made: re.Match[str]) -> int:
-    return math.prod(int(n) for n in made[2].split("x") if n) * int(made[4]) // 8
+    shape, _, bits = made.groups()[-3:]
+    return math.prod(int(n) for n in shape.split("x") if n) * int(bits) // 8
+
+
+def _taken(line: str) -> int:
+    """The bytes that ``line`` allocates, to be filled later."""
+    made = _ALLOC.fullmatch(line)
+    return _size(made) if made is not None else 0
+
+
+def _as_many_blocks(before: int, after: int, room: int) -> bool:
+    """Whether blocks of ``after`` bytes fit, and as many of them as of ``before`` bytes."""
+    return 0 < (room + RESERVED) // (before + RESERVED) == (room + RESERVED) // (after + RESERVED)
 
 
 def _pays(lines: list[str], place: _Place, room: int) -> bool:
     """Whether there is room for more places like this one."""
-    allocs = (made for line in lines[: place.last] if (made := _ALLOC.fullmatch(line)) is not None)
-    before = sum(_size(made) for made in allocs) + RESERVED
-    after = before + place.size * (len(place.stores) - 1)
-    return 0 < (room + RESERVED) // before == (room + RESERVED) // after
+    before = sum(map(_taken, lines[: place.last]))
+    return _as_many_blocks(before, before + place.size * (len(place.stores) - 1), room)
 
 
 def _separated(lines: list[str], place: _Place) -> list[str]:
@@ -97,3 +114,60 @@ def _separated(lines: list[str], place: _Place) -> list[str]:
         else:
             found[at] = re.sub(rf"{place.name}\b", names[number], found[at])
     return "\n".join(found).split("\n")
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result that is put in a place of its own, and the lines that do this and that wait until it is stored."""
+
+    name: str
+    type: str
+    size: int
+    filled: int
+    wait: int
+
+
+def _in_a_row(lines: list[str]) -> Iterator[list[_Result]]:
+    """The results that each straight line stores."""
+    row: list[_Result] = []
+    for at, line in enumerate(lines):
+        found = _result(lines, at) if _WAIT in line else None
+        if found is None:
+            continue
+        if row and not _is_straight(lines[row[-1].wait : at + 1]):
+            yield row
+            row = []
+        row.append(found)
+    yield row
+
+
+def _result(lines: list[str], wait: int) -> _Result | None:
+    """The result that line ``wait`` waits for, where nothing else is done with its place."""
+    copy = _COPIED.fullmatch(lines[wait - 1])
+    uses = [k for k, line in enumerate(lines) if copy is not None and re.search(rf"{copy[1]}\b", line)]
+    made = _FILLED.fullmatch(lines[uses[0]]) if len(uses) == 2 and uses[1] == wait - 1 else None
+    return _Result(made["name"], made["type"], _size(made), uses[0], wait) if made is not None else None
+
+
+def _is_straight(lines: list[str]) -> bool:
+    return all(indent_of(line) == indent_of(lines[0]) and not line.rstrip().endswith("{") for line in lines if line)
+
+
+def _fit(lines: list[str], row: list[_Result], room: int) -> bool:
+    """Whether there is room for all results of ``row`` at a time."""
+    if len(row) < 2:
+        return False
+    before = lines[: row[0].filled]
+    freed = {name for line in before for name in re.findall(rf"{_FREE}(%\w+)", line)}
+    left = sum(_taken(line) for line in before if line.split(" = ", 1)[0].strip() not in freed)
+    most, sizes = sum(map(_taken, before)), [r.size for r in row]
+    return _as_many_blocks(max(most, left + max(sizes)), max(most, left + sum(sizes)), room)
+
+
+def _wait_for_all(lines: list[str], row: list[_Result]) -> None:
+    """The places exist until the wait after the last result, which is the only one."""
+    for result in row[:-1]:
+        lines[result.wait] = ""
+    end = lines[row[-1].wait]
+    indent = " " * indent_of(end)
+    lines[row[-1].wait] = "\n".join([end, *(f"{indent}{_FREE}{r.name} : {r.type}" for r in row)])

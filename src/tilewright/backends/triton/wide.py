@@ -1,24 +1,25 @@
 """Products of one left operand with tiles side by side are one wider product in PTX.
 
-The matrix units read the left operand again for each product. Where an iteration multiplies it by two to four tiles of
-64 columns, as in a kernel with tiles of 192 columns, whose sizes are powers of two in the language, one instruction of
-128 to 256 columns does the same. Its descriptor says how far apart in shared memory the parts of 64 columns are, so
+The matrix units read the left operand again for each product. Where an iteration multiplies it by several tiles of 32
+or 64 columns, as in a kernel with tiles of 96 or 192 columns, whose sizes are powers of two in the language, one
+instruction of up to 256 columns does the same. Its descriptor says how far apart in shared memory the parts are, so
 they have to be equally far.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tilewright.backends.triton.ptx import Statement, statements
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _PRODUCT = re.compile(
-    r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(32|64)k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
     r"\{(.*?)\}, (%rd\d+), (%rd\d+), (%p\d+), 1, 1, ([01]), 1"
 )
 _DESCRIPTOR = re.compile(r"(?:or\.b64|add\.s64)\s+%rd\d+, (%rd\d+), (-?\d+)")
@@ -29,15 +30,16 @@ _REGISTERS = re.compile(r"add|and|bfe|cvt|mov|or|shl|shr")  # what changes nothi
 _FIRST = re.compile(r"\S+\s+(\{[^}]*\}|[^,\[]*)")
 _FENCE, _COMMIT = "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned"
 _WAIT = re.compile(r"(\s*wgmma\.wait_group\.sync\.aligned )(\d+);")
-_PART = 64  # columns of 16 bits that are as wide as a row of the layout
-_WIDEST = 256 // _PART
-_ROWS_OF_128_BYTES = 0x40000040  # the upper half of the descriptor of a tile in this layout
+_WIDEST = 256  # columns
+# The columns of 16 bits that are as wide as a row of a layout, and the upper half of the descriptors of its tiles.
+_LAYOUTS = {64: 0x40000040, 32: 0x80000020}
 _UNIT = 16  # bytes
 
 
 @dataclass(frozen=True)
 class _Product:
     at: int  # the statement
+    columns: int
     types: str
     sums: tuple[str, ...]
     left: str
@@ -48,7 +50,7 @@ class _Product:
     @property
     def common(self) -> tuple[str, ...]:
         """What products must have in common to be joined."""
-        return self.types, self.left, self.adds, self.turned
+        return str(self.columns), self.types, self.left, self.adds, self.turned
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,11 @@ class _Join:
 
 def join(text: str) -> str:
     """``text``, in which products of one left operand with tiles side by side are joined."""
-    if "m64n64k16" not in text:
+    if not any(f"m64n{columns}k16" in text for columns in _LAYOUTS):
         return text
     lines = text.split("\n")
     body = statements(lines)
-    joins = list(_joins(body, text))
+    joins = _agreeing(list(_joins(body)), text)
     for found in joins:
         for products in zip(*(g.products for g in found.groups)):
             _join(lines, body, products, found.distance)
@@ -91,12 +93,12 @@ def join(text: str) -> str:
     return "\n".join(lines)
 
 
-def _joins(body: Sequence[Statement], text: str) -> Iterator[_Join]:
+def _joins(body: Sequence[Statement]) -> Iterator[_Join]:
     groups = _groups(body)
     while groups:
         count, distance = 1, 0
-        for n in range(2, min(len(groups), _WIDEST) + 1):
-            found = _distance(groups[:n], body, text)
+        for n in range(2, min(len(groups), _WIDEST // groups[0].products[0].columns) + 1):
+            found = _distance(groups[:n], body)
             if found is None:
                 break
             count, distance = n, found
@@ -117,8 +119,8 @@ def _groups(body: Sequence[Statement]) -> list[_Group]:
             found.append(_Group(group.start, at, group.products))
             group = None
         elif group is not None and product is not None and not s.guard:
-            types, sums, left, right, adds, turned = product.groups()
-            group.products.append(_Product(at, types, tuple(sums.split(",")), left, right, adds, turned))
+            columns, types, sums, *others = product.groups()
+            group.products.append(_Product(at, int(columns), types, tuple(sums.split(",")), *others))
         elif not _is_quiet(s):
             group = None
     return found
@@ -129,7 +131,18 @@ def _is_quiet(s: Statement) -> bool:
     return not s.guard and _REGISTERS.fullmatch(s.opcode) is not None
 
 
-def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) -> int | None:
+def _agreeing(joins: list[_Join], text: str) -> list[_Join]:
+    """Those of ``joins`` whose first right operands nothing else sees, but others of them with the same distance."""
+    while True:
+        seen = Counter((p.right, found.distance) for found in joins for p in found.groups[0].products)
+        alone = {right: len(re.findall(rf"{right}\b", text)) == 1 + count for (right, _), count in seen.items()}
+        agreeing = [found for found in joins if all(alone[p.right] for p in found.groups[0].products)]
+        if len(agreeing) == len(joins):
+            return joins
+        joins = agreeing
+
+
+def _distance(groups: Sequence[_Group], body: Sequence[Statement]) -> int | None:
     """How far apart the right operands of the products of ``groups`` are, one after the other; None where the products
     cannot be joined."""
     between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
@@ -140,11 +153,9 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement], text: str) ->
         return None
     start = groups[0].start
     distances = {d for parts in zip(*(g.products for g in groups)) for d in _distances(parts, start, body)}
-    first = [p.right for p in groups[0].products]
-    unseen = all(len(re.findall(rf"{right}\b", text)) == 1 + first.count(right) for right in first)
     distance = distances.pop() if len(distances) == 1 else None
     fits = distance is not None and distance % _UNIT == 0 and 0 < distance // _UNIT < 1 << 14
-    return distance if unseen and fits else None
+    return distance if fits else None
 
 
 def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
@@ -152,7 +163,7 @@ def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement])
     the products differ otherwise, or do with the fence at ``start``, after which no sum may change."""
     if len({p.common for p in parts}) > 1:
         yield None
-    places = [_place(p.right, p.at, body) for p in parts]
+    places = [_place(p, body) for p in parts]
     for x, y in pairwise(places):
         known = x is not None and y is not None and replace(x, offset=y.offset) == y
         yield y.offset - x.offset if x is not None and y is not None and known else None
@@ -166,16 +177,16 @@ def _changed(statements: Sequence[Statement]) -> set[str]:
     return {register for s in statements if _is_quiet(s) for register in _targets(s)}
 
 
-def _place(descriptor: str, at: int, body: Sequence[Statement]) -> _Place | None:
-    """Where a tile of 64 columns is; None of other tiles."""
-    made, at = _made(_DESCRIPTOR, descriptor, at, body)
+def _place(product: _Product, body: Sequence[Statement]) -> _Place | None:
+    """Where the right operand of ``product`` is; None where its rows are not as wide as those of the layout."""
+    made, at = _made(_DESCRIPTOR, product.right, product.at, body)
     extended, at = _made(_EXTENDED, made[1], at, body) if made is not None else (None, at)
     if made is None or extended is None:
         return None
     high, low = divmod(int(made[2]) % (1 << 64), 1 << 32)
     number, steps, at = _without_sums(extended[1], at, body)
     place, at = _made(_PLACE, number, at, body)
-    if place is None or high != _ROWS_OF_128_BYTES or low + steps >= 1 << 14:
+    if place is None or high != _LAYOUTS[product.columns] or low + steps >= 1 << 14:
         return None
     number, offset, at = _without_sums(place[1], at, body)
     source = _defined(number, at, body)
@@ -232,7 +243,7 @@ def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product]
         lines[line] = f"\tadd.s64 \t{first.right}, {old[1]}, {int(old[2]) + stride};"
     sums = ",".join(register for p in parts for register in p.sums)
     lines[body[first.at].line] = (
-        f"\twgmma.mma_async.sync.aligned.m64n{len(parts) * _PART}k16.f32.{first.types} {{{sums}}}, "
+        f"\twgmma.mma_async.sync.aligned.m64n{len(parts) * first.columns}k16.f32.{first.types} {{{sums}}}, "
         f"{first.left}, {first.right}, {first.adds}, 1, 1, {first.turned}, 1;"
     )
     for p in parts[1:]:
