@@ -97,3 +97,24 @@ def test_rows_of_which_only_the_first_is_aligned() -> None:
     ct.launch(None, (1,), rows_of_kinds, (x, out))
     rows = np.concatenate([i + i, (i + 1) % 64, np.minimum(i, 32), 64 - i, np.where(i > 3, i, 32)])
     np.testing.assert_array_equal(out, x[rows])
+
+
+@ct.kernel
+def sums_of_columns(x, out, ROWS: ct.Constant[int], K: ct.Constant[int], SINGLE: ct.Constant[bool]):
+    """By a product with ones."""
+    tile = ct.load(x, (0, ct.bid(0)), (K, 64))
+    zeros = ct.zeros((ROWS, 64), ct.float32 if SINGLE else ct.int32)
+    sums = ct.mma(ct.full((ROWS, K), 1, x.dtype), tile, zeros)
+    ct.store(out, (0, ct.bid(0)), sums)
+    ct.store(out, (1, ct.bid(0)), sums * 2)
+
+
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.int8, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize("depth", [16, 32, 64])
+@pytest.mark.parametrize("rows", [64, 128, 256])
+def test_products_of_equal_rows(element: type, depth: int, rows: int) -> None:
+    x = np.random.default_rng(depth).integers(-3, 4, (depth, 256)).astype(element)
+    out = np.zeros((2 * rows, 256), np.float32 if element is not np.int8 else np.int32)
+    ct.launch(None, (4,), sums_of_columns, (x, out, rows, depth, element is not np.int8))
+    sums = x.astype(out.dtype).sum(axis=0, keepdims=True)
+    np.testing.assert_array_equal(out, np.repeat(np.concatenate([sums, 2 * sums]), rows, axis=0))

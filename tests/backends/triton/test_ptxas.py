@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+from pathlib import Path
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -9,6 +14,10 @@ import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
 from tilewright.backends.triton import ptxas
+from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.compiler import assembler
+from tilewright.backends.triton.target import parse_target
+from tilewright.runtime.launch import specialization
 
 
 @ct.kernel
@@ -38,3 +47,74 @@ def test_sums_of_16_bits_are_made_one_by_one(target: str, monkeypatch: pytest.Mo
 def test_other_text_stays() -> None:
     text = "\tmin.s16x2 \t%r1, %r2, %r3;\n\tadd.s32 \t%r1, %r2, %r3;\n\tadd.f16x2 \t%r1, %r2, %r3;"
     assert ptxas.repair(text) == text
+
+
+@ct.kernel
+def equal_rows(x, out, K: ct.Constant[int], SINGLE: ct.Constant[bool]):
+    zeros = ct.zeros((128, 64), ct.float32 if SINGLE else ct.int32)
+    tile = ct.load(x, (0, ct.bid(0)), (K, 64))
+    ct.store(out, (0, ct.bid(0)), ct.mma(ct.full((128, K), 1, x.dtype), tile, zeros))
+
+
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.int8, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize("depth", [16, 64])
+def test_products_of_equal_rows_are_all_in_the_machine_code(element: type, depth: int, tmp_path: Path) -> None:
+    """ptxas 12.8 takes the first ones of the upper and of the lower half for one."""
+    single, target = element is not np.int8, parse_target("sm_90")
+    out = np.zeros((128, 256), np.float32 if single else np.int32)
+    arguments = np.zeros((depth, 256), element), out, depth, single
+    binary = compile_for(specialization(equal_rows, arguments, "reference").function, target, {}).binary
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(binary.code)
+    command = [str(Path(assembler(target)).with_name("nvdisasm")), "-c", str(path)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    products = binary.texts["PTX"].count("wgmma.mma_async")
+    assert products > 1 and listing.count("GMMA.") == products
+
+
+def test_a_fence_is_between_products_that_start_with_the_same_operands() -> None:
+    def product(number: int, right: str, more: str) -> str:
+        left = "{%r1,%r1,%r2,%r2}"
+        return f"\twgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {{%r{number}}}, {left}, {right}, {more};"
+
+    fence = "\twgmma.fence.sync.aligned;"
+    first, same, added, other = (
+        product(10, "%rd1", "0"),
+        product(11, "%rd1", "0"),
+        product(12, "%rd1", "%p1"),
+        product(13, "%rd2", "0"),
+    )
+    for lines in ([first, other, added], [first, fence, same], [added, added]):
+        text = "\n".join(lines)
+        assert ptxas.separate_twins(text) == text
+    assert ptxas.separate_twins(f"{first}\n{other}\n{same}\n{first}") == "\n".join(
+        [first, other, fence, same, fence, first]
+    )
+
+
+_LABEL, _WAIT, _END = "$L__BB0_1:", "\twgmma.wait_group.sync.aligned", "\twgmma.commit_group.sync.aligned;"
+
+
+def running(text: str, before: int) -> list[int]:
+    """How many groups of products run at most at the end of each other line, where so many do at every label."""
+    found, now = [], before
+    for line in text.split("\n"):
+        if line == _END:
+            now += 1
+        elif line.startswith(_WAIT):
+            now = min(now, int(line.split()[-1][:-1]))
+        else:
+            now = before if line == _LABEL else now
+            found.append(now)
+    return found
+
+
+def test_waits_are_left_out_where_all_they_wait_for_has_ended() -> None:
+    rng, fewer = random.Random(0), 0
+    for _ in range(500):
+        waits = [f"{_WAIT} {n};" for n in range(4)]
+        text = "\n".join(rng.choice([*waits, *waits, _END, _END, _LABEL, "\tbar.sync 0;"]) for _ in range(30))
+        kept = ptxas.without_idle_waits(text)
+        assert all(running(kept, before) == running(text, before) for before in range(6))
+        fewer += text.count(_WAIT) - kept.count(_WAIT)
+    assert fewer > 500

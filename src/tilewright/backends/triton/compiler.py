@@ -123,7 +123,10 @@ def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
 
 
 def _polished(make_ptx: Stage) -> Stage:
-    return lambda source, metadata: ptx.fetch_maps(wide.join(barriers.thin(make_ptx(source, metadata))))
+    def polished(source: Any, metadata: Any) -> str:
+        return ptxas.repair_products(ptx.fetch_maps(wide.join(barriers.thin(make_ptx(source, metadata)))))
+
+    return polished
 
 
 def _by_value(make_ptx: Stage, blobs: Mapping[int, int]) -> Stage:

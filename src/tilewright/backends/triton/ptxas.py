@@ -6,17 +6,28 @@ instead of to zero. There the halves are put together without a sum of 64 bits.
 
 Where two numbers of 16 bits in a register are added to constants and one of the sums is not used, ptxas adds 0 to the
 other. They are added one by one.
+
+Two products of the same operands, such as those of 64 rows each that make one of 128 equal rows, ptxas 12.8 takes for
+one, and the second result may be lost. A fence keeps them apart.
+
+It may crash at waits for products that have all ended. They are left out.
 """
 
 from __future__ import annotations
 
 import re
 
-VERSION = "2"  # of what is done, for caches
+VERSION = "3"  # of what is done, for caches
 
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _DEFINED = re.compile(r"\s*([a-z]\S*)\s+(%rd\d+),.*")
 _EXTENDED = "cvt.u64.u32"
+_PRODUCT = re.compile(  # whose sum starts with it
+    r"\s*wgmma\.mma_async\.sync\.aligned\.(\S+)\s+\{[^}]*\}, (\{[^}]*\}|%rd\d+), (%rd\d+), 0((?:, -?\d+)*);"
+)
+_WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
+_FENCE, _END = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
+_LABEL = re.compile(r"\s*[\w$]+:")
 _SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
 
 
@@ -82,3 +93,43 @@ def _joined(descriptor: str, place: str, low: int, high: int) -> str:
 \tadd.s32 lower, lower, {low};
 \tmov.b64 {descriptor}, {{lower, {high}}};
 \t}}"""
+
+
+def repair_products(text: str) -> str:
+    """``text``, whose products are compiled right: the last change of all."""
+    return separate_twins(without_idle_waits(text)) if "wgmma.mma_async" in text else text
+
+
+def separate_twins(text: str) -> str:
+    """``text``, in which a fence is before each product that starts with the operands of one since the last fence."""
+    seen: set[tuple[str, ...]] = set()
+    lines = []
+    for line in text.split("\n"):
+        product = _PRODUCT.fullmatch(line)
+        if line.strip() == _FENCE:
+            seen.clear()
+        elif product is not None:
+            if product.groups() in seen:
+                lines.append(f"\t{_FENCE}")
+                seen.clear()
+            seen.add(product.groups())
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def without_idle_waits(text: str) -> str:
+    """``text`` without waits, in straight lines, that find no more groups of products running than they allow."""
+    lines = []
+    running: int | None = None  # groups, at most; not known where other code may come from
+    for line in text.split("\n"):
+        wait = _WAIT.fullmatch(line)
+        if _LABEL.match(line) is not None:
+            running = None
+        elif line.strip() == _END and running is not None:
+            running += 1
+        elif wait is not None:
+            if running is not None and int(wait[1]) >= running:
+                continue
+            running = int(wait[1])
+        lines.append(line)
+    return "\n".join(lines)
