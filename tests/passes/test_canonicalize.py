@@ -65,6 +65,8 @@ def simplified(op: str, type_: str = "i32", constant: str = "0") -> tuple[str, s
         ("and(%x, %x)", "i32", "0", "%x"),
         ("and(%x, %c)", "i32", "0", "%c"),
         ("or(%x, %c)", "i1", "true", "%c"),
+        ("xor(%c, %x)", "i32", "0", "%x"),
+        ("min(%x, %x)", "i32", "0", "%x"),
         ("shl(%x, %c)", "i32", "0", "%x"),
         ("assume_divisible(%x) {divisor = 1}", "i32", "0", "%x"),
     ],
@@ -75,11 +77,29 @@ def test_identities(op: str, type_: str, constant: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("op", "type_", "constant", "zero"),
+    [
+        ("sub(%x, %x)", "i32", "7", "0"),
+        ("rem(%x, %c)", "i32", "1", "0"),
+        ("rem(%x, %c) {rounding = RoundingMode.RM}", "i64", "1", "0"),
+        ("xor(%x, %x)", "i8", "1", "0"),
+        ("xor(%x, %x)", "i1", "true", "false"),
+    ],
+)
+def test_what_is_always_zero(op: str, type_: str, constant: str, zero: str) -> None:
+    before, after = simplified(op, type_, constant)
+    made = f"          %0 = constant() {{value = {zero}, type = !{type_}}} : {type_}\n          store("
+    check(Canonicalize(), before, after.replace("          store(", made).replace("%r", "%0"))
+
+
+@pytest.mark.parametrize(
     ("op", "type_", "constant"),
     [
         ("add(%x, %c)", "f32", "0.0"),  # -0.0 + 0.0 is 0.0
         ("mul(%x, %c)", "f32", "0.0"),  # NaN, infinity and the sign of zero
         ("sub(%x, %x)", "f32", "0.0"),
+        ("max(%x, %x)", "f32", "0.0"),  # signalling NaNs
+        ("rem(%x, %c)", "f32", "1.0"),
         ("add(%x, %c) {flush_to_zero = true}", "f32", "-0.0"),
         ("add(%x, %c) {rounding = RoundingMode.RM}", "f32", "-0.0"),
         ("and(%x, %c)", "i32", "1"),

@@ -215,6 +215,16 @@ def _div(op: Op, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 1) and not _changes_subnormals(op) else None
 
 
+def _rem(op: Op, builder: Builder) -> Value | None:
+    type = op.result.tile
+    return builder.constant(0, type.dtype, type.shape) if _integer(op) and _is(op.operands[1], 1) else None
+
+
+def _same_operands(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    return lhs if lhs is rhs and _integer(op) else None
+
+
 def _unless_zero(op: Op, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 0) else None
 
@@ -250,6 +260,14 @@ def _or(op: Op, builder: Builder) -> Value | None:
         if op.result.tile.element.is_bool and _is(y, 1):
             return y
     return None
+
+
+def _xor(op: Op, builder: Builder) -> Value | None:
+    lhs, rhs = op.operands
+    type = op.result.tile
+    if lhs is rhs:
+        return builder.constant(False if type.element.is_bool else 0, type.dtype, type.shape)
+    return lhs if _is(rhs, 0) else rhs if _is(lhs, 0) else None
 
 
 def _select(op: Op, builder: Builder) -> Value | None:
@@ -326,10 +344,14 @@ _RULES: dict[str, Callable[[Op, Builder], Value | None]] = {
     "sub": _sub,
     "mul": _mul,
     "div": _div,
+    "rem": _rem,
+    "min": _same_operands,
+    "max": _same_operands,
     "shl": _shl,
     "shr": _unless_zero,
     "and": _and,
     "or": _or,
+    "xor": _xor,
     "not": _not,
     "select": _select,
     "cmp": _cmp,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from backends.triton.test_compile import compiled, serialized, spills
@@ -57,3 +58,22 @@ def one_of_two(a, b, c, flag, OTHERS: ct.Constant[int]):
 def test_a_load_of_one_branch_starts_before_it_beside_values_of_the_other(others: int) -> None:
     text = compiled(one_of_two, (HALF, HALF, SINGLE, 1, others), "sm_90").binary.texts["TTGIR"]
     assert "ttng.async_tma_copy_global_to_local" in text[: text.index("scf.if")]
+
+
+@ct.kernel
+def reversed_sums(x, out, CONVERTED: ct.Constant[bool]):
+    """Those below 1 of the sums of rows of ``x`` go to ``out``, whose columns are in the reverse order."""
+    rows, columns = ct.arange(128, dtype=ct.int32), 63 - ct.arange(64, dtype=ct.int32)
+    sums = ct.zeros((128, 64), x.dtype)
+    for k in range(ct.num_tiles(x, 0, (128, 64))):
+        stored = sums.astype(ct.float32).astype(x.dtype) if CONVERTED else sums
+        ct.scatter(out, (rows[:, None], columns), stored, mask=stored < 1)
+        sums = sums + ct.load(x, (k, 0), (128, 64))
+
+
+@pytest.mark.parametrize("element", [np.float16, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("converted", [False, True])
+def test_a_carried_tile_is_stored_where_it_says_so_itself(element: type, converted: bool) -> None:
+    """Triton 3.6 can fail at it: "operand does not dominate this use"."""
+    arguments = np.empty((512, 72), element), np.empty((512, 72), element), converted
+    assert "st.global" in compiled(reversed_sums, arguments, "sm_90").binary.texts["PTX"]

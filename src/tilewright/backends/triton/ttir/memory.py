@@ -10,7 +10,7 @@ from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import AtomicKind, MemoryOrder
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, Store
 from tilewright.ir.types import PointerType
@@ -119,12 +119,22 @@ def _cell(s: State, cell: Cell) -> Val:
     return load_values(s, pointer, None, None, "i64")
 
 
+def _carried(value: Value) -> bool:
+    """Whether ``value`` is what a loop carries, or converted from that, perhaps back to what it was."""
+    while value.op is not None and value.op.name == "cast":
+        (value,) = value.op.operands
+    return isinstance(value.owner, Block)
+
+
 def store(s: State, op: Store) -> None:
-    mask = s[op.mask] if op.mask is not None else None
+    value, mask = s[op.value], s[op.mask] if op.mask is not None else None
     if op.attributes["memory_order"] is not MemoryOrder.WEAK:
-        strong.store(s, op, s[op.ptrs], s[op.value], mask)
-    else:
-        store_values(s, s[op.ptrs], s[op.value], mask)
+        strong.store(s, op, s[op.ptrs], value, mask)
+        return
+    if mask is not None and value.bits == 16 and value.shape and s.dialect < (3, 9) and _carried(op.value):
+        # Triton 3.6 would use its conversion to another layout before that is there, in a mask that depends on it.
+        value = s.w.opaque(value)
+    store_values(s, s[op.ptrs], value, mask)
 
 
 # -- atomics
