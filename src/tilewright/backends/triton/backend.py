@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -239,6 +240,9 @@ def compile_for(
             return again(descriptors=False, staging=False, sharing=False, capacity=0)
         return again(sharing=False, late=late)
     kernel, binary = made.kernel, made.binary
+    if made.failed:
+        slower = "It compiles without tensor memory, whose products are slower."
+        warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=2)
     deeper = (0, 0)
     if not (stages or chains or "num_stages" in options):
         deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
@@ -304,6 +308,7 @@ def _choices(
         f"pipeline stages of loops without products: {depths or 'no such loop'}",
         f"blocks of threads per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
+        *["tensor memory: not used, for the compiler fails"] * bool(made.failed),
         f"tensor descriptors: {len(kernel.all_descriptors)}",
         f"shared by pairs of blocks: {len(kernel.shared_maps)}",
         f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",

@@ -26,12 +26,13 @@ from tilewright.backends.triton import barriers, outbox, overlap, prefetch, ptx,
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
-from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
+from tilewright.backends.triton.resources import CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
 from tilewright.ir.errors import TileError
 
 TRITON_VERSION: str = triton.__version__
+_NO_TENSOR_MEMORY = "DISABLE_MMA_V5"  # a variable of the environment that Triton reads
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
@@ -177,10 +178,15 @@ def compile_ttir(
     file with the details, when the compiler fails.
     """
     ahead = ahead and not kernel.shared_maps
-    source = _Source(kernel.text, kernel.parameters, f"{ahead} {roomy} {sorted(kernel.blobs.items())}")
+    how = f"{ahead} {roomy} {options.tensor_memory} {sorted(kernel.blobs.items())}"
+    source = _Source(kernel.text, kernel.parameters, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with _output_to(noise), _known_by_fingerprint(), triton.knobs.amd.scope(), triton.knobs.runtime.scope():
+            with contextlib.ExitStack() as stack:
+                for context in (_output_to(noise), _known_by_fingerprint(), _tensor_memory(options.tensor_memory)):
+                    stack.enter_context(context)
+                stack.enter_context(triton.knobs.amd.scope())
+                stack.enter_context(triton.knobs.runtime.scope())
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
                 triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead, roomy)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
@@ -232,27 +238,55 @@ def _known_by_fingerprint() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _output_to(file: IO[str]) -> Iterator[None]:
-    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead.
-
-    Until it ends or is abandoned: both belong to the whole process.
-    """
-    sys.stderr.flush()
-    kept, stdout, only_once = os.dup(2), sys.stdout, threading.Lock()
+def _undone(undo: Callable[[], None]) -> Iterator[None]:
+    """``undo`` is called at the end of this context, or before that when nobody waits for the compilation any more:
+    what it undoes belongs to the whole process."""
+    only_once = threading.Lock()
 
     def restore() -> None:
         if only_once.acquire(blocking=False):
-            os.dup2(kept, 2)
-            os.close(kept)
-            sys.stdout = stdout
+            undo()
 
-    os.dup2(file.fileno(), 2)
-    sys.stdout = file
     on_abandonment(restore)
     try:
         yield
     finally:
         restore()
+
+
+@contextlib.contextmanager
+def _output_to(file: IO[str]) -> Iterator[None]:
+    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
+    sys.stderr.flush()
+    kept, stdout = os.dup(2), sys.stdout
+
+    def restore() -> None:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stdout = stdout
+
+    os.dup2(file.fileno(), 2)
+    sys.stdout = file
+    with _undone(restore):
+        yield
+
+
+@contextlib.contextmanager
+def _tensor_memory(used: bool) -> Iterator[None]:
+    """Within this context, Triton keeps sums of products in tensor memory only where that is ``used``."""
+    kept = os.environ.get(_NO_TENSOR_MEMORY)
+
+    def restore() -> None:
+        os.environ.pop(_NO_TENSOR_MEMORY)
+        if kept is not None:
+            os.environ[_NO_TENSOR_MEMORY] = kept
+
+    if used:
+        yield
+        return
+    os.environ[_NO_TENSOR_MEMORY] = "1"
+    with _undone(restore):
+        yield
 
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:
@@ -269,4 +303,4 @@ def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exc
         f.write("".join(f"// {line}\n" for line in head) + "\n" + kernel.text)
     if "Register allocation failed" in said or "Insufficient registers" in said:
         return OutOfRegisters(f"the report of the compiler is in {path}")
-    return TileError(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")
+    return CompilerFailure(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")

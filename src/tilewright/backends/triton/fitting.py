@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.footprint import spilled
 from tilewright.backends.triton.options import Options
-from tilewright.backends.triton.resources import OutOfRegisters, OutOfSharedMemory
+from tilewright.backends.triton.resources import CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.streams import fewer
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import TtirKernel
@@ -27,14 +27,15 @@ def compiler() -> Any:
 
 @dataclass(frozen=True)
 class Fit:
-    """A kernel as it was compiled: the options, the ``ahead`` of its loops without products, and why its occupancy had
-    no effect, or nothing."""
+    """A kernel as it was compiled: the options, the ``ahead`` of its loops without products, why its occupancy had no
+    effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
 
     kernel: TtirKernel
     ahead: Mapping[Op, Ahead]
     binary: GpuBinary
     options: Options
     unmet: str
+    failed: str
 
 
 def fit(
@@ -63,14 +64,15 @@ def fit(
 
 def _fitted(
     kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
-) -> tuple[GpuBinary, Options, str]:
+) -> tuple[GpuBinary, Options, str, str]:
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
 
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
-    bytes are spilled without it; the text says why.
+    bytes are spilled without it; the first text says why. The second is of the failure where Triton fails at products
+    in tensor memory, and they go without.
     """
     compile_ttir = compiler().compile_ttir
-    ahead, unmet = target.has_wgmma, ""
+    ahead, unmet, failed = target.has_wgmma, "", ""
     while True:
         try:
             binary = compile_ttir(kernel, target, chosen, ahead=ahead)
@@ -83,6 +85,10 @@ def _fitted(
                 raise
             room = chosen.num_stages * target.shared_memory // e.needed
             chosen = replace(chosen, num_stages=max(1, min(room, chosen.num_stages - 1)))
+        except CompilerFailure as e:
+            if not (target.has_tensor_memory and chosen.tensor_memory and kernel.has_products):
+                raise
+            chosen, failed = replace(chosen, tensor_memory=False), e.message
         except OutOfRegisters:
             if chosen.maxnreg is None or "maxnreg" in given:
                 raise
@@ -92,5 +98,5 @@ def _fitted(
         roomy = compile_ttir(kernel, target, chosen.unlimited(), ahead=ahead)
         if (left := spilled(roomy, target)) < limited:
             unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
-            return roomy, chosen.unlimited(), unmet
-    return binary, chosen, unmet
+            return roomy, chosen.unlimited(), unmet, failed
+    return binary, chosen, unmet, failed

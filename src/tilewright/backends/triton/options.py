@@ -28,13 +28,14 @@ _REGISTERS = 65536  # of one multiprocessor
 @dataclass(frozen=True)
 class Options:
     """``num_stages`` is how many iterations of a loop have their loads in flight; ``hinted`` says that the hint
-    ``occupancy`` asks for the limit ``maxnreg``."""
+    ``occupancy`` asks for the limit ``maxnreg``; without ``tensor_memory`` sums of products are in registers."""
 
     num_warps: int = 4
     num_stages: int = 3
     num_ctas: int = 1
     maxnreg: int | None = None
     hinted: bool = False
+    tensor_memory: bool = True  # where there is any
 
     def unlimited(self) -> Options:
         """The same with as many registers as there are."""

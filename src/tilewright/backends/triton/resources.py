@@ -100,6 +100,10 @@ def _instructions(op: Op) -> int:
     return size * (_INSTRUCTIONS["scan"] if fold else _INSTRUCTIONS.get(op.name, 1))
 
 
+class CompilerFailure(TileError):
+    """The compiler failed for no fault of the kernel."""
+
+
 class OutOfRegisters(TileError):
     """The compiler found no room in the registers of a thread."""
 

@@ -43,6 +43,11 @@ class GpuTarget:
         return self.capability // 10 == 9
 
     @property
+    def has_tensor_memory(self) -> bool:
+        """Whether products have a memory of their own for sums."""
+        return self.capability // 10 == 10
+
+    @property
     def has_fp8(self) -> bool:
         """Whether it converts and multiplies 8-bit floats."""
         return self.capability >= 89

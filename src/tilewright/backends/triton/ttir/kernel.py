@@ -63,6 +63,10 @@ class TtirKernel:
         return {t.parameter: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
     @property
+    def has_products(self) -> bool:
+        return "tt.dot" in self.text
+
+    @property
     def shared_maps(self) -> list[int]:
         """The parameters that are descriptors of what pairs of blocks share."""
         first = len(self.parameters) + self.reports + (self.local_bytes > 0)
