@@ -117,6 +117,13 @@ def test_processes_that_a_program_starts(tmp_path: Path, monkeypatch: pytest.Mon
     assert dict(os.environ) == before
 
 
+def test_a_process_without_a_sitecustomize_of_its_own(tmp_path: Path) -> None:
+    code = "import cuda.tile; print(cuda.tile.__name__)"
+    (tmp_path / "program.py").write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {code!r}])\n")
+    done = run("-m", "tilewright", "run", str(tmp_path / "program.py"))
+    assert (done.stdout, done.stderr) == ("tilewright\n", "tilewright: cuda.tile is tilewright\n"), done
+
+
 @needs_torch
 def test_torch_in_a_process_that_a_program_starts(tmp_path: Path) -> None:
     (tmp_path / "child.py").write_text("import torch\nprint(torch.ones(2, device='cuda').is_cuda)\n")

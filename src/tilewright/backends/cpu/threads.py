@@ -102,12 +102,24 @@ class _Job:
                 self._idle.release()
 
     def finish(self) -> None:
-        """Admit no more threads, and wait for those that take part."""
+        """Admit no more threads, and wait for those that take part. What a signal handler raises meanwhile, as that of
+        Ctrl-C does, is raised after that: threads write to the arrays of the launch, which nobody may keep."""
+        raised: BaseException | None = None
+        while True:
+            try:
+                self._wait()
+                break
+            except BaseException as e:  # noqa: BLE001 - whatever it is, it has to wait, too
+                raised = e
+        if raised is not None:
+            raise raised
+
+    def _wait(self) -> None:
+        """Does what is left of that where it was left before."""
         with self._lock:
+            if self._helpers and not self._idle.locked():
+                self._idle.acquire()
             self._closed = True
-            if not self._helpers:
-                return
-            self._idle.acquire()
         for _ in range(_GLANCES):
             if not self._helpers:
                 return
@@ -133,14 +145,16 @@ class Pool:
         """
         job = _Job(work)
         self._change_demand(threads - 1)
-        self._make_way(threads)
-        for _ in range(threads - 1):
-            self._jobs.put(job)
         try:
+            self._make_way(threads)
+            for _ in range(threads - 1):
+                self._jobs.put(job)
             work()
         finally:
-            job.finish()
-            self._change_demand(1 - threads)
+            try:
+                job.finish()
+            finally:
+                self._change_demand(1 - threads)
 
     def _change_demand(self, change: int) -> None:
         with self._lock:

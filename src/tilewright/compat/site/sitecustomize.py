@@ -14,6 +14,7 @@ with contextlib.suppress(ImportError):  # a Python without tilewright goes its o
 _here = str(Path(__file__).parent)
 if _here in sys.path and sys.modules.get("sitecustomize") is sys.modules[__name__]:
     sys.path.remove(_here)
-    del sys.modules["sitecustomize"]
+    _hiding = sys.modules.pop("sitecustomize")
     with contextlib.suppress(ImportError):
         importlib.import_module("sitecustomize")
+    sys.modules.setdefault("sitecustomize", _hiding)  # whoever imports it wants to find one

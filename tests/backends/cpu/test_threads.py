@@ -1,0 +1,64 @@
+"""A launch ends when all of its threads have, whatever is raised meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tilewright.backends.cpu.threads import Pool
+
+
+class Late(BaseException):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs the timers of POSIX")
+@pytest.mark.parametrize("alarms", [1, 3])
+def test_what_a_signal_handler_raises_waits_for_the_threads(alarms: int) -> None:
+    pool, main, joined = Pool(), threading.get_ident(), threading.Barrier(4)
+    raised, ended, enough = [], [], threading.Event()
+
+    def late(*_: Any) -> None:
+        raised.append(True)
+        if len(raised) == alarms:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            enough.set()
+        raise Late
+
+    def work() -> None:
+        joined.wait()
+        if threading.get_ident() == main:
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            return
+        enough.wait(30)
+        time.sleep(0.1)
+        ended.append(True)
+
+    kept = signal.signal(signal.SIGALRM, late)
+    try:
+        with pytest.raises(Late):
+            pool.run(work, 4)
+    finally:
+        signal.signal(signal.SIGALRM, kept)
+    assert len(ended) == 3
+    pool.run(lambda: ended.append(True), 2)
+    assert len(ended) in (4, 5)  # a thread that comes too late has nothing to do
+
+
+def test_what_the_work_raises_waits_for_the_threads() -> None:
+    pool, main, joined, ended = Pool(), threading.get_ident(), threading.Barrier(2), []
+
+    def work() -> None:
+        joined.wait()
+        if threading.get_ident() == main:
+            raise Late
+        time.sleep(0.1)
+        ended.append(True)
+
+    with pytest.raises(Late):
+        pool.run(work, 2)
+    assert ended
