@@ -182,11 +182,13 @@ def compile_ttir(
     source = _Source(kernel.text, kernel.parameters, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with contextlib.ExitStack() as stack:
-                for context in (_output_to(noise), _known_by_fingerprint(), _tensor_memory(options.tensor_memory)):
-                    stack.enter_context(context)
-                stack.enter_context(triton.knobs.amd.scope())
-                stack.enter_context(triton.knobs.runtime.scope())
+            with (
+                _output_to(noise),
+                _known_by_fingerprint(),
+                _tensor_memory(options.tensor_memory),
+                triton.knobs.amd.scope(),
+                triton.knobs.runtime.scope(),
+            ):
                 triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
                 triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead, roomy)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
