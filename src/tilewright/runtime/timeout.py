@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from tilewright.backends.abandonment import UNDO, Undo
+from tilewright.backends.abandonment import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
 
 _T = TypeVar("_T")
 _seconds: float | None = None
+_abandoned: list[threading.Thread] = []
+_PATIENCE = 20  # seconds
 
 
 @contextmanager
@@ -60,16 +64,16 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     """``compile_()``, or TileCompilerTimeoutError.
 
     A native compiler cannot be interrupted: after the limit its thread ends by itself, and what it made is dropped.
-    What it said with ``on_abandonment`` is undone at the limit.
+    What it has changed in the process is undone at the limit.
     """
     seconds = limit()
     if seconds is None:
         return compile_()
     outcome: list[Any] = []
-    undo: list[Undo] = []
+    compilation = Compilation()
 
     def work() -> None:
-        UNDO.set(undo)  # of this thread
+        COMPILATION.set(compilation)  # of this thread
         try:
             outcome.extend((True, compile_()))
         except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
@@ -79,10 +83,18 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        for change in undo:
-            change()
+        compilation.abandon()
+        _abandoned[:] = [t for t in (*_abandoned, thread) if t.is_alive()]
         raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
     succeeded, result = outcome
     if not succeeded:
         raise result
     return cast(_T, result)
+
+
+@atexit.register
+def _wait_at_exit() -> None:
+    """Native code that comes back to a Python that ends aborts the process: wait for it, if not forever."""
+    end = time.monotonic() + _PATIENCE
+    for thread in _abandoned:
+        thread.join(max(0.0, end - time.monotonic()))

@@ -353,6 +353,21 @@ def test_a_compilation_that_takes_too_long_leaves_the_output_alone(
     assert ended.wait(10)
 
 
+def test_a_process_ends_in_peace_while_a_compilation_goes_on(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, tilewright as ct\n\n@ct.kernel\ndef waves(x, out):\n    t = ct.load(x, 0, 4096)\n"
+        + "    t = ct.sin(t) + t\n" * 6
+        + "    ct.store(out, 0, t)\n\nx = np.zeros(4096, np.float32)\nimport triton\n"
+        "try:\n    with ct.compiler_timeout(0.3):\n        waves.compile_for('sm_90', (x, x))\n"
+        "except ct.TileCompilerTimeoutError:\n    print('late')\n"
+    )
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": "off", "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "late\n", ""), done
+
+
 def test_a_first_compilation_does_not_read_all_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = importlib.import_module("triton.runtime.cache")
     monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("it takes longer than the compilation"))

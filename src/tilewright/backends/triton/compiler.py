@@ -8,7 +8,6 @@ import hashlib
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +20,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
-from tilewright.backends.abandonment import on_abandonment
+from tilewright.backends.abandonment import Abandoned, until_abandoned
 from tilewright.backends.triton import barriers, outbox, overlap, prefetch, ptx, ptxas, ttgir, unchanged, wide
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
@@ -182,21 +181,18 @@ def compile_ttir(
     source = _Source(kernel.text, kernel.parameters, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with (
+            with until_abandoned(
                 _output_to(noise),
                 _known_by_fingerprint(),
                 _tensor_memory(options.tensor_memory),
-                triton.knobs.amd.scope(),
-                triton.knobs.runtime.scope(),
+                _knobs(_changed_stages(kernel, target, ahead, roomy)),
             ):
-                triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
-                triton.knobs.runtime.add_stages_inspection_hook = _changed_stages(kernel, target, ahead, roomy)
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except OutOfSharedMemory as e:
             if not e.roomy:
                 raise
             return compile_ttir(kernel, target, options, ahead=ahead, roomy=False)
-        except ptx.UnknownForm:
+        except (ptx.UnknownForm, Abandoned):
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)
@@ -240,54 +236,41 @@ def _known_by_fingerprint() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _undone(undo: Callable[[], None]) -> Iterator[None]:
-    """``undo`` is called at the end of this context, or before that when nobody waits for the compilation any more:
-    what it undoes belongs to the whole process."""
-    only_once = threading.Lock()
-
-    def restore() -> None:
-        if only_once.acquire(blocking=False):
-            undo()
-
-    on_abandonment(restore)
-    try:
-        yield
-    finally:
-        restore()
-
-
-@contextlib.contextmanager
 def _output_to(file: IO[str]) -> Iterator[None]:
     """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
     sys.stderr.flush()
     kept, stdout = os.dup(2), sys.stdout
-
-    def restore() -> None:
+    os.dup2(file.fileno(), 2)
+    sys.stdout = file
+    try:
+        yield
+    finally:
         os.dup2(kept, 2)
         os.close(kept)
         sys.stdout = stdout
-
-    os.dup2(file.fileno(), 2)
-    sys.stdout = file
-    with _undone(restore):
-        yield
 
 
 @contextlib.contextmanager
 def _tensor_memory(used: bool) -> Iterator[None]:
     """Within this context, Triton keeps sums of products in tensor memory only where that is ``used``."""
     kept = os.environ.get(_NO_TENSOR_MEMORY)
-
-    def restore() -> None:
-        os.environ.pop(_NO_TENSOR_MEMORY)
+    if not used:
+        os.environ[_NO_TENSOR_MEMORY] = "1"
+    try:
+        yield
+    finally:
         if kept is not None:
             os.environ[_NO_TENSOR_MEMORY] = kept
+        elif not used:
+            del os.environ[_NO_TENSOR_MEMORY]
 
-    if used:
-        yield
-        return
-    os.environ[_NO_TENSOR_MEMORY] = "1"
-    with _undone(restore):
+
+@contextlib.contextmanager
+def _knobs(hook: Callable[..., Any]) -> Iterator[None]:
+    """Within this context, ``hook`` changes the stages of Triton."""
+    with triton.knobs.amd.scope(), triton.knobs.runtime.scope():
+        triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
+        triton.knobs.runtime.add_stages_inspection_hook = hook
         yield
 
 
