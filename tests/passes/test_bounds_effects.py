@@ -89,3 +89,16 @@ def test_local_arrays_are_no_argument_but_may_hold_the_address_of_one(stored: st
         }}
         """)
     assert argument_effects(function).written == written
+
+
+def test_an_index_that_was_loaded_is_no_address() -> None:
+    function = parse_function("""
+        func @f(%a: ptr<i64> = "a".base, %b: ptr<i64> = "b".base) {
+          %0 = load(%a, _, _) : i64
+          %1 = ptr_offset(%b, %0) : ptr<i64>
+          store(%1, %0, _)
+          return()
+        }
+        """)
+    effects = argument_effects(function)
+    assert (effects.read, effects.written) == ({"a"}, {"b"})

@@ -101,8 +101,9 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
             for i, v in enumerate(op.operands):
                 flow(v, loop.regions[0].args[i + offset])
         elif op.name != "if":
-            for v in op.operands:
-                for r in op.results:
+            bases = [v for v in op.operands if _addresses(v)]
+            for r in op.results:  # an address with an offset stays in its array; only a lone integer becomes an address
+                for v in bases if bases and _addresses(r) else op.operands:
                     flow(v, r)
         for region in op.regions:
             changed |= _propagate(region, op, op if op.name in ("for", "loop") else loop, roots)
