@@ -238,10 +238,20 @@ def test_environment_variables_of_the_original(tmp_path: Path, monkeypatch: pyte
 
 
 @needs_torch
+def test_what_stands_in_for_a_class_is_a_class() -> None:
+    import torch  # noqa: PLC0415 - optional
+
+    classes = {n for n, v in vars(torch.cuda).items() if isinstance(v, type)}
+    with cuda_tensors_on_cpu():
+        assert classes == {n for n, v in vars(torch.cuda).items() if isinstance(v, type) and n in classes}
+        assert isinstance(torch.cuda.current_stream(), torch.cuda.Stream)
+
+
+@needs_torch
 def test_torch_is_itself_again_afterwards() -> None:
     import torch  # noqa: PLC0415 - optional
 
-    generator, compiler = torch.Generator, torch.compile
+    generator, compiler, empty = torch.Generator, torch.compile, torch.empty
     with cuda_tensors_on_cpu():
         x = torch.ones(3, device="cuda")
         assert x.is_cuda and torch.cuda.is_available() and isinstance(torch.Generator(device="cuda"), generator)
@@ -253,6 +263,11 @@ def test_torch_is_itself_again_afterwards() -> None:
         assert torch.zeros(2, pin_memory=True, device="cuda").tolist() == [0, 0]
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(torch.ones, 1, device="cuda").result().is_cuda
-    assert torch.compile is compiler and not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
+        with torch.device("cuda"):
+            assert torch.empty(2).device.type == "cpu"
+        assert x.new_zeros(2, device="cuda:0").is_cuda and x.to("cuda", torch.float16).dtype == torch.float16
+        assert torch.nn.Linear(2, 3, device="cuda").to("cuda").cuda().weight.device.type == "cpu"
+        assert (torch.cuda.CUDAGraph | None) and not torch.overrides._get_current_function_mode_stack()
+    assert torch.empty is empty and torch.compile is compiler and not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")

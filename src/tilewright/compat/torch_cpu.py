@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -24,24 +24,40 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         yield
         return
     torch = importlib.import_module("torch")
-    overrides = importlib.import_module("torch.overrides")
+    contexts = importlib.import_module("torch.utils._device")
+    contexts._device_constructors()  # remembers the constructors themselves, for default devices
     with ExitStack() as stack:
-        mode = _device_mode(torch, overrides.TorchFunctionMode)
-        stack.enter_context(mode())
-        stack.enter_context(mock.patch.object(threading.Thread, "run", _within(mode, threading.Thread.run)))
-        for name, value in _TENSOR.items():
-            stack.enter_context(mock.patch.object(torch.Tensor, name, value))
-        stack.enter_context(mock.patch.object(torch, "Generator", _cpu_generators(torch)))
-        for name, value in _fake_cuda(torch).items():
-            stack.enter_context(mock.patch.object(torch.cuda, name, value))
-        for name, mark in _MARKS.items():
-            stack.enter_context(mock.patch.object(torch.cuda.nvtx, name, mark or _constantly(None)))
-        stack.enter_context(mock.patch.object(torch, "compile", _uncompiled))
+
+        def patch(owner: Any, replacements: Mapping[str, Any]) -> None:
+            for name, value in replacements.items():
+                stack.enter_context(mock.patch.object(owner, name, value))
+
+        for path in _TAKE_A_DEVICE:
+            owner, names = _resolved(torch, path)
+            patch(owner, {n: _without_cuda(torch, getattr(owner, n)) for n in names if hasattr(owner, n)})
+        patch(torch, {"Generator": _cpu_generators(torch), "compile": _uncompiled})
+        patch(torch.Tensor, {**_TENSOR, "to": _to_cpu(torch, torch.Tensor.to)})
+        patch(contexts.DeviceContext, {"__init__": _default_cpu(torch, contexts.DeviceContext.__init__)})
+        patch(torch.cuda, _fake_cuda(torch))
+        patch(torch.cuda.nvtx, {name: mark or _constantly(None) for name, mark in _MARKS.items()})
         yield
 
 
+# The functions of torch that take a device, by the module or class that has them.
+_TAKE_A_DEVICE = {
+    "": "arange as_tensor asarray bartlett_window blackman_window empty empty_like empty_permuted empty_quantized "
+    "empty_strided eye from_dlpack full full_like hamming_window hann_window kaiser_window linspace load logspace "
+    "normal ones ones_like rand rand_like randint randint_like randn randn_like randperm range scalar_tensor "
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+    "sparse_csr_tensor tensor tril_indices triu_indices zeros zeros_like",
+    "Tensor": "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros",
+    "fft": "fftfreq rfftfreq",
+    "nested": "nested_tensor",
+}
+
+
 # What a tensor on a GPU has and a tensor on a CPU answers otherwise.
-_TENSOR = {
+_TENSOR: dict[str, Any] = {
     "cuda": lambda self, *args, **kwargs: self,
     "is_cuda": property(lambda self: True),
     "get_device": lambda self: 0,
@@ -74,33 +90,51 @@ def _cpu_generators(torch: Any) -> Any:
     return Generator
 
 
-def _device_mode(torch: Any, base: Any) -> Any:
-    """The class of modes that rewrite the devices in the arguments of every torch function."""
-
-    class CpuMode(base):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            values = [_on_cpu(torch, a) for a in args]
-            keywords = {k: _on_cpu(torch, v) for k, v in (kwargs or {}).items()}
-            # A device may be an ordinal, such as torch.cuda.current_device() gives.
-            if type(keywords.get("device")) is int:
-                keywords["device"] = "cpu"
-            if keywords.get("pin_memory"):
-                keywords["pin_memory"] = False
-            if func is torch.Tensor.to and len(values) > 1 and type(values[1]) is int:
-                values[1] = "cpu"
-            return func(*values, **keywords)
-
-    return CpuMode
+def _resolved(torch: Any, path: str) -> tuple[Any, list[str]]:
+    """The module or class at ``path`` below torch, and the names of its functions that take a device."""
+    return functools.reduce(getattr, filter(None, [path]), torch), _TAKE_A_DEVICE[path].split()
 
 
-def _within(mode: Callable[[], Any], run: Callable[..., Any]) -> Callable[..., Any]:
-    """``run`` of threads, each in a mode of its own: torch keeps them per thread."""
+def _without_cuda(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with the CPU in the place of CUDA devices, which may be ordinals, and without pinned memory."""
 
-    def within(self: Any) -> None:
-        with mode():
-            run(self)
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            args = tuple([_on_cpu(torch, a) for a in args])
+        if kwargs:
+            for name in _DEVICES:
+                if name in kwargs:
+                    kwargs[name] = "cpu" if type(kwargs[name]) is int else _on_cpu(torch, kwargs[name])
+            if kwargs.get("pin_memory"):
+                kwargs["pin_memory"] = False
+        return function(*args, **kwargs)
 
-    return within
+    return wrapper
+
+
+_DEVICES = ("device", "map_location")
+
+
+def _to_cpu(torch: Any, to: Callable[..., Any]) -> Callable[..., Any]:
+    """``Tensor.to``, whose device may come first."""
+    to = _without_cuda(torch, to)
+
+    def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = ("cpu" if type(args[0]) is int else _on_cpu(torch, args[0]), *args[1:])
+        return to(tensor, *args, **kwargs)
+
+    return functools.wraps(to)(wrapper)
+
+
+def _default_cpu(torch: Any, enter: Callable[..., Any]) -> Callable[..., Any]:
+    """What starts ``with torch.device(...)`` and ``torch.set_default_device``."""
+
+    def wrapper(context: Any, device: Any) -> None:
+        enter(context, _on_cpu(torch, torch.device(device)))
+
+    return wrapper
 
 
 # As many as such a GPU has: programs divide the number by blocks in a cluster, and size their grids with the result.
@@ -152,12 +186,15 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
         "Event": Event,
         "Stream": Stream,
         "ExternalStream": Stream,
-        "CUDAGraph": _no_graphs,
-        "graph": _no_graphs,
+        "CUDAGraph": _NoGraph,
+        "graph": _NoGraph,
+        "make_graphed_callables": _NoGraph,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "stream": _Entered,
+        "StreamContext": _Entered,
         "device": _Entered,
+        "device_of": _Entered,
     }
 
 
@@ -165,8 +202,13 @@ def _fake_cuda(torch: Any) -> dict[str, Any]:
 _MARKS = {"range": lambda *args, **kwargs: nullcontext(), "range_push": None, "range_pop": None, "mark": None}
 
 
-def _no_graphs(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError("CUDA graphs are not there with CUDA tensors on the CPU; call the captured code directly")
+class _NoGraph:
+    """In the place of classes, so that annotations such as ``CUDAGraph | None`` hold."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "CUDA graphs are not there with CUDA tensors on the CPU; call the captured code directly"
+        )
 
 
 def _uncompiled(model: Any = None, **options: Any) -> Any:
