@@ -18,6 +18,7 @@ class ProgramGenerator:
         self.random = random.Random(seed)
         self.variables = ["x", "y"]
         self.counters: list[str] = []  # of the enclosing loops: they can be read
+        self.unrolled = False  # whether the innermost loop is, which nothing leaves early
         self.named = 0
         self.helpers: list[str] = []
         self.in_helper = False
@@ -81,12 +82,14 @@ class ProgramGenerator:
             return self.branches(indent, depth, in_loop)
         if choice < 0.74:
             return self.range_loop(indent, depth)
-        if choice < 0.82:
+        if choice < 0.8:
             return self.while_loop(indent, depth)
+        if choice < 0.84:
+            return self.static_loop(indent, depth)
         if in_loop and choice < 0.93:
             jump = self.random.choice(["break", "continue"])
             return [f"{pad}if {self.condition()}: {jump}" if self.random.random() < 0.8 else pad + jump]
-        if self.in_helper:
+        if self.in_helper and not self.unrolled:
             result = f"return {self.expression()} % 101"
             return [f"{pad}if {self.condition()}: {result}" if self.random.random() < 0.85 else pad + result]
         if self.helpers:
@@ -128,11 +131,19 @@ class ProgramGenerator:
 
         return self.loop(indent, depth, "w", head)
 
-    def loop(self, indent: int, depth: int, letter: str, head: Callable[[str], list[str]]) -> list[str]:
+    def static_loop(self, indent: int, depth: int) -> list[str]:
+        items = self.random.choice(("range(2)", "(3,)", "(2, 0, 1)", "()"))
+        return self.loop(indent, depth, "s", lambda s: [f"for {s} in ct.static_iter({items}):"], unrolled=True)
+
+    def loop(
+        self, indent: int, depth: int, letter: str, head: Callable[[str], list[str]], unrolled: bool = False
+    ) -> list[str]:
         counter = f"{letter}{self.named}"
         self.named += 1
         self.counters.append(counter)
+        outer, self.unrolled = self.unrolled, unrolled
         lines = ["    " * indent + line for line in head(counter)]
-        lines += self.block(indent + 1, depth + 1, True)
+        lines += self.block(indent + 1, depth + 1, not unrolled)
         self.counters.pop()
+        self.unrolled = outer
         return lines

@@ -32,7 +32,7 @@ def checked(value: int) -> int:
 
 
 def in_python(source: str, n: int, m: int) -> tuple[int, ...]:
-    namespace: dict[str, Any] = {"checked": checked}
+    namespace: dict[str, Any] = {"checked": checked, "ct": ct}
     tree = ast.fix_missing_locations(_Checked().visit(ast.parse(source)))
     exec(compile(tree, "<program>", "exec"), namespace)
     result: tuple[int, ...] = namespace["program"](n, m)

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 def leave(t: Tracer, kind: str) -> bool:
     """Record that the current path ends here. Returns False: nothing falls through."""
+    contexts = t.contexts[:]
+    while t.contexts[-1].static:  # an unrolled loop is no op of its own: the path leaves what is around it
+        t.contexts.pop()
     _clean_up(t)
     t.contexts[-1].exits[kind].append(Path(t.builder.block, t.scope.names))
+    t.contexts[:] = contexts
     return False
 
 
@@ -42,7 +46,7 @@ def _clean_up(t: Tracer) -> None:
     """Trace the ends of the context managers whose blocks in the innermost context the current path leaves."""
     pending = t.cleanups
     frames = list(t.frames)
-    while t.cleanups and t.cleanups[-1].level == len(t.contexts):
+    while t.cleanups and t.cleanups[-1].level >= len(t.contexts):
         cleanup = t.cleanups[-1]
         t.cleanups = t.cleanups[:-1]
         t.frames[:] = cleanup.frames
@@ -55,7 +59,8 @@ def _clean_up(t: Tracer) -> None:
 
 def unreachable(t: Tracer) -> bool:
     """Record that the end of the current block cannot be reached. Returns False."""
-    t.contexts[-1].dead.append(t.builder.block)
+    context = next(c for c in reversed(t.contexts) if not c.static)
+    context.dead.append(t.builder.block)
     return False
 
 

@@ -255,13 +255,16 @@ def static_items(t: Tracer, node: ast.expr) -> list[Any] | None:
 
 
 def unroll(t: Tracer, node: ast.For, items: Sequence[Any]) -> bool:
-    """A ``for`` over ``ct.static_iter``: the body once per item."""
+    """A ``for`` over ``ct.static_iter``: the body once per item, until no path falls through."""
     t.contexts.append(Context(True, static=True))
+    falls_through = True
     for item in items:
         t.assign(node.target, item)
-        t.body(node.body)
+        falls_through = t.body(node.body)
+        if not falls_through:
+            break
     t.contexts.pop()
-    return True
+    return falls_through
 
 
 def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple[Any, ...]:

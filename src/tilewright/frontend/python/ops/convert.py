@@ -25,7 +25,8 @@ from tilewright.ir.promotion import (
     loose_dtype,
     number_casts_implicitly,
 )
-from tilewright.ir.semantics import constant_array
+from tilewright.ir.semantics import constant_array, evaluate
+from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import check_tile_shape
 from tilewright.language.dtypes import to_dtype
 
@@ -45,7 +46,9 @@ def constant_of(value: Any) -> bool | int | float | None:
 
 
 def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
-    """``number`` as ``dtype`` holds it: integers wrap, floats round."""
+    """``number`` as ``dtype`` holds it: integers wrap, floats round, a bool says whether it is not zero."""
+    if dtype.is_bool:
+        return bool(number)
     if dtype.is_floating:
         if dtype.short == "f8e5m3fnu":
             return float(number)
@@ -55,8 +58,6 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
         if not math.isfinite(number):
             return 0
         number = int(number)
-    if dtype.is_bool:
-        return bool(number)
     span = 1 << dtype.bitwidth
     return (int(number) - dtype.min) % span + dtype.min
 
@@ -73,6 +74,20 @@ def constant(ctx: Context, number: bool | int | float, dtype: DType, shape: tupl
 def strict(ctx: Context, number: bool | int | float, dtype: DType) -> Tile:
     """A strictly typed constant."""
     return Tile(constant(ctx, number, dtype), rounded(number, dtype))
+
+
+def evaluated(ctx: Context, name: str, result: DType, /, *operands: Tile, **attributes: Any) -> Tile | None:
+    """The elementwise op ``name``, whose elements are ``result``, where all operands are constants; else None.
+
+    Constants of a dtype mean what the op means for tiles of it: one evaluator serves both.
+    """
+    if any(o.constant is None for o in operands):
+        return None
+    if name in ("div", "rem") and operands[0].dtype.is_integer and operands[1].constant == 0:
+        ctx.fail(TileValueError, f"{operands[0].constant} divided by the constant 0 has no value")
+    arrays = [constant_array(o.constant, o.dtype, ()) for o in operands if o.constant is not None]
+    found = evaluate(name, operands[0].dtype, attributes, arrays)
+    return strict(ctx, to_float64(found, result).item() if result.is_floating else found.item(), result)
 
 
 def strict_constant(ctx: Context, value: np.generic) -> Tile:
@@ -93,13 +108,12 @@ def cast_call(ctx: Context, dtype: DType, *arguments: Any) -> Tile:
     (value,) = arguments or (0,)
     if isinstance(value, str):
         value = _number_in(ctx, value, dtype)
-    known = constant_of(value)
-    if known is not None:
-        return strict(ctx, known, dtype)
+    if is_number(value):
+        return strict(ctx, value, dtype)
     tile = numeric(ctx, value)
     if tile.ndim:
         ctx.fail(TileTypeError, f"{dtype}() makes a scalar, not {describe(tile)}; use .astype(ct.{dtype})")
-    return Tile(cast(ctx, tile.value, dtype))
+    return converted(ctx, tile, dtype)
 
 
 def _number_in(ctx: Context, text: str, dtype: DType) -> int | float:
@@ -113,11 +127,9 @@ def _number_in(ctx: Context, text: str, dtype: DType) -> int | float:
 def to_tile(ctx: Context, value: Any, dtype: DType | None = None) -> Tile:
     """``value`` as a tile; a constant takes ``dtype``, or else its own. Anything else than tiles and numbers fails."""
     if isinstance(value, Tile):
-        if dtype is None or value.element_type is dtype:
-            return value
-        return Tile(cast(ctx, value.value, dtype))
+        return value if dtype is None else converted(ctx, value, dtype)
     if is_number(value):
-        return Tile(constant(ctx, value, dtype or loose_dtype(value)))
+        return strict(ctx, value, dtype or loose_dtype(value))
     if isinstance(value, Array):
         ctx.fail(TileTypeError, f"{describe(value)} cannot be used as a tile; load one with ct.load({value.name}, ...)")
     ctx.fail(TileTypeError, f"expected a tile or a number, got {describe(value)}")
@@ -127,6 +139,16 @@ def cast(ctx: Context, value: Value, dtype: DType, rounding: RoundingMode = Roun
     if value.tile.dtype is dtype:
         return value
     return ctx.builder.emit(Cast, value, dtype=dtype, rounding=rounding)
+
+
+def converted(ctx: Context, tile: Tile, dtype: DType) -> Tile:
+    """``tile`` as ``dtype``, rounded to nearest; a constant stays one."""
+    if tile.element_type is dtype:
+        return tile
+    if tile.constant is not None and dtype.is_restricted:
+        return strict(ctx, tile.constant, dtype)
+    known = evaluated(ctx, "cast", dtype, tile, dtype=dtype, rounding=RoundingMode.RN)
+    return known if known is not None else Tile(cast(ctx, tile.value, dtype))
 
 
 def to_condition(ctx: Context, value: Any) -> bool | Value:
@@ -150,6 +172,8 @@ def as_bool(ctx: Context, tile: Tile) -> Tile:
         ctx.fail(TileTypeError, "a pointer cannot be a condition")
     if tile.dtype is bool_:
         return tile
+    if tile.constant is not None:
+        return strict(ctx, tile.constant != 0, bool_)
     zero = constant(ctx, 0, tile.dtype, tile.shape)
     return Tile(ctx.builder.emit(Cmp, tile.value, zero, predicate=CmpPredicate.NE))
 
@@ -255,4 +279,4 @@ def implicit_cast(ctx: Context, value: Any, dtype: DType, what: str) -> Tile:
             TileTypeError,
             f"{what} is {tile.dtype}, which does not become {dtype} implicitly; convert it with .astype(ct.{dtype})",
         )
-    return Tile(cast(ctx, tile.value, dtype))
+    return converted(ctx, tile, dtype)

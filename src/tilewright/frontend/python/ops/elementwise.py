@@ -1,6 +1,7 @@
 """Arithmetic, comparison, bitwise and math operations (fact sheet 1.13 and section 3).
 
-Operations on constants fold by Python's rules; a strictly typed operand makes the result strict.
+Operations on Python numbers fold by Python's rules. With a strictly typed operand they mean what they mean for tiles,
+and the result is a strictly typed constant where all operands are constants.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tilewright.frontend.python.ops.convert import (
     as_bool,
     broadcast_together,
     cast,
-    constant_of,
+    converted,
+    evaluated,
     is_number,
     numeric,
     promote,
@@ -29,7 +31,7 @@ from tilewright.frontend.python.ops.convert import (
 )
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, float32, int32
+from tilewright.ir.dtypes import DType, bool_, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.opdef import OPS
@@ -71,29 +73,16 @@ def flush(ctx: Context, value: Any, dtype: DType) -> bool:
     return found
 
 
-def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *values: Any) -> Any:
-    """``function`` on loose or strict constants."""
-    numbers = [constant_of(v) for v in values]
-    typed = [v.dtype for v in values if isinstance(v, Tile)]
+def fold_numbers(ctx: Context, function: Callable[..., Any], name: str, *numbers: Any) -> Any:
+    """``function`` on Python numbers."""
     try:
-        result = fold(function, *numbers)
+        return fold(function, *numbers)
     except FoldError as e:
         ctx.fail(e.error, f"{name}({', '.join(map(repr, numbers))}) cannot be computed: {e}")
-    if not typed or not is_number(result):
-        return result
-    if isinstance(result, bool) and function in _COMPARISONS:
-        return result
-    dtype = promoted_dtype(ctx, *values) if len(values) == 2 else typed[0]
-    if isinstance(result, float) and not dtype.is_floating and function is operator.truediv:
-        dtype = float32
-    return strict(ctx, result, dtype)
 
 
-def _known(*values: Any) -> bool:
-    return all(constant_of(v) is not None for v in values)
-
-
-_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+def _loose(*values: Any) -> bool:
+    return all(is_number(v) for v in values)
 
 
 def _arithmetic_operands(ctx: Context, x: Any, y: Any, symbol: str) -> tuple[Tile, Tile]:
@@ -109,14 +98,26 @@ def _arithmetic_operands(ctx: Context, x: Any, y: Any, symbol: str) -> tuple[Til
     return a, b
 
 
+_FOLDED = (
+    *("add", "sub", "mul", "div", "rem", "neg", "abs", "min", "max", "floor", "ceil", "isnan", "cmp"),
+    *("and", "or", "xor", "not", "shl", "shr"),
+)
+
+
 def _emit(ctx: Context, name: str, *operands: Tile, **attributes: Any) -> Tile:
+    """An op, or what it gives for constants: of those, transcendental functions are left to the back ends."""
+    if name in _FOLDED:
+        dtype = bool_ if name in ("cmp", "isnan") else operands[0].dtype
+        known = evaluated(ctx, name, dtype, *operands, **attributes)
+        if known is not None:
+            return known
     cls: type[Op] = OPS[name]
     return Tile(ctx.builder.emit(cls, *(o.value for o in operands), **attributes))
 
 
 def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[RoundingMode, ...] = IEEE) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any, *, rounding_mode: Any = None, flush_to_zero: Any = False) -> Any:
-        if _known(x, y):
+        if _loose(x, y):
             return fold_numbers(ctx, function, name, x, y)
         a, b = _arithmetic_operands(ctx, x, y, symbol)
         if name == "div" and not a.dtype.is_float:
@@ -128,7 +129,7 @@ def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[R
 
 
 def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
-    if _known(x, y):
+    if _loose(x, y):
         return fold_numbers(ctx, operator.floordiv, "floordiv", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "//")
     if a.dtype.is_float:
@@ -137,14 +138,14 @@ def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
 
 
 def _mod(ctx: Context, x: Any, y: Any) -> Any:
-    if _known(x, y):
+    if _loose(x, y):
         return fold_numbers(ctx, operator.mod, "mod", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "%")
     return _emit(ctx, "rem", a, b, rounding=RoundingMode.RM)
 
 
 def _divmod(ctx: Context, x: Any, y: Any) -> Any:
-    if _known(x, y):
+    if _loose(x, y):
         return _floordiv(ctx, x, y), _mod(ctx, x, y)
     a, b = _arithmetic_operands(ctx, x, y, "divmod()")
     if a.dtype.is_float:
@@ -153,7 +154,7 @@ def _divmod(ctx: Context, x: Any, y: Any) -> Any:
 
 
 def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
-    if _known(x, y):
+    if _loose(x, y):
         return fold_numbers(ctx, lambda a, b: -(-a // b), "cdiv", x, y)
     a, b = _arithmetic_operands(ctx, x, y, "cdiv()")
     if not a.dtype.is_integer:
@@ -162,9 +163,13 @@ def _cdiv(ctx: Context, x: Any, y: Any) -> Any:
 
 
 def _pow(ctx: Context, x: Any, y: Any) -> Any:
-    if _known(x, y):
+    if _loose(x, y):
         return fold_numbers(ctx, operator.pow, "pow", x, y)
     base, exponent = numeric(ctx, x), numeric(ctx, y)
+    common = promoted_dtype(ctx, x, y)
+    if base.constant is not None and exponent.constant is not None and not common.is_float:
+        # Tiles of integers have no powers; constants do.
+        return strict(ctx, fold_numbers(ctx, operator.pow, "pow", base.constant, exponent.constant), common)
     if base.dtype.is_float and not exponent.dtype.is_floating:
         # An integer exponent never widens the base.
         a, b = broadcast_together(ctx, base, to_tile(ctx, exponent, base.dtype))
@@ -178,7 +183,7 @@ def _pow(ctx: Context, x: Any, y: Any) -> Any:
 
 
 def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
-    if _known(x1, x2):
+    if _loose(x1, x2):
         return fold_numbers(ctx, math.atan2, "atan2", x1, x2)
     a, b = _arithmetic_operands(ctx, x1, x2, "atan2()")
     if not a.dtype.is_float:
@@ -193,7 +198,7 @@ def _extremum(name: str) -> OpBuilder:
 
     def build(ctx: Context, x: Any, y: Any, *, flush_to_zero: Any = False, propagate_nan: Any = False) -> Any:
         propagate = check.const_bool(ctx, propagate_nan, "propagate_nan")
-        if _known(x, y):
+        if _loose(x, y):
             return fold_numbers(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
@@ -215,7 +220,7 @@ def _choose(function: Callable[..., Any], propagate: bool, a: Any, b: Any) -> An
 
 def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
-        if _known(x, y):
+        if _loose(x, y):
             return fold_numbers(ctx, function, predicate.value, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
@@ -230,7 +235,7 @@ def _comparison(predicate: CmpPredicate, function: Callable[..., Any]) -> OpBuil
 
 def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
-        if _known(x, y):
+        if _loose(x, y):
             return fold_numbers(ctx, function, symbol, x, y)
         a, b = numeric(ctx, x), numeric(ctx, y)
         if isinstance(x, Tile) and isinstance(y, Tile) and a.dtype is not b.dtype:
@@ -250,7 +255,7 @@ def _bitwise(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
 
 def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
     def build(ctx: Context, x: Any, y: Any) -> Any:
-        if _known(x, y):
+        if _loose(x, y):
             return fold_numbers(ctx, function, symbol, x, y)
         for v in (x, y):
             if not numeric(ctx, v).dtype.is_integer:
@@ -262,7 +267,7 @@ def _shift(name: str, symbol: str, function: Callable[..., Any]) -> OpBuilder:
 
 
 def _invert(ctx: Context, x: Any) -> Any:
-    if _known(x):
+    if _loose(x):
         return fold_numbers(ctx, operator.invert, "~", x)
     a = numeric(ctx, x)
     if not (a.dtype.is_bool or a.dtype.is_integer):
@@ -271,13 +276,11 @@ def _invert(ctx: Context, x: Any) -> Any:
 
 
 def _bitwise_not(ctx: Context, x: Any) -> Any:
-    known = constant_of(x)
-    return not known if isinstance(known, bool) else _invert(ctx, x)  # Python's ~ makes integers of bool
+    return not x if isinstance(x, bool) else _invert(ctx, x)  # Python's ~ makes integers of bool
 
 
 def _not(ctx: Context, x: Any) -> Any:
-    known = constant_of(x)
-    return not known if known is not None else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x)))
+    return not x if is_number(x) else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x)))
 
 
 def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
@@ -288,21 +291,21 @@ def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
 
 
 def _negative(ctx: Context, x: Any) -> Any:
-    if _known(x):
+    if _loose(x):
         return fold_numbers(ctx, operator.neg, "-", x)
     a = _signed(ctx, x, "-")
     return _emit(ctx, "neg", to_tile(ctx, a, int32) if a.dtype.is_bool else a)
 
 
 def _positive(ctx: Context, x: Any) -> Any:
-    if _known(x):
+    if _loose(x):
         return fold_numbers(ctx, operator.pos, "+", x)
     a = _signed(ctx, x, "+")
     return to_tile(ctx, a, int32) if a.dtype.is_bool else a
 
 
 def _abs(ctx: Context, x: Any) -> Any:
-    if _known(x):
+    if _loose(x):
         return fold_numbers(ctx, operator.abs, "abs", x)
     a = _signed(ctx, x, "abs()")
     return a if a.dtype.is_bool or not a.dtype.is_signed else _emit(ctx, "abs", a)
@@ -387,15 +390,12 @@ def _rounds_to(mode: RoundingMode, source: DType, target: DType) -> bool:
 
 def _astype(ctx: Context, x: Any, dtype: Any, *, rounding_mode: Any = None) -> Tile:
     target = check.dtype(ctx, dtype)
-    known = constant_of(x)
     tile = numeric(ctx, x)
     source = tile.dtype
     if rounding_mode is None:
         if target.short == "f8e8m0fnu" and source.is_floating and source is not target:
             ctx.fail(TileTypeError, "a conversion to float8_e8m0fnu needs rounding_mode=RZ or RP")
-        if known is not None and not tile.ndim:
-            return strict(ctx, known, target)
-        return Tile(cast(ctx, tile.value, target))
+        return strict(ctx, x, target) if is_number(x) else converted(ctx, tile, target)
     mode = check.member(ctx, RoundingMode, rounding_mode, "rounding_mode")
     if not (source.is_floating and target.is_floating):
         ctx.fail(

@@ -1,0 +1,168 @@
+"""An operation on constants that have a dtype gives what it gives on loaded tiles of one element, wherever it is used."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+INTEGERS = tuple(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+ALL = ("bool_", *INTEGERS, *FLOATS)
+
+ARITHMETIC = ("+", "-", "*", "//", "%", "/")
+COMPARISONS = ("<", "<=", "==", "!=")
+BITWISE = ("&", "|", "^")
+CALLS = ("ct.minimum({}, {})", "ct.maximum({}, {}, propagate_nan=True)", "min({}, {})", "ct.where({}, {}, {})")
+UNARY = ("-{}", "abs({})", "~{}", "+{}", "not {}", "ct.bitwise_not({})", "ct.floor({})", "ct.isnan({})")
+
+# What becomes of a value; each gives a number.
+USES = (
+    "1 if r else 2",
+    "ct.where(r, 1, 2)",
+    "2 if not r else 1",
+    "1 if r and r else 2",
+    "1 if (r or False) else 2",
+    "taken(r)",
+    "repeated(r)",
+)
+HELPERS = """
+def taken(r):
+    if r:
+        return 1
+    return 2
+
+
+def repeated(r):
+    n = 0
+    while r:
+        n = n + 1
+        if n > 2:
+            break
+    return n
+"""
+
+
+def storage(dtype: str) -> Any:
+    return np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype.rstrip("_"))
+
+
+def values(dtype: str) -> list[Any]:
+    if dtype == "bool_":
+        return [True, False]
+    if dtype in FLOATS:
+        return [0.0, -0.0, 0.1, -2.5, 7.0, float("inf"), float("nan")]
+    info = np.iinfo(dtype)
+    return [0, 1, 3, info.max, info.min, -2 if info.min else 6]
+
+
+def spelled(value: Any) -> str:
+    return repr(value) if isinstance(value, (bool, int)) or np.isfinite(value) else f"'{value}'"
+
+
+def compare(expressions: list[str], dtypes: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """``expressions`` of a, b, c, of the dtypes, with the values of each of ``rows``: as constants and as loaded tiles."""
+    arrays = [np.array([row[i] for row in rows], dtype=object).astype(storage(d)) for i, d in enumerate(dtypes)]
+    lines, places = [], 0
+    for form, (i, row) in itertools.product(expressions, enumerate(rows)):
+        constants = [f"ct.{d}({spelled(v)})" for d, v in zip(dtypes, row)]
+        loaded = [f"ct.load({name}, ({i},), ())" for name, _ in zip("abc", dtypes)]
+        for target, operands in (("x", constants), ("y", loaded)):
+            lines.append(f"    r = {form.format(*operands)}")
+            lines.append(f"    ct.store({target}, ({places},), ct.astype(r, ct.float64))")
+            lines += [f"    ct.store({target}, ({places + 1 + k},), {use})" for k, use in enumerate(USES)]
+        places += 1 + len(USES)
+    parameters = ", ".join(["abc"[i] for i in range(len(dtypes))])
+    source = f"{HELPERS}\n\ndef kernel({parameters}, x, y):\n" + "\n".join(lines) + "\n"
+    filename = f"<constants {len(linecache.cache)}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    namespace: dict[str, Any] = {"ct": ct}
+    exec(compile(source, filename, "exec"), namespace)
+    x, y = np.zeros(places), np.zeros(places)
+    ct.launch(None, (1,), ct.kernel(namespace["kernel"]), (*arrays, x, y), backend="reference")
+    wrong = np.flatnonzero(~((x == y) & (np.signbit(x) == np.signbit(y)) | (np.isnan(x) & np.isnan(y))))
+    if wrong.size:
+        form, (i, row) = list(itertools.product(expressions, enumerate(rows)))[wrong[0] // (1 + len(USES))]
+        use = ("stored", *USES)[wrong[0] % (1 + len(USES))]
+        raise AssertionError(f"{form} of {dtypes} {row}, {use}: {x[wrong[0]]} of constants, {y[wrong[0]]} of tiles")
+
+
+def sampled(pairs: list[tuple[Any, ...]], seed: str, count: int = 5) -> list[tuple[Any, ...]]:
+    return random.Random(seed).sample(pairs, min(count, len(pairs)))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_two_operands(dtype: str) -> None:
+    pairs = list(itertools.product(values(dtype), repeat=2))
+    forms = [f"({{}} {op} {{}})" for op in COMPARISONS]
+    if dtype != "bool_":
+        forms += [f"({{}} {op} {{}})" for op in ARITHMETIC if op not in ("//", "%", "/") or dtype in FLOATS]
+        forms += list(CALLS[:3])
+    if dtype not in FLOATS:
+        forms += [f"({{}} {op} {{}})" for op in BITWISE]
+    compare(forms, [dtype, dtype], sampled(pairs, dtype))
+    if dtype in INTEGERS:
+        small = [(a, b) for a, b in pairs if b in (1, 3, 6)]
+        forms = ["({} // {})", "({} % {})", "ct.cdiv({}, {})", "({} << {})", "({} >> {})", "({} / {})"]
+        compare(forms, [dtype, dtype], sampled(small, dtype))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_one_operand(dtype: str) -> None:
+    rows = [(v,) for v in values(dtype)]
+    left_out = ("~", "bitwise_not") if dtype in FLOATS else ("floor", "isnan")
+    compare([form for form in UNARY if not any(part in form for part in left_out)], [dtype], rows)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_conversions(dtype: str) -> None:
+    forms = itertools.cycle(["ct.astype({{}}, ct.{})", "{{}}.astype(ct.{})", "ct.{}({{}})"])
+    made = {target: next(forms).format(target) for target in ALL}
+    if dtype not in FLOATS:
+        compare(list(made.values()), [dtype], [(v,) for v in values(dtype)])
+        return
+    compare([made[t] for t in ALL if t not in INTEGERS], [dtype], [(v,) for v in values(dtype)])
+    # Elsewhere the documents leave the result of conversions to integers open.
+    compare([made[t] for t in INTEGERS], [dtype], [(v,) for v in (0.0, -0.0, 0.1, 7.0)])
+    compare([made[t] for t in INTEGERS if t.startswith("i")], [dtype], [(-2.5,), (-0.1,)])
+
+
+@pytest.mark.parametrize("pair", [("int8", "int64"), ("bool_", "int16"), ("int32", "float16"), ("float16", "float64")], ids=str)
+def test_operands_of_two_dtypes(pair: tuple[str, str]) -> None:
+    rows = sampled([(a, b) for a in values(pair[0]) for b in values(pair[1])], str(pair), 6)
+    compare(["({} + {})", "({} < {})", "({} * {})", "ct.maximum({}, {})"], list(pair), rows)
+    compare(["({0} + {1} - 1)", "(2 * {0} == {1})", "(True if {0} else {1} > 0)"], list(pair), rows)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_a_choice(dtype: str) -> None:
+    rows = sampled(list(itertools.product(values(dtype), repeat=3)), dtype, 6)
+    compare(["ct.where({}, {}, {})", "({1} if {0} else {2})"], [dtype] * 3, rows)
+
+
+def test_numbers_are_those_of_python() -> None:
+    @ct.kernel
+    def kernel(out: Any) -> None:
+        ct.store(out, (0,), 1 if ~True else 2)  # -2
+        ct.store(out, (1,), -7 // 2)
+        ct.store(out, (2,), 1 if 0.1 else 2)
+
+    out = np.zeros(3, np.int32)
+    ct.launch(None, (1,), kernel, (out,), backend="reference")
+    assert out.tolist() == [1, -4, 1]
+
+
+def test_an_integer_constant_divided_by_zero_is_an_error() -> None:
+    @ct.kernel
+    def kernel(out: Any) -> None:
+        ct.store(out, (0,), ct.int32(3) % ct.int32(0))
+
+    with pytest.raises(ct.TileValueError, match="divided by the constant 0"):
+        ct.launch(None, (1,), kernel, (np.zeros(1, np.int32),))
