@@ -136,6 +136,8 @@ def test_error_codes(tmp_path: Path, environment: dict[str, str]) -> None:
     IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
     mark<<<dim3(1, 1, 1u << 30), 1>>>(p);
     IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    mark<<<dim3(1u << 22, 1u << 21, 1u << 21), 1>>>(p);
+    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
     mark<<<1, 1, 0, (cudaStream_t)99>>>(p);
     IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
     void* slots[] = {&p};

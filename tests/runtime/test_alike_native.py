@@ -76,7 +76,7 @@ GRIDS = st.one_of(
     st.lists(
         st.one_of(st.integers(-1, 1 << 25), st.integers(1, 9), st.integers(0, 9).map(np.int64)), min_size=1, max_size=4
     ).map(tuple),
-    st.sampled_from([1, [1], (True,), (1.0,), (1 << 80,), None]),
+    st.sampled_from([1, [1], (True,), (1.0,), (1 << 80,), None, (1 << 22, 1 << 21, 1 << 21), ((1 << 24) - 1,) * 3]),
 )
 
 

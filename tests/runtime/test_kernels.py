@@ -114,6 +114,9 @@ BAD_GRIDS = [
     ((1, -1), OverflowError, "entry 1 of the grid (1, -1) is negative"),
     ((0,), ValueError, "is 0: there is no block to run"),
     ((1, 1, 1 << 24), ValueError, "more than 16777215 blocks"),
+    ((1 << 22, 1 << 21, 1 << 20), ValueError, "has 9223372036854775808 blocks, more than 2**63 - 1"),
+    ((1 << 22, 1 << 21, 1 << 21), ValueError, "has 18446744073709551616 blocks"),
+    (((1 << 24) - 1,) * 3, ValueError, "more than 2**63 - 1"),
 ]
 
 
@@ -123,7 +126,14 @@ def test_bad_grids(grid: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         ct.launch(None, grid, count_blocks, (out,))
     assert words in str(caught.value)
+    with pytest.raises(error):
+        count_blocks.bind(grid, (out,))
     assert not out.any()
+    for _ in range(8):  # repeated launches go another way
+        ct.launch(None, (1,), count_blocks, (out,))
+    with pytest.raises(error):
+        ct.launch(None, grid, count_blocks, (out,))
+    assert out[0, 0, 0] == out.sum() > 0
 
 
 def test_wrong_launches() -> None:

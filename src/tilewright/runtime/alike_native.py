@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from tilewright.runtime import backend_choice, dlpack, numpy_memory
 from tilewright.runtime.alike import ask
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.arrays import several_gpus
-from tilewright.runtime.grid import MAX_GRID, checked_grid
+from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 
@@ -297,6 +298,9 @@ def _grid(body: Body) -> list[str]:
         number = body.integer(entry)
         _require_range(body, number, 1, MAX_GRID)
         extents.append(body.let(f"select i1 {there}, i64 {number}, i64 1"))
+    wide = [body.let(f"zext i64 {extent} to i128") for extent in extents]
+    total = functools.reduce(lambda some, extent: body.let(f"mul i128 {some}, {extent}"), wide)
+    body.require(body.let(f"icmp ule i128 {total}, {MAX_BLOCKS}"))
     return extents
 
 

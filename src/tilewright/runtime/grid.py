@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-MAX_GRID = (1 << 24) - 1
+MAX_GRID = (1 << 24) - 1  # blocks along an axis
+MAX_BLOCKS = (1 << 63) - 1  # of a grid: engines count them in 64 bits
 
 
 def checked_grid(grid: Any) -> tuple[int, int, int]:
@@ -26,6 +27,11 @@ def checked_grid(grid: Any) -> tuple[int, int, int]:
         if not 1 <= n <= MAX_GRID:
             _refuse_extent(grid, axis)
     x, y, z = (*map(int, grid), 1, 1, 1)[:3]
+    if x * y * z > MAX_BLOCKS:
+        raise ValueError(
+            f"the grid {grid} has {x * y * z} blocks, more than 2**63 - 1, which no machine would ever finish; "
+            "use larger tiles"
+        )
     return x, y, z
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tilewright.cpp.host.errors import STICKY, Error, known_error
 from tilewright.cpp.host.memory import Memory, MemoryKind, free_memory, total_memory
+from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID
 
 # How C passes arguments: the names that annotations use. Addresses are plain numbers here.
 Address = int
@@ -25,7 +26,6 @@ C_TYPES = {"Address": ctypes.c_size_t, "Size": ctypes.c_size_t, "Int": ctypes.c_
 RESULTS = {"Error": ctypes.c_int, "Address": ctypes.c_size_t}
 
 VERSION = 13030  # of CUDA, whose Tile C++ this is
-_MAX_GRID = (1 << 24) - 1
 _HOST_TO_HOST, _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _DEFAULT = range(5)
 _DEFAULT_STREAMS = (0, 1, 2)
 
@@ -199,12 +199,12 @@ class Runtime:
         found.major, found.minor = 9, 0
         found.multiProcessorCount = os.cpu_count() or 1
         found.warpSize = found.maxThreadsPerBlock = 1
-        found.maxGridSize[:] = [_MAX_GRID] * 3
+        found.maxGridSize[:] = [MAX_GRID] * 3
         found.unifiedAddressing = found.managedMemory = found.integrated = 1
         return Error.Success
 
     def cudaDeviceGetAttribute(self, value: Address, attribute: Int, device: Int) -> Error:
-        known = {1: 1, 5: _MAX_GRID, 6: _MAX_GRID, 7: _MAX_GRID, 16: os.cpu_count() or 1, 75: 9, 76: 0}
+        known = {1: 1, 5: MAX_GRID, 6: MAX_GRID, 7: MAX_GRID, 16: os.cpu_count() or 1, 75: 9, 76: 0}
         if device != 0:
             return Error.ErrorInvalidDevice
         return _answer(value, known[attribute]) if attribute in known else Error.ErrorInvalidValue
@@ -307,7 +307,7 @@ class Runtime:
         if self._on(stream):
             return Error.ErrorInvalidResourceHandle
         # The launch itself runs into a configuration that is refused here: nothing is there then.
-        if not all(1 <= n <= _MAX_GRID for n in grid) or (bx, by, bz) != (1, 1, 1):
+        if not all(1 <= n <= MAX_GRID for n in grid) or gx * gy * gz > MAX_BLOCKS or (bx, by, bz) != (1, 1, 1):
             return Error.ErrorInvalidConfiguration
         self._configurations[threading.get_ident()] = grid
         return Error.Success
