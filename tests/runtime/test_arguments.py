@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import importlib
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import pytest
 import tilewright as ct
 from tilewright.backends.triton.driver import why_not
 from tilewright.runtime.backend_choice import usable
+from tilewright.runtime.numpy_memory import offset
 
 N = 32
 
@@ -31,6 +33,16 @@ def copy2(source, target):
 
 def run_copy(source: Any, target: Any) -> None:
     ct.launch(None, (ct.cdiv(N, 8),), copy, (source, target))
+
+
+@ct.kernel
+def copy_first(source, target):
+    i = ct.bid(0)
+    ct.store(target[0], (i,), ct.load(source, (i,), (8,)))
+
+
+def run_copy_first(source: Any, target: Any) -> None:
+    ct.launch(None, (ct.cdiv(N, 8),), copy_first, (source, target))
 
 
 class WithInterface:
@@ -155,7 +167,54 @@ class Color(enum.IntEnum):
     RED = 1
 
 
+def odd(**attributes: Any) -> Any:
+    """An object that claims to be an array, in the way that its attributes say."""
+    return type("Odd", (), attributes)()
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise KeyError("lost")
+
+
+def gone(self: Any) -> Any:
+    raise RuntimeError("gone")
+
+
+def at_nowhere() -> np.ndarray:
+    """NumPy makes no such array, but other libraries might."""
+    array = np.zeros(N, np.float32)[:]
+    ctypes.c_void_p.from_address(id(array) + offset("address")).value = None
+    return array
+
+
+BAD_INTERFACES = [
+    ({"data": (0, False)}, TypeError, "WithInterface with elements but without memory"),
+    ({"data": (1 << 64, False)}, TypeError, "that is malformed"),
+    ({"data": (-4, False)}, TypeError, "that is malformed"),
+    ({"data": (1,)}, TypeError, "that is malformed (ValueError"),
+    ({"data": ("1", False)}, TypeError, "that is malformed (TypeError"),
+    ({"data": None}, TypeError, "without an address"),
+    ({"shape": None}, TypeError, "that is malformed (TypeError"),
+    ({"shape": (1.5,)}, TypeError, "that is malformed (TypeError"),
+    ({"shape": (-4,)}, TypeError, "extent along axis 0 is -4"),
+    ({"shape": (1 << 70,)}, OverflowError, "does not fit in int32"),
+    ({"strides": (4, 4)}, TypeError, "that is malformed"),
+    ({"strides": ("4",)}, TypeError, "that is malformed"),
+    ({"typestr": 4}, TypeError, "that is malformed (4,"),
+    ({"typestr": "what"}, TypeError, "typestr 'what'"),
+]
+ODD: list[tuple[dict[str, Any], str]] = [
+    ({"__array_interface__": {}}, "without an address"),
+    ({"__array_interface__": {"data": (16, False), "shape": (N,)}}, "malformed (KeyError: 'typestr')"),
+    ({"__array_interface__": {"data": (16, False), "typestr": "<f4"}}, "malformed (KeyError: 'shape')"),
+    ({"__array_interface__": None}, "malformed (AttributeError"),
+    ({"__dlpack__": lambda *_, **__: 5}, "cannot be had through DLPack: ValueError: __dlpack__() returned int"),
+    ({"__dlpack__": lambda *_, **__: np.datetime_data}, "cannot be had through DLPack: ValueError"),
+    ({"__dlpack__": fail}, "cannot be had through DLPack: KeyError: 'lost'"),
+    ({"__dlpack__": None}, "cannot be had through DLPack: TypeError"),
+]
 REFUSED = [
+    (odd(__array_interface__=property(gone)), TypeError, "malformed (RuntimeError: gone)"),
     (None, TypeError, "is None: tile code cannot test for it"),
     ("mean", TypeError, "is a string"),
     (Color.RED, TypeError, "enum member"),
@@ -174,9 +233,15 @@ REFUSED = [
     (np.zeros(N, [("x", "f4"), ("y", "i2")])["x"], ValueError, "stride of 6 bytes along axis 0"),
     (np.ma.masked_array(np.zeros(N, np.float32), True), TypeError, "masked array"),
     (WithInterface(np.zeros(N, np.float32), mask=np.zeros(N, bool)), TypeError, "mask"),
+    (at_nowhere(), TypeError, "ndarray with elements but without memory"),
+    ([np.zeros(N, np.float32), at_nowhere()], TypeError, "without memory: its address is 0"),
+    *((WithInterface(np.zeros(N, np.float32), **c), e, w) for c, e, w in BAD_INTERFACES),
+    *((odd(**attributes), TypeError, words) for attributes, words in ODD),
     (2**31, OverflowError, "annotate the parameter with ct.ScalarInt64"),
     (np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 31,), (0,)), OverflowError, "ct.IndexedWithInt64"),
 ]
+if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+    REFUSED.append((np.array(["a"] * N, np.dtypes.StringDType()), TypeError, "StringDType"))
 
 
 @pytest.mark.parametrize("value, error, words", REFUSED, ids=[words[:24] for _, _, words in REFUSED])
@@ -200,6 +265,76 @@ def test_read_only_arrays_can_be_read_but_not_written(engine: str) -> None:
         ):
             run_copy(source, wrap(target))
     np.testing.assert_array_equal(target, numbers())
+
+
+@pytest.mark.parametrize("repeated", [0, 8])
+def test_what_repeated_launches_refuse(engine: str, repeated: int) -> None:
+    """Arrays that are like those of the launches before, but for their memory or for who may write to it."""
+    source, target = numbers(), np.zeros(N, np.float32)
+    read_only = np.zeros(N, np.float32)
+    read_only.flags.writeable = False
+    for wrap in (lambda a: a, WithInterface, WithDLPack, lambda a: [a]):
+        launch = run_copy_first if isinstance(wrap(target), list) else run_copy
+        target[:] = 0
+        for _ in range(repeated):
+            launch(source, wrap(target))
+        np.testing.assert_array_equal(target, numbers() if repeated else 0)
+        with pytest.raises(ValueError, match=r"argument 'target(\[0\])?' of \w+\(\) is read-only"):
+            launch(source, wrap(read_only))
+        with pytest.raises(TypeError, match=r"argument 'source' of \w+\(\) is a ndarray .* without memory"):
+            launch(at_nowhere(), wrap(target))
+        launch(read_only, wrap(target))
+        np.testing.assert_array_equal(target, 0)
+    assert not read_only.any()
+
+
+def test_stand_ins_of_torch_are_refused(engine: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    fake_mode = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode
+    wrapper = importlib.import_module("torch.testing._internal.two_tensor").TwoTensor
+    real, target = torch.ones(N), torch.zeros(N)
+    emptied = torch.ones(N)
+    emptied.untyped_storage().resize_(0)
+    with fake_mode():
+        fake = torch.ones(N)
+    refused = [emptied, fake, wrapper(real, real), torch._to_functional_tensor(real), torch._efficientzerotensor(N)]
+    for repeated in (0, 8):
+        for _ in range(repeated):
+            run_copy(real, target)
+        for bad in refused:
+            for arguments in ((bad, target), (real, bad)):
+                with pytest.raises(
+                    TypeError, match=r"argument '(source|target)' of copy\(\) is a .*memory|wraps other"
+                ):
+                    run_copy(*arguments)
+    seen: list[str] = []
+
+    def launched(x: Any) -> Any:
+        with pytest.raises(TypeError, match=r"argument 'source' of copy\(\) is a tensor without memory") as caught:
+            run_copy(x, target)
+        seen.append(str(caught.value))
+        return x.sum()
+
+    torch.vmap(launched)(torch.ones(2, N))
+    torch.func.grad(launched)(real)
+    assert len(seen) == 2 and "torch.vmap" in seen[0]
+    run_copy(torch.zeros(0), torch.zeros(0))
+
+
+def test_arrays_of_jax_can_be_read_but_not_written(engine: str) -> None:
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    source, target = jax.numpy.arange(float(N)), np.zeros(N, np.float32)
+    immutable = jax.numpy.zeros(N)
+    for _ in range(8):
+        run_copy(source, target)
+        with pytest.raises(ValueError, match=r"argument 'target' of copy\(\) is read-only"):
+            run_copy(source, immutable)
+        with pytest.raises(ValueError, match=r"argument 'target\[0\]' of copy_first\(\) is read-only"):
+            run_copy_first(source, [immutable])
+    np.testing.assert_array_equal(target, np.arange(N))
+    assert not np.asarray(immutable).any()
+    with pytest.raises(TypeError, match=r"argument 'source' of copy\(\) is a \w+Tracer"):
+        jax.jit(lambda x: run_copy(x, target))(source)
 
 
 class OnGpu:

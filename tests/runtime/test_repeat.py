@@ -355,7 +355,7 @@ def test_an_export_that_fails(error: type[BaseException], calls: int, asked_in: 
     for i in range(10):
         np.testing.assert_array_equal(launched(Failing(array, 1), i, 1), expected(array, i, 1))
     fail = True
-    with pytest.raises(error, match="now"):
+    with pytest.raises(TypeError if error is LookupError else error, match="now"):
         launched(Failing(array, 1), 1, 1)
     assert Failing.failures == (calls if asked_in == "machine code" else 1)  # Python takes a look after machine code
     fail = False

@@ -31,7 +31,8 @@ def to_dtype(value: Any) -> DType | None:
     if isinstance(value, DType):
         return value
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return _BY_STORAGE.get(np.dtype(value).newbyteorder("="))
+        dtype = np.dtype(value)
+        return None if dtype.kind == "T" else _BY_STORAGE.get(dtype.newbyteorder("="))  # text has no byte order
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.dtype):
         return _BY_NAME.get(_TORCH_NAMES.get(str(value).removeprefix("torch."), ""))

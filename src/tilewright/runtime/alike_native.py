@@ -91,11 +91,13 @@ class _Questions:
 
     def interface(self, i: int, array: Any, name: str) -> None:
         argument, body, known = self._arguments[i], self.body, getattr(array, name)
+        self.able &= type(known) is dict
         self.able &= all(type(known.get(key)) in (tuple, type(None)) for key in ("shape", "strides"))
         body.require_type(argument, type(array))
         if name == "__cuda_array_interface__":
             self._require_device(argument, array)
         interface = body.attribute(argument, name)
+        body.require_type(interface, dict)
         for key in ("typestr", "shape", "strides", "mask"):
             found = self._item(interface, key)
             if known.get(key) is None:  # as where there is no such entry
@@ -204,6 +206,8 @@ class _Questions:
 
     def _address(self, address: str, known: int) -> None:
         self.body.require_equal("i64", self.body.let(f"and i64 {address}, 15"), known & 15)
+        if known:  # the array has elements, if not always
+            self.body.require(self.body.let(f"icmp ne i64 {address}, 0"))
         self.numbers.append(("i64", address))
 
 

@@ -37,7 +37,7 @@ class _Questions:
         self._tables = iter(tables)
         self.lists: list[str] = []  # statements that take lists apart, or give up
         self.doubts: list[str] = []  # conditions under which the arguments need a closer look
-        self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, what it leaves divided by 16
+        self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, that of the earlier launch
         self.numbers: list[str] = []  # what fills the holes, in order
         self.able = True  # whether asking in Python takes less time than describing the arguments
 
@@ -104,14 +104,16 @@ class _Questions:
         return name
 
     def _address(self, i: int, address: int, formula: str) -> None:
-        self.addresses.append((f"a{i}_address", formula, address & 15))
+        self.addresses.append((f"a{i}_address", formula, address))
         self.numbers.append(f"a{i}_address")
 
     def function(self, count: int, values: Sequence[Any]) -> Values:
         """What gives ``values``, of which the holes are to be filled, or None."""
-        aligned = [name for name, _, left in self.addresses if not left]
+        aligned = [name for name, _, address in self.addresses if not address & 15]
         moved = [f"({' | '.join(aligned)}) & 15"] if aligned else []
-        moved += [f"{name} & 15 != {left}" for name, _, left in self.addresses if left]
+        moved += [f"{name} & 15 != {address & 15}" for name, _, address in self.addresses if address & 15]
+        # The address of an array that has elements is not 0, nor is that of most others.
+        moved += [f"not {name}" for name, _, address in self.addresses if address and not address & 15]
         holes = iter(self.numbers)
         found = [next(holes) if value is HOLE else repr(value) for value in values]
         lines = [

@@ -7,6 +7,7 @@ everything else into a *part* of the key under which launches are remembered. A 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from tilewright.runtime.layout import Layout, Place, contiguous_strides, layout
 from tilewright.runtime.numpy_memory import address_of
 
 Part = tuple[Any, ...]
+_INTERFACE, _CUDA_INTERFACE = "__array_interface__", "__cuda_array_interface__"
 
 
 class Flat:
@@ -47,24 +49,64 @@ def array_describer(array: Any) -> Describe | None:
         return None if is_masked(array) else describe_numpy
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        return _describe_torch
+        if type(array).__name__ == "FakeTensor":  # it warns when asked for its address
+            return _describe_absent
+        return _describe_wrapper if hasattr(type(array), "__tensor_flatten__") else _describe_torch
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, getattr(cupy, "ndarray", ())):
         return _describe_cupy
     if isinstance(array, (type, np.generic)):
         return None
     for attribute, describe in (
-        ("__cuda_array_interface__", describe_cuda_interface),
-        ("__array_interface__", describe_interface),
+        (_CUDA_INTERFACE, describe_cuda_interface),
+        (_INTERFACE, describe_interface),
         ("__dlpack__", describe_dlpack),
     ):
-        if hasattr(array, attribute):
+        if _has(array, attribute):
             return describe
     return None
 
 
+def _has(array: Any, attribute: str) -> bool:
+    try:
+        return hasattr(array, attribute)
+    except Exception:  # noqa: BLE001 - it is there and fails, which describing the array will say
+        return True
+
+
+# Classes of arrays that other code relies on not to change, though what they export does not say so.
+_IMMUTABLE = (("jax", "Array"), ("tensorflow", "Tensor"), ("pyarrow", "Array"))
+
+
+def _is_immutable(array: Any) -> bool:
+    for module, name in _IMMUTABLE:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(array, getattr(loaded, name, ())):
+            return True
+    return False
+
+
+def _is_empty(shape: Any) -> bool:
+    """Whether an array has no element, and so needs no memory. Extents may be symbols, which refuse to be compared."""
+    return any(type(n) is int and n == 0 for n in shape)
+
+
+def _describe_absent(array: Any, flat: Flat) -> Part:
+    return "absent", type(array).__name__
+
+
+def _absent(place: Place, kind: str) -> Layout:
+    raise TypeError(
+        f"{place} is a {kind} with elements but without memory: its address is 0. Programs that are traced or compiled "
+        "have such stand-ins (FakeTensor, functional tensors); wrappers keep their elements in other arrays. Pass an "
+        "array that holds its elements"
+    )
+
+
 def describe_numpy(array: np.ndarray[Any, Any], flat: Flat) -> Part:
     address = address_of(array)
+    if not address and array.size:
+        return _describe_absent(array, flat)
     flat.numbers.append(address)
     return "numpy", array.dtype, array.shape, array.strides, address & 15, array.flags.writeable
 
@@ -77,6 +119,8 @@ def _numpy(
 
 def _describe_cupy(array: Any, flat: Flat) -> Part:
     address = array.data.ptr
+    if not address and not _is_empty(array.shape):
+        return _describe_absent(array, flat)
     flat.numbers.append(address)
     return "cupy", array.dtype, array.shape, array.strides, address & 15, array.data.device_id
 
@@ -90,10 +134,23 @@ def _cupy(
 def _describe_torch(tensor: Any, flat: Flat) -> Part:
     try:
         address = tensor.data_ptr()
+        if not address and tensor.device.type != "meta" and not _is_empty(tensor.shape):
+            return _describe_absent(tensor, flat)
         flat.numbers.append(address)
         return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg()
     except RuntimeError:  # only strided tensors have an address and strides
         return "odd tensor", tensor.layout
+
+
+def _describe_wrapper(tensor: Any, flat: Flat) -> Part:
+    return "wrapper", type(tensor).__name__
+
+
+def _wrapper(place: Place, kind: str) -> Layout:
+    raise TypeError(
+        f"{place} is a {kind}, which wraps other tensors and has no elements of its own; pass those, such as "
+        "x.to_local() of a DTensor"
+    )
 
 
 def _torch(
@@ -114,15 +171,21 @@ def _torch(
 
 
 def _odd_tensor(place: Place, kind: Any) -> Layout:
+    if str(kind) == "torch.strided":
+        raise TypeError(
+            f"{place} is a tensor without memory: transformations such as torch.vmap, torch.func.grad and torch.export "
+            "hand out such stand-ins. Launch the kernel outside of them, or in an operator that is registered with "
+            "torch.library"
+        )
     raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
 
 def describe_interface(array: Any, flat: Flat) -> Part:
-    return _interface_part(array.__array_interface__, "cpu", flat)
+    return _interface_part(array, _INTERFACE, "cpu", flat)
 
 
 def describe_cuda_interface(array: Any, flat: Flat) -> Part:
-    part = _interface_part(array.__cuda_array_interface__, "cuda", flat)
+    part = _interface_part(array, _CUDA_INTERFACE, "cuda", flat)
     if part[0] != "interface":
         return part
     # The protocol does not tell the device. CuPy, JAX and others do; of other arrays the driver knows it.
@@ -143,15 +206,26 @@ def _gpus() -> MultiDevice:
     return engine
 
 
-def _interface_part(interface: dict[str, Any], device: str, flat: Flat) -> Part:
-    data = interface.get("data")
-    if not isinstance(data, tuple) or interface.get("mask") is not None:
-        return ("odd interface",)
-    address, read_only = data
+def _interface_part(array: Any, name: str, device: str, flat: Flat) -> Part:
+    try:
+        interface = getattr(array, name)
+        data = interface.get("data")
+        if type(interface) is not dict or data is None or interface.get("mask") is not None:
+            return "odd interface", "with a mask, or without an address"
+        address, read_only = data
+        address, typestr = operator.index(address), interface["typestr"]
+        shape, strides = tuple(map(operator.index, interface["shape"])), interface.get("strides")
+        strides = None if strides is None else tuple(map(operator.index, strides))
+    except Exception as e:  # noqa: BLE001 - whatever the code of another library raises
+        return "odd interface", f"that is malformed ({type(e).__name__}: {e})"
+    fits = strides is None or len(strides) == len(shape)
+    if not fits or not isinstance(typestr, str) or not 0 <= address < 1 << 64:
+        return "odd interface", f"that is malformed ({typestr!r}, address {address:#x}, {shape}, {strides})"
+    if not address and not _is_empty(shape):
+        return _describe_absent(array, flat)
     flat.numbers.append(address)
-    shape, strides = tuple(interface["shape"]), interface.get("strides")
-    strides = None if strides is None else tuple(strides)
-    return "interface", interface["typestr"], shape, strides, address & 15, bool(read_only), device
+    writable = not read_only and not _is_immutable(array)
+    return "interface", typestr, shape, strides, address & 15, writable, device
 
 
 def _interface(
@@ -160,12 +234,15 @@ def _interface(
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
     misalignment: int,
-    read_only: bool,
+    writable: bool,
     device: str,
     index: int = 0,
 ) -> Layout:
-    # The protocol has no bfloat16, so libraries send it as two bytes of no particular type.
-    dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
+    try:
+        # The protocol has no bfloat16, so libraries send it as two bytes of no particular type.
+        dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"{place} exposes an array interface with the typestr {typestr!r}: {e}") from None
     if strides is None:
         strides = contiguous_strides(shape, dtype.itemsize)
     return layout(
@@ -175,7 +252,7 @@ def _interface(
         strides,
         misalignment,
         byte_strides=True,
-        writable=not read_only,
+        writable=writable,
         device=device,
         device_index=index,
     )
@@ -188,16 +265,26 @@ def _stray_interface(place: Place, address: int) -> Layout:
     )
 
 
-def _odd_interface(place: Place) -> Layout:
-    raise TypeError(f"{place} exposes an array interface with a mask or without an address; pass np.asarray(x)")
+def _odd_interface(place: Place, fault: str) -> Layout:
+    raise TypeError(f"{place} exposes an array interface {fault}; pass np.asarray(x)")
 
 
 def describe_dlpack(array: Any, flat: Flat) -> Part:
-    found = dlpack.read(array)
+    try:
+        found = dlpack.read(array)
+    except Exception as e:  # noqa: BLE001 - whatever the code of another library raises
+        return "odd export", type(array).__name__, f"{type(e).__name__}: {e}".split("\n")[0]
+    if not found.address and not _is_empty(found.shape):
+        return _describe_absent(array, flat)
     flat.owners.append(found.capsule)
     flat.numbers.append(found.address)
+    writable = found.writable and not _is_immutable(array)
     place = found.device, found.index
-    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, found.writable, *place
+    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, writable, *place
+
+
+def _odd_export(place: Place, kind: str, fault: str) -> Layout:
+    raise TypeError(f"{place} is a {kind} that cannot be had through DLPack: {fault}")
 
 
 def _dlpack(
@@ -227,9 +314,12 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     "numpy": _numpy,
     "cupy": _cupy,
     "torch": _torch,
+    "absent": _absent,
     "odd tensor": _odd_tensor,
+    "wrapper": _wrapper,
     "interface": _interface,
     "odd interface": _odd_interface,
     "stray interface": _stray_interface,
     "dlpack": _dlpack,
+    "odd export": _odd_export,
 }

@@ -91,15 +91,20 @@ def export(array: Any) -> tuple[Any, bool]:
 
 
 def header(capsule: Any) -> tuple[bytes, Tensor, bool]:
-    """The name of ``capsule``, what it says of an array, and whether that may be written."""
+    """The name of ``capsule``, what it says of an array, and whether that may be written. ValueError for no capsule, or
+    one of another version."""
     if _is_valid(capsule, VERSIONED):
         versioned = Versioned.from_address(_pointer(capsule, VERSIONED))
+        if versioned.major != MAX_VERSION[0]:
+            raise ValueError(f"it is of version {versioned.major}.{versioned.minor}; {MAX_VERSION[0]} is known")
         return VERSIONED, versioned.tensor, not versioned.flags & READ_ONLY
+    if not _is_valid(capsule, UNVERSIONED):
+        raise ValueError(f"__dlpack__() returned {type(capsule).__name__}, which is no fresh capsule")
     return UNVERSIONED, Tensor.from_address(_pointer(capsule, UNVERSIONED)), True
 
 
 def read(array: Any) -> Imported:
-    """The memory of ``array``. BufferError when it refuses to be exported."""
+    """The memory of ``array``. BufferError when it refuses to be exported, and what else its ``__dlpack__`` raises."""
     capsule, _ = export(array)
     _, tensor, writable = header(capsule)
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()

@@ -73,6 +73,9 @@ def layout(
         raise TypeError(f"{place} has the dtype {dtype}, which tile code does not have{_dtype_advice(dtype)}")
     if isinstance(dtype, np.dtype) and not dtype.isnative:
         raise ValueError(f"{place} has the byte order {dtype.byteorder!r}; convert it with x.astype({known.name!r})")
+    for axis, extent in enumerate(shape):
+        if extent < 0:
+            raise TypeError(f"{place} says that its extent along axis {axis} is {extent}")
     if misalignment % known.bytes:
         raise ValueError(f"{place} does not start at a multiple of its element size ({known.bytes}); copy it first")
     if byte_strides:
