@@ -167,8 +167,9 @@ def _each(
 ) -> None:
     """Run ``access`` on every element of ``op``; where the mask is false its result is ``otherwise``."""
     tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
-    for load in [load for v in tiles for load in Plan(state, [v], op).loads() if load.result.tile.size > 1]:
-        materialize(state, load.result)  # by vectors
+    for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
+        while loads := [load for load in Plan(state, [v], op).loads() if load.result.tile.size > 1]:
+            materialize(state, loads[-1].result)
     for v in values:
         if v.tile.size > 1 and cost(state, v) > CHEAP:
             materialize(state, v)

@@ -288,11 +288,17 @@ def _load(self: Elements, op: Op, position: Position) -> Element:
     others = [self.at(v, position) for v in (mask, padding) if v is not None]
     level = max([spot.level, *(o.level for o in others)])
     builder, dtype = self.nest.builders[level], op.result.tile.element
+    if spot.lanes is None and mask is not None and others[0].lanes is not None:
+        # One address for all lanes, which only some of them may read.
+        address = Element(spot.address, None, spot.level)
+        spot = Spot(self.vector(address, others[0].lanes), others[0].lanes, False, spot.level)
     chosen = None if mask is None else self.vector(others[0], spot.lanes)
-    value = views.load_elements(self.state, builder, dtype, spot, chosen, 0)
-    if padding is not None:
-        value = builder.select(chosen, value, self.vector(others[-1], spot.lanes))
-    return Element(value, spot.lanes, level)
+    loaded = Element(views.load_elements(self.state, builder, dtype, spot, chosen, 0), spot.lanes, level)
+    if padding is None:
+        return loaded
+    count = spot.lanes if spot.lanes is not None else others[-1].lanes
+    operands = (others[0], loaded, others[-1])
+    return Element(builder.select(*(self.vector(o, count) for o in operands)), count, level)
 
 
 REARRANGED: dict[str, Callable[[Elements, Op, Position], Position]] = {
