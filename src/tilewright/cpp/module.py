@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import linecache
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
 from tilewright.backends.base import Backend, backend_names
+from tilewright.backends.forks import MODULE, fork_aware_lock
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.builder import Builder
@@ -107,7 +107,7 @@ class Module:
         self._request = request
         self._target = target
         self._found: dict[str, Kernel] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_aware_lock(MODULE)
         self.kernels = kernel_names(request)
 
     def kernel(self, expression: str) -> Kernel:
@@ -155,15 +155,15 @@ class Kernel(Launchable):
         self._checked = checked
         self.__name__ = self.name
         self._target = target
+        types = [value.tile.dtype for value in function.body.args]
+        self._parameters = [
+            (Place(self.name, param.argument), Rule(declared=dtype)) for param, dtype in zip(function.params, types)
+        ]
 
-    @functools.cached_property
+    @property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
         """The parameters with their declared types."""
-        types = [value.tile.dtype for value in self.function.body.args]
-        return [
-            (Place(self.name, param.argument), Rule(declared=dtype))
-            for param, dtype in zip(self.function.params, types)
-        ]
+        return self._parameters
 
     def trace(self, signature: Signature) -> Function:
         """The IR, with the alignment of the arrays stated."""

@@ -96,12 +96,18 @@ class kernel(Launchable):
         self.name = function.__name__
         self.hints = hints
         self._annotations = annotations
+        self._parameters: Sequence[tuple[Place, Rule]] | None = None
         functools.update_wrapper(self, function)
         return self
 
-    @functools.cached_property
+    @property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
         """The parameters with the rules of their annotations."""
+        if self._parameters is None:  # functools.cached_property has a lock, which a fork may copy locked
+            self._parameters = self._found_parameters()
+        return self._parameters
+
+    def _found_parameters(self) -> Sequence[tuple[Place, Rule]]:
         function = self.function
         names = parameter_names(source_of(function.__code__))
         annotations = resolve(function, {}) if self._annotations is None else self._annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from tilewright.backends.base import (
     watches,
 )
 from tilewright.backends.environment import variable
+from tilewright.backends.forks import KERNEL, fork_aware_lock
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
@@ -52,7 +52,7 @@ _SOURCE_STAGE = "Tile IR"
 _MAX_LESSONS = 4  # ways in which launches of one key may differ otherwise, such as in tensors that require a gradient
 _MAX_PREPARED = 4096  # launches that a kernel remembers; programs with more shapes than that start over
 # One compilation at a time: front ends raise Python's recursion limit, which belongs to the process.
-_LOCK = threading.RLock()
+_LOCK = fork_aware_lock(KERNEL)
 _Kernel = TypeVar("_Kernel", bound="Launchable")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 
 import llvmlite.binding as llvm
 
@@ -11,9 +10,10 @@ from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, machine
+from tilewright.backends.forks import CODE, fork_aware_lock
 from tilewright.ir.errors import TileCompilerExecutionError
 
-_LOCK = threading.Lock()  # LLVM's global context is not thread-safe
+_LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe
 
 
 def compile_module(text: str, processor: Processor, *, position_independent: bool = False) -> bytes:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from tilewright.backends.forks import CODE, fork_aware_lock
 from tilewright.backends.native.body import Body, pointer
 
 _FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
-_LOCK = threading.Lock()  # LLVM's global context is not thread-safe
+_LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe
 
 
 class _Method(ctypes.Structure):

@@ -6,10 +6,10 @@ import contextlib
 import ctypes
 import functools
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tilewright.backends.forks import DRIVER, fork_aware_lock
 from tilewright.ir.errors import TileError
 
 _LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
@@ -203,7 +203,7 @@ def loans() -> Iterator[list[Callable[[], None]]]:
 
 
 _devices: dict[int, Device] = {}
-_lock = threading.Lock()
+_lock = fork_aware_lock(DRIVER)
 
 
 def device(index: int = 0) -> Device:
