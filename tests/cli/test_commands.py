@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -140,7 +141,15 @@ def test_cache_lists_and_clears(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert main(["cache", "list"]) == 0
     assert ": 1 kernel, " in capsys.readouterr().out
     assert main(["cache", "clear"]) == 0
-    assert "removed 1 kernel\n" in capsys.readouterr().out
+    assert "removed 1 kernel from " in capsys.readouterr().out
+    folder = Path(os.environ["TILEWRIGHT_CACHE_DIR"])
+    (folder / "tmpabcdefgh").write_bytes(bytes(100))
+    assert main(["cache", "list"]) == 0
+    assert "tmpabcdefgh  unfinished\n" in (said := capsys.readouterr().out)
+    assert ": 0 kernels and 1 unfinished file, 100 bytes of at most" in said
+    assert main(["cache", "clear"]) == 0
+    assert "removed 0 kernels and 1 unfinished file from " in capsys.readouterr().out
+    assert not list(folder.iterdir())
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     assert main(["cache", "list"]) == 0
     assert "switched off" in capsys.readouterr().out

@@ -14,9 +14,9 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends import native
-from tilewright.backends.environment import variable
 from tilewright.ir.errors import TileError
 from tilewright.runtime.numpy_memory import address_of
+from tilewright.system.environment import variable
 
 TILE = 16
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -92,12 +93,18 @@ def test_damaged_entries_are_rebuilt(cache_folder: Path, compilations: list[str]
     assert len(compilations) == 2
 
 
-def test_unusable_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]) -> None:
+def test_unusable_folder_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "file" / "cache"))
     fresh_launch(3)
     fresh_launch(3)
     assert len(compilations) == 2
+    said = capsys.readouterr().err
+    assert (
+        said.count("\n") == 1 and f"the disk cache {tmp_path}/file/cache is not used: it cannot be read (Not a" in said
+    )
 
 
 def test_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
@@ -110,7 +117,7 @@ def test_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     kept = {e.path.stem for e in cache.entries()}
     assert sum(e.size for e in cache.entries()) <= 1000
     assert kept == {"big", "0", "5", "6", "7"}
-    assert cache.clear() == len(kept)
+    assert len(cache.clear()) == len(kept)
     assert list(cache.entries()) == [] and cache.get("big") is None
 
 
@@ -155,3 +162,102 @@ def test_places_that_a_program_may_print_are_part_of_the_key(compilations: list[
         assert caught.value.loc is not None
         lines.append(caught.value.loc.line)
     assert lines[1] == lines[0] + 4 and len(compilations) == 2
+
+
+HOSTILE: dict[str, Any] = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a folder": lambda path: path.mkdir(),
+    "a link": lambda path: path.symlink_to("/dev/zero"),
+    "a device": lambda path: path.symlink_to("/dev/full"),
+    "too large": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), 1 << 40),
+    "no kernel": lambda path: path.write_bytes(hashlib.sha256(b"not a kernel").digest() + b"not a kernel"),
+    "a pickle": lambda path: path.write_bytes(hashlib.sha256(PICKLE).digest() + PICKLE),
+}
+PICKLE = b"cos\nabort\n(tR."  # ends the process that unpickles it
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_entry_is_passed_over(cache_folder: Path, compilations: list[str], make: Any) -> None:
+    fresh_launch(3)
+    (entry,) = cache_folder.iterdir()
+    entry.unlink()
+    make(entry)
+    fresh_launch(3)
+    assert len(compilations) == 2
+
+
+MODES = {"group": 0o770, "others": 0o707, "all": 0o777}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("what", ["folder", "entry"])
+def test_nothing_is_read_that_others_can_write(
+    cache_folder: Path, compilations: list[str], capsys: pytest.CaptureFixture[str], mode: int, what: str
+) -> None:
+    fresh_launch(3)
+    changed = cache_folder if what == "folder" else next(cache_folder.iterdir())
+    changed.chmod(mode)
+    for _ in range(2):
+        fresh_launch(3)
+    assert len(compilations) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"may be written by other users (mode {mode:o})" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "entry"])
+def test_nothing_of_other_users_is_read(cache_folder: Path, compilations: list[str], what: str) -> None:
+    fresh_launch(3)
+    os.chown(cache_folder if what == "folder" else next(cache_folder.iterdir()), 12345, -1)
+    fresh_launch(3)
+    assert len(compilations) == 2
+
+
+def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit=1 << 20)
+    left, fresh = tmp_path / "tmpabcdefgh", tmp_path / "tmpbeingwri"
+    for path in (left, fresh):
+        path.write_bytes(b"x" * 100)
+    os.utime(left, (1, 1))
+    assert [e.unfinished for e in cache.entries()] == [True, True]
+    cache.put("a", b"y")
+    assert {p.name for p in tmp_path.iterdir()} == {"tmpbeingwri", "a.kernel"}
+    assert len(cache.clear()) == 2 and not list(tmp_path.iterdir())
+
+
+PROGRAM = """
+import os, resource, sys
+import numpy as np
+import tilewright as ct
+
+@ct.kernel
+def k(x):
+    ct.store(x, (0,), ct.load(x, (0,), (4,)) + 1)
+
+if "files" in sys.argv:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.environ["TILEWRIGHT_CACHE_DIR"] = "off"
+    ct.launch(None, (1,), k, (np.zeros(4),), backend="reference")
+    del os.environ["TILEWRIGHT_CACHE_DIR"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+x = np.zeros(4)
+for n in range(3):
+    ct.launch(None, (1,), k.replace_hints(), (x,), backend="reference")
+assert (x == 3).all()
+"""
+
+
+@pytest.mark.parametrize("how", ["no home", "no file descriptor"])
+def test_programs_go_on_without_a_cache(tmp_path: Path, how: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "TILEWRIGHT_CACHE_DIR")}
+    if how == "no home":
+        command = f"import pathlib, runpy, sys; pathlib.Path.home = classmethod(lambda c: (_ for _ in ()).throw(RuntimeError('Could not determine home directory.'))); runpy.run_path({str(program)!r})"
+        done = [sys.executable, "-c", command]
+    else:
+        environment["XDG_CACHE_HOME"] = str(tmp_path)
+        done = [sys.executable, str(program), "files"]
+    ran = subprocess.run(done, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("the disk cache") == 1 and ran.stderr.count("\n") == 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from tilewright.runtime.cache import disk_cache
+from tilewright.runtime.cache import Entry, disk_cache
 
 
 def add_parser(commands: Any) -> None:
@@ -21,16 +22,19 @@ def run(options: argparse.Namespace) -> int:
         print("the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
         return 0
     if options.action == "clear":
-        print(f"{cache.folder}: removed {_count(cache.clear())}")
+        print(f"removed {_contents(cache.clear())} from {cache.folder}")
         return 0
     entries = sorted(cache.entries(), key=lambda e: e.last_use, reverse=True)
     for entry in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.last_use))
-        print(f"{when}  {entry.size:>9} bytes  {entry.path.stem[:16]}")
+        print(f"{when}  {entry.size:>9} bytes  {entry.path.stem[:16]}{'  unfinished' * entry.unfinished}")
     total = sum(e.size for e in entries)
-    print(f"{cache.folder}: {_count(len(entries))}, {total} bytes of at most {cache.limit}")
+    print(f"{cache.folder}: {_contents(entries)}, {total} bytes of at most {cache.limit}")
     return 0
 
 
-def _count(n: int) -> str:
-    return f"{n} kernel{'s' * (n != 1)}"
+def _contents(entries: Sequence[Entry]) -> str:
+    unfinished = sum(e.unfinished for e in entries)
+    kernels = len(entries) - unfinished
+    text = f"{kernels} kernel{'s' * (kernels != 1)}"
+    return f"{text} and {unfinished} unfinished file{'s' * (unfinished != 1)}" if unfinished else text

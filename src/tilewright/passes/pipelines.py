@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from tilewright.ir.core import Function
@@ -14,6 +13,7 @@ from tilewright.passes.checks import Checks
 from tilewright.passes.cse import CommonSubexpressions
 from tilewright.passes.dce import DeadCodeElimination
 from tilewright.passes.licm import LoopInvariantCodeMotion
+from tilewright.system.environment import switch
 
 # For back ends that generate code.
 OPTIMIZE: tuple[Pass, ...] = (
@@ -36,7 +36,7 @@ def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
 
 def run_passes(function: Function, passes: Sequence[Pass]) -> Function:
     """``function`` after ``passes``. With ``TILEWRIGHT_VERIFY=1`` the verifier runs after each."""
-    check = os.environ.get("TILEWRIGHT_VERIFY") == "1"
+    check = switch("TILEWRIGHT_VERIFY")
     if check:
         verify(function)
     for p in passes:

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilewright.backends.base import Backend, CrossCompiler, MultiDevice, backend_names, get_backend
-from tilewright.backends.environment import state, variable
+from tilewright.backends.environment import state
 from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import Place
+from tilewright.system.environment import variable
 
 # The engine for arrays of each type of device.
 _ENGINES = {"cpu": "cpu", "cuda": "triton"}

@@ -3,32 +3,44 @@
 ``TILEWRIGHT_CACHE_DIR`` names the folder (``0`` or ``off``: no cache; default ``$XDG_CACHE_HOME/tilewright``);
 ``TILEWRIGHT_CACHE_SIZE`` bounds its bytes, and the entries that were not used for longest go first.
 An entry is one file, written under another name and renamed, so that processes never see half of one.
+
+Entries hold machine code. So only files are read that belong to this user, or to root, and that nobody else may write.
+A folder that cannot be used switches the cache off; that is said once, and the program goes on.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
+
 _SUFFIX = ".kernel"
+_UNFINISHED = "tmp"  # how the names of files that are being written begin
+_ABANDONED = 600  # seconds without a change after which the writer of such a file is taken to be gone
 _DEFAULT_LIMIT = 1 << 30
 _DIGEST_BYTES = 32
 _SHARE_BETWEEN_SCANS = 16  # the folder is measured again after writing this part of the limit
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of the cache."""
+    """A file of the cache. An ``unfinished`` one is being written, or was when its writer was killed."""
 
     path: Path
     size: int
     last_use: float
+    unfinished: bool = False
 
 
 class DiskCache:
@@ -38,13 +50,24 @@ class DiskCache:
         self.folder = folder
         self.limit = limit
         self._unscanned: int | None = None  # bytes written since the folder was measured; None: never measured
+        self._readable = self._writable = True
 
     def get(self, key: str) -> bytes | None:
         """The data stored under ``key``; None when there is none, or when it is damaged (it is removed then)."""
+        if not self._readable:
+            return None
         path = self._path(key)
         try:
-            content = path.read_bytes()
-        except OSError:
+            if (fault := others_may_write(os.stat(self.folder))) is not None:
+                raise PermissionError(errno.EPERM, f"it {fault}")
+            content = self._read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            self._readable = False
+            say_unusable(str(self.folder), f"it cannot be read ({e.strerror})")
+            return None
+        if content is None:
             return None
         digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(data).digest() != digest:
@@ -54,21 +77,44 @@ class DiskCache:
             os.utime(path)  # its last use, for the choice of what goes first
         return data
 
+    def _read(self, path: Path) -> bytes | None:
+        """What a file holds; None for what is no file of ours, such as a pipe, which nobody may ever write to."""
+        try:
+            handle = os.open(path, _OPEN)
+        except OSError:
+            if path.is_symlink() or stat.S_ISSOCK(os.stat(path).st_mode):
+                return None
+            raise
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > max(self.limit, _DIGEST_BYTES):
+                return None
+            if (fault := others_may_write(status)) is not None:
+                self._readable = False
+                say_unusable(str(self.folder), f"{path.name} in it {fault}")
+                return None
+            return file.read()
+
     def put(self, key: str, data: bytes) -> None:
         """Store ``data`` under ``key``, and make room when the folder has grown too large."""
+        if not self._writable:
+            return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-        except OSError:
+            private_folder(self.folder)
+            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
+        except OSError as e:
+            self._give_up_writing(e)
             return
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(data).digest())
                 file.write(data)
             os.replace(name, self._path(key))
-        except OSError:
+        except OSError as e:
             with suppress(OSError):
                 os.unlink(name)
+            if not isinstance(e, FileNotFoundError):  # else someone has cleared the cache meanwhile
+                self._give_up_writing(e)
             return
         written = (self._unscanned or 0) + len(data) + _DIGEST_BYTES
         if self._unscanned is None or written > self.limit // _SHARE_BETWEEN_SCANS:
@@ -76,37 +122,49 @@ class DiskCache:
             written = 0
         self._unscanned = written
 
+    def _give_up_writing(self, e: OSError) -> None:
+        self._writable = False
+        say_unusable(str(self.folder), f"it cannot be written ({e.strerror or e})")
+
     def remove(self, key: str) -> None:
         with suppress(OSError):
             self._path(key).unlink()
 
     def entries(self) -> Iterator[Entry]:
         """Everything in the cache, in no order."""
-        with suppress(FileNotFoundError), os.scandir(self.folder) as files:
+        with suppress(OSError), os.scandir(self.folder) as files:
             for file in files:
-                if file.name.endswith(_SUFFIX):
+                unfinished = file.name.startswith(_UNFINISHED)
+                if unfinished or file.name.endswith(_SUFFIX):
                     with suppress(FileNotFoundError):  # another process may remove it meanwhile
-                        status = file.stat()
-                        yield Entry(Path(file.path), status.st_size, status.st_mtime)
+                        status = file.stat(follow_symlinks=False)
+                        yield Entry(Path(file.path), status.st_size, status.st_mtime, unfinished)
 
     def prune(self) -> None:
-        """Remove what was not used for longest until the rest fits the limit."""
+        """Remove what killed writers left, and what was not used for longest until the rest fits the limit."""
         entries = sorted(self.entries(), key=lambda e: e.last_use)
         excess = sum(e.size for e in entries) - self.limit
-        for entry in entries:
-            if excess <= 0:
-                return
+        abandoned = [e for e in entries if e.unfinished and e.last_use < time.time() - _ABANDONED]
+        for entry in abandoned:
             with suppress(OSError):
                 entry.path.unlink()
             excess -= entry.size
-
-    def clear(self) -> int:
-        """Remove every entry; returns how many there were."""
-        entries = list(self.entries())
         for entry in entries:
+            if excess <= 0:
+                return
+            if not entry.unfinished:
+                with suppress(OSError):
+                    entry.path.unlink()
+                excess -= entry.size
+
+    def clear(self) -> list[Entry]:
+        """Remove every entry; returns those that were there."""
+        removed = []
+        for entry in self.entries():
             with suppress(OSError):
                 entry.path.unlink()
-        return len(entries)
+                removed.append(entry)
+        return removed
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{_SUFFIX}"
@@ -115,15 +173,17 @@ class DiskCache:
 def disk_cache() -> DiskCache | None:
     """The cache that the environment asks for; None when it is switched off."""
     folder = os.environ.get("TILEWRIGHT_CACHE_DIR")
-    if folder is None:
-        base = os.environ.get("XDG_CACHE_HOME")
-        folder = str((Path(base) if base else Path.home() / ".cache") / "tilewright")
-    elif folder.lower() in ("", "0", "off", "none"):
+    if folder is not None and folder.strip().lower() in ("", "0", "off", "none", "false", "no"):
         return None
     text = os.environ.get("TILEWRIGHT_CACHE_SIZE", str(_DEFAULT_LIMIT))
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"TILEWRIGHT_CACHE_SIZE={text!r} is not a number of bytes")
-    return _opened(folder, int(text))
+    try:
+        source_fingerprint()
+        return _opened(folder or str(user_folder()), int(text))
+    except (OSError, RuntimeError) as e:
+        say_unusable(folder or "of this user", str(e))
+        return None
 
 
 @functools.cache

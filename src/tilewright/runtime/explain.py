@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.location import Loc
 from tilewright.ir.printer import print_function
 from tilewright.runtime.layout import ALIGNMENT
+from tilewright.system.environment import switch
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def reasons(name: str, loc: Loc, engine: str, new: Sequence[Fact], old: Sequence
 
 def wanted() -> bool:
     """Whether the environment asks for an explanation of each compilation."""
-    return os.environ.get("TILEWRIGHT_EXPLAIN", "0") not in ("", "0")
+    return switch("TILEWRIGHT_EXPLAIN")
 
 
 def show(name: str, number: int, compilation: Compilation) -> None:
@@ -173,7 +173,7 @@ def show(name: str, number: int, compilation: Compilation) -> None:
 
 def ir_wanted() -> bool:
     """Whether the environment asks for the Tile IR of each kernel that is compiled."""
-    return os.environ.get("TILEWRIGHT_SHOW_IR", "0") not in ("", "0")
+    return switch("TILEWRIGHT_SHOW_IR")
 
 
 def show_ir(function: Function) -> None:

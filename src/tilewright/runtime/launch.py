@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright.backends.environment import variable
 from tilewright.runtime.arrays import Flat
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.specialize import Launchable, Specialization
+from tilewright.system.environment import switch
 
 
 def launch(
@@ -57,7 +57,7 @@ def launch(
     flat = Flat()
     prepared = kernel.prepared_for(kernel_args, backend, flat)
     if check_overlap is None:
-        check_overlap = variable("TILEWRIGHT_CHECK_OVERLAP") == "1"
+        check_overlap = switch("TILEWRIGHT_CHECK_OVERLAP")
     prepared.run(blocks, flat, stream, check=check_overlap)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from tilewright.backends.base import (
     Work,
     watches,
 )
-from tilewright.backends.environment import variable
 from tilewright.backends.forks import KERNEL, fork_aware_lock
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
@@ -46,6 +46,7 @@ from tilewright.runtime.repeat import Again
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
+from tilewright.system.environment import switch, variable
 from tilewright.version import __version__
 
 _SOURCE_STAGE = "Tile IR"
@@ -322,7 +323,7 @@ def checked(backend: Backend) -> bool:
 
     Engines that look for undefined behaviour themselves need no such help.
     """
-    return backend.device == "cpu" and variable("TILEWRIGHT_CHECK") == "1" and not watches(backend)
+    return switch("TILEWRIGHT_CHECK") and backend.device == "cpu" and not watches(backend)
 
 
 def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[Executable, str]:
@@ -330,9 +331,11 @@ def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -
     cache = disk_cache()
     key = "" if cache is None else _key(function, backend, options)
     stored = None if cache is None else cache.get(key)
-    if stored is not None:
-        executable, data = backend.deserialize(function, stored, options), None
+    found = None if stored is None else _loaded(function, backend, stored, options)
+    if found is not None:
+        executable, data = found, None
     else:
+        stored = None
         executable = within_timeout(lambda: backend.compile(function, options), function.name)
         data = backend.serialize(executable) if cache is not None or manifest.wanted() else None
     if cache is not None and data is not None:
@@ -342,6 +345,14 @@ def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -
     if manifest.wanted() and (stored or data) is not None:  # engines that store nothing need no manifest
         manifest.record(function, backend.name, options)
     return executable, "compiled" if stored is None else "disk cache"
+
+
+def _loaded(function: Function, backend: Backend, stored: bytes, options: Mapping[str, Any]) -> Executable | None:
+    """What a file of the cache holds; None where that is no executable of this kernel."""
+    try:
+        return backend.deserialize(function, stored, options)
+    except (ValueError, TypeError, LookupError, AttributeError, struct.error):
+        return None
 
 
 def _key(function: Function, backend: Backend, options: Mapping[str, Any]) -> str:
@@ -403,7 +414,7 @@ class Prepared:
     def learn(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> None:
         """Let ``again`` recognize launches with the settings ``given`` that differ from that with ``args`` by addresses
         and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
-        if self._native is None or self._lessons == _MAX_LESSONS or variable("TILEWRIGHT_CHECK_OVERLAP") == "1":
+        if self._native is None or self._lessons == _MAX_LESSONS or switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
         if self.again is not None and self.again.settings == given and self.again.recognizes(args):
             return

@@ -36,7 +36,7 @@ def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
 def set_limit(timeout_sec: float | None) -> None:
     """What ``compiler_timeout`` sets for a while. ValueError for no positive number."""
     global _seconds
-    if timeout_sec is not None and not timeout_sec > 0:
+    if timeout_sec is not None and not _is_limit(timeout_sec):
         raise ValueError(f"compiler_timeout({timeout_sec!r}): the limit must be a positive number of seconds, or None")
     _seconds = timeout_sec
 
@@ -55,9 +55,14 @@ def _environment() -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not seconds > 0:
+    if not _is_limit(seconds):
         raise ValueError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
     return seconds
+
+
+def _is_limit(seconds: Any) -> bool:
+    """Whether ``seconds`` can be a limit: also one that never comes."""
+    return isinstance(seconds, (int, float)) and seconds > 0
 
 
 def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
@@ -67,7 +72,7 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     What it has changed in the process is undone at the limit.
     """
     seconds = limit()
-    if seconds is None:
+    if seconds is None or seconds >= threading.TIMEOUT_MAX:  # what the system cannot wait for never comes
         return compile_()
     outcome: list[Any] = []
     compilation = Compilation()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.backends.base import Executable, Export
-from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu import codegen, record
 from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
@@ -48,13 +47,15 @@ class CpuBackend:
         return CpuExecutable(function, compiled, chosen)
 
     def serialize(self, executable: Executable) -> bytes:
-        """A pickle: whoever can write the cache could as well change the machine code in it."""
+        """Machine code, and a text that describes it."""
         assert isinstance(executable, CpuExecutable)
-        return pickle.dumps(executable.compiled)
+        return record.to_bytes(executable.compiled)
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> CpuExecutable:
-        """Load machine code; nothing is compiled."""
-        compiled: CompiledKernel = pickle.loads(data)
+        """Load machine code; nothing is compiled. ValueError for data that ``serialize`` did not write."""
+        compiled = record.from_bytes(data)
+        if compiled.arguments != tuple(a.tile for a in function.body.args):
+            raise ValueError("this is the code of a kernel with other parameters")
         return CpuExecutable(function, compiled, Options.of(options))
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:

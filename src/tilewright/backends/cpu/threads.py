@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from tilewright.backends.environment import variable
+from tilewright.system.environment import variable
 
 _ALIGNMENT = 64
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
@@ -20,7 +20,7 @@ def thread_count() -> int:
     """How many threads share the work of a launch: ``TILEWRIGHT_NUM_THREADS``, or the processors of this process."""
     wanted = variable("TILEWRIGHT_NUM_THREADS")
     if wanted is not None:
-        if not wanted.isdigit() or int(wanted) < 1:
+        if not (wanted.isascii() and wanted.isdigit()) or int(wanted) < 1:
             raise ValueError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
         return int(wanted)
     if hasattr(os, "sched_getaffinity"):

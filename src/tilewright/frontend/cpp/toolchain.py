@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import hashlib
 import importlib.util
 import os
 import re
@@ -17,6 +19,7 @@ from tilewright.frontend.cpp.diagnostics import raise_for, refuse_narrowing
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.source import headers_first
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+from tilewright.system.folders import private_folder, say_unusable, user_folder
 
 MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::shape{...} needs
 
@@ -100,8 +103,23 @@ def _version(command: tuple[str, ...]) -> str:
 
 def _environment() -> dict[str, str]:
     """The environment of the compiler: zig wants a directory for its cache, which only linking fills."""
-    cache = Path(tempfile.gettempdir()) / f"tilewright-zig-{os.getuid()}"
+    if {"ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"} <= os.environ.keys():
+        return dict(os.environ)
+    cache = _zig_cache()
     return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache), **os.environ}
+
+
+@functools.cache
+def _zig_cache() -> Path:
+    """The folder of zig, whose libraries get into programs: nobody else may write to it."""
+    try:
+        folder = user_folder() / "zig"
+        private_folder(folder)
+    except (OSError, RuntimeError) as e:
+        say_unusable("of the C++ compiler", str(e))
+        folder = Path(tempfile.mkdtemp(prefix="tilewright-zig-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def require_compiler() -> Compiler:
@@ -237,7 +255,8 @@ def library_is_built() -> bool:
 
 
 def _library_mark() -> Path:
-    return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / "tilewright-library-built"
+    compiler = hashlib.sha256(compiler_identity().encode()).hexdigest()
+    return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tilewright-library-built-{compiler[:16]}"
 
 
 def _option(*words: str) -> list[str]:

@@ -1,0 +1,98 @@
+"""Compiled kernels as bytes: what a file of the disk cache holds. Reading them runs nothing that the bytes say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tilewright.backends.cpu.compiled import CompiledKernel, Site
+from tilewright.backends.cpu.image import Image
+from tilewright.ir.dtypes import dtype_from_short
+from tilewright.ir.location import Loc
+from tilewright.ir.types import PointerType, TileType
+
+_HEAD = 8  # bytes that hold the size of the text
+
+
+def to_bytes(compiled: CompiledKernel) -> bytes:
+    """The size of a text in JSON, that text, and the machine code."""
+    code = compiled.code
+    image = None if isinstance(code, bytes) else (code.symbols, code.relative, code.imports)
+    fields = {
+        "image": image,
+        "arguments": list(map(_type_text, compiled.arguments)),
+        "scratch_bytes": compiled.scratch_bytes,
+        "may_spin": compiled.may_spin,
+        "block_work": compiled.block_work,
+        "sites": [
+            (_loc_fields(s.loc), list(map(_type_text, s.types)), s.message, s.parts, s.formats) for s in compiled.sites
+        ],
+    }
+    text = json.dumps(fields).encode()
+    return len(text).to_bytes(_HEAD, "little") + text + (code if isinstance(code, bytes) else code.content)
+
+
+def from_bytes(data: bytes) -> CompiledKernel:
+    """What ``to_bytes`` wrote. ValueError for other bytes."""
+    end = _HEAD + int.from_bytes(data[:_HEAD], "little")
+    try:
+        fields, content = json.loads(data[_HEAD:end]), data[end:]
+        return CompiledKernel(
+            code=content if fields["image"] is None else _image(content, *fields["image"]),
+            arguments=tuple(map(_type, fields["arguments"])),
+            scratch_bytes=_number(fields["scratch_bytes"]),
+            may_spin=bool(fields["may_spin"]),
+            block_work=None if fields["block_work"] is None else _number(fields["block_work"]),
+            sites=tuple(_site(*site) for site in fields["sites"]),
+        )
+    except (TypeError, LookupError, AttributeError) as e:
+        raise ValueError(f"this is no compiled kernel: {type(e).__name__}: {e}") from None
+
+
+def _image(content: bytes, symbols: dict[str, int], relative: list[int], imports: list[Any]) -> Image:
+    places = {name: _within(place, content) for name, place in symbols.items()}
+    words = tuple(_within(place, content, 8) for place in relative)
+    return Image(content, places, words, tuple((_within(place, content, 8), str(name)) for place, name in imports))
+
+
+def _within(place: Any, content: bytes, size: int = 1) -> int:
+    if not 0 <= _number(place) <= len(content) - size:
+        raise ValueError(f"{place} lies outside of the machine code")
+    return int(place)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is no number")
+    return value
+
+
+def _type_text(t: TileType) -> tuple[str, bool, tuple[int, ...]]:
+    if isinstance(t.dtype, PointerType):
+        return t.dtype.pointee.short if t.dtype.pointee else "void", True, t.shape
+    return t.dtype.short, False, t.shape
+
+
+def _type(fields: tuple[str, bool, list[int]]) -> TileType:
+    short, is_pointer, shape = fields
+    dtype = None if is_pointer and short == "void" else dtype_from_short(short)
+    return TileType(PointerType(dtype) if is_pointer or dtype is None else dtype, tuple(shape))
+
+
+def _site(loc: Any, types: list[Any], message: str, parts: list[str | None], formats: list[str]) -> Site:
+    return Site(_loc(loc), tuple(map(_type, types)), message, tuple(parts), tuple(formats))
+
+
+def _loc_fields(loc: Loc) -> list[Any]:
+    """Those of ``loc``, then those of the calls that led to it."""
+    return [(l.file, l.line, l.column, l.end_line, l.end_column, l.function) for l in loc.chain()]  # noqa: E741
+
+
+def _loc(chain: list[Any]) -> Loc:
+    found: Loc | None = None
+    for fields in reversed(chain):
+        file, line, column, end_line, end_column, function = fields
+        found = Loc(file, line, column, end_line, end_column, function, found)
+    if found is None:
+        raise ValueError("a location is missing")
+    return found

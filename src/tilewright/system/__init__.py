@@ -1,0 +1,1 @@
+"""What this process gets from the system: environment variables and folders."""
