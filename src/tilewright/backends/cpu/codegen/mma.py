@@ -92,14 +92,15 @@ def _held(state: State, x: Value, axis: int) -> Index | None:
     n, long = x.tile.shape[axis], [k for k, length in enumerate(tile.shape) if length > 1]
     if [tile.shape[k] for k in long] != [length for length in x.tile.shape if length > 1] or n == 1 or len(long) < 2:
         return None
-    along, padding = long[axis], padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
+    before = sum(length > 1 for length in x.tile.shape[:axis])
+    along, padding = long[before], padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     if not tile.checked[along]:
         return n
     if str(float(padding)) != "0.0":
         return None
     builder = state.builder
-    before = index.sub(builder, tile.extents[along], tile.origins[along])
-    held = index.maximum(builder, index.minimum(builder, before, n), 0)
+    left = index.sub(builder, tile.extents[along], tile.origins[along])
+    held = index.maximum(builder, index.minimum(builder, left, n), 0)
     if isinstance(tile.origins[along], int):
         return held if tile.origins[along] >= 0 else n
     outside = builder.icmp_signed("<", as_value(tile.origins[along]), as_value(0))
