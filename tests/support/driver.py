@@ -180,6 +180,8 @@ def executable(
     artifact = Artifact(binary, formats, tuple(d for d, _ in maps), max(4 - len(formats), 0), depths=depths)
 
     def variant(how: Any) -> TritonExecutable:
+        if how.get("descriptors") is False:
+            return executable(formats, on, depths=depths)
         if "stages" not in how:
             return made
         form = executable(formats, on, maps, shared=100 * how["stages"])

@@ -10,6 +10,7 @@ import numpy as np
 from backends.cpu.comparison import owner
 from support.kernel_arrays import NumpyArray
 from support.kernel_generator import GeneratedKernel, KernelGenerator
+from support.product_generator import ProductGenerator, ProductKernel
 
 import tilewright as ct
 
@@ -29,13 +30,20 @@ def generated(seed: int) -> GeneratedKernel:
     return kernel
 
 
+def generated_product(seed: int) -> ProductKernel:
+    """That of the seed of the kernels that only multiply, printed as well."""
+    kernel = ProductGenerator(seed).make()
+    print(kernel)
+    return kernel
+
+
 def arguments(kernel: GeneratedKernel) -> tuple[tuple[Any, ...], dict[str, NumpyArray]]:
     """What to launch the kernel with, in memory of its own, and that memory."""
     memory: dict[str, NumpyArray] = {}
 
     def copied(name: str, view: NumpyArray) -> NumpyArray:
         whole = owner(view)
-        memory[name] = whole.copy()
+        memory[name] = _copy(whole)
         offset = view.ctypes.data - whole.ctypes.data
         return np.ndarray(view.shape, view.dtype, memory[name].view(np.uint8).data, offset, view.strides)
 
@@ -48,6 +56,15 @@ def arguments(kernel: GeneratedKernel) -> tuple[tuple[Any, ...], dict[str, Numpy
     return tuple(values), memory
 
 
+def _copy(whole: NumpyArray) -> NumpyArray:
+    """A copy at an address that is the same modulo 256, which a compiler may have used."""
+    room = np.zeros(whole.nbytes + 256, np.uint8)
+    first = (whole.ctypes.data - room.ctypes.data) % 256
+    found: NumpyArray = room[first : first + whole.nbytes].view(whole.dtype).reshape(whole.shape)
+    found[...] = whole
+    return found
+
+
 def outcome(kernel: GeneratedKernel, engine: str) -> dict[str, NumpyArray]:
     """The memory of all arrays after a launch."""
     values, memory = arguments(kernel)
@@ -57,8 +74,18 @@ def outcome(kernel: GeneratedKernel, engine: str) -> dict[str, NumpyArray]:
 
 def compare(kernel: GeneratedKernel, engine: str) -> None:
     """Assert that ``engine`` leaves the memory as the reference does. Zeros of either sign are equal."""
-    wanted = outcome(kernel, "reference")
-    for name, found in outcome(kernel, engine).items():
+    _assert_same(outcome(kernel, engine), outcome(kernel, "reference"))
+
+
+def check_product(kernel: ProductKernel, engine: str) -> None:
+    """Assert that a launch writes what NumPy says, and nothing else."""
+    values, wanted = arguments(kernel)
+    values[[name for name, _ in kernel.parameters].index("out")][...] = kernel.wanted
+    _assert_same(outcome(kernel, engine), wanted)
+
+
+def _assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) -> None:
+    for name, found in memory.items():
         same = found == wanted[name]
         if not same.all():
             places = np.flatnonzero(~same)

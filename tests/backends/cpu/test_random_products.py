@@ -1,0 +1,16 @@
+"""Random kernels that only multiply give what NumPy says, on the CPU engine and on the reference."""
+
+from __future__ import annotations
+
+import pytest
+from support.kernel_runs import check_product, generated_product, seeds
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_same_as_numpy(seed: int) -> None:
+    check_product(generated_product(seed), "cpu")
+
+
+@pytest.mark.parametrize("seed", seeds(10, 10_000))
+def test_the_reference_is_the_same_as_numpy(seed: int) -> None:
+    check_product(generated_product(seed), "reference")

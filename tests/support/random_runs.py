@@ -1,0 +1,181 @@
+"""Runs many random kernels, in processes of their own, and says which fail: by hand, on GPUs and in continuous
+integration. A kernel that ends its process, or all work on the GPU, is one that fails.
+
+    python -m support.random_runs products --on gpu --seeds 0:3000 --jobs 16
+    python -m support.random_runs kernels products --on sm_80,sm_90,sm_100 --count 300      # compiled only; the seed of today
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import support.gpu
+from support.kernel_generator import GeneratedKernel, KernelGenerator
+from support.kernel_runs import arguments, check_product, compare
+from support.product_generator import ProductGenerator, ProductKernel
+
+from tilewright import TileError
+from tilewright.backends import base
+from tilewright.backends.triton import driver
+from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.target import parse_target
+from tilewright.runtime.launch import specialization
+
+GENERATORS: dict[str, Callable[[int], GeneratedKernel]] = {
+    "kernels": lambda seed: KernelGenerator(seed).make(),
+    "products": lambda seed: ProductGenerator(seed).make(),
+}
+_TOO_LARGE = "shared memory"  # what a kernel may need too much of, and is told so
+_OK, _SKIPPED = "ok", "too large"
+_TIMEOUT = 300  # seconds for one kernel
+
+
+def _run(name: str, seed: int, on: str) -> str:
+    """How kernel ``seed`` of the generator ``name`` fares: ``_OK``, ``_SKIPPED``, or the first line of what went wrong."""
+    kernel = GENERATORS[name](seed)
+    try:
+        if on.startswith(("sm_", "gfx")):
+            targets = on.split(",")
+            _compile(kernel, targets[seed % len(targets)])
+        elif isinstance(kernel, ProductKernel):
+            check_product(kernel, "cpu")
+        else:
+            compare(kernel, "cpu")
+    except TileError as error:
+        text = str(error)
+        return _SKIPPED if _TOO_LARGE in text else f"{type(error).__name__}: {text}".splitlines()[0]
+    return _OK
+
+
+def _compile(kernel: GeneratedKernel, target: str) -> None:
+    function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+    compile_for(function, parse_target(target), {})
+
+
+def _work(on: str) -> None:
+    """The work of a process: the kernels that the standard input names, a line of the standard output for each."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    if on == "gpu":
+        base._MODULES["cpu"] = support.gpu.__name__
+    for line in sys.stdin:
+        name, seed = line.split()
+        with contextlib.redirect_stdout(io.StringIO()):
+            lost = False
+            try:
+                said = _run(name, int(seed), on)
+            except Exception as error:  # noqa: BLE001 - every failure is a finding
+                said = f"{type(error).__name__}: {error}".splitlines()[0]
+                lost = isinstance(error, driver.CudaError) and error.code in driver.LOST
+        print(said, file=out, flush=True)
+        if lost:
+            os._exit(1)
+
+
+class Runner:
+    """Runs kernels in processes, each of which is replaced when it dies. ``failures`` are the kernels that failed."""
+
+    def __init__(self, on: str, seconds: float) -> None:
+        self.on = on
+        self.end = time.monotonic() + seconds
+        self.failures: list[tuple[str, int, str]] = []
+        self.counts = {_OK: 0, _SKIPPED: 0}
+        self._lock = threading.Lock()
+
+    def share(self, work: Sequence[tuple[str, int]]) -> None:
+        """Run ``work`` in one process at a time."""
+        left = iter(work)
+        while self._until_it_dies(left):
+            pass
+
+    def _until_it_dies(self, left: Iterator[tuple[str, int]]) -> bool:
+        """Whether a process ended before the work did."""
+        command = [sys.executable, "-m", "support.random_runs", "--work", "--on", self.on]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as p:
+            assert p.stdin is not None and p.stdout is not None and p.stderr is not None
+            noise: list[str] = []
+            reader = threading.Thread(target=lambda: noise.extend(p.stderr or ()))
+            reader.start()
+            for name, seed in left:
+                if time.monotonic() > self.end:
+                    p.stdin.close()
+                    return False
+                watch = threading.Timer(_TIMEOUT, p.kill)
+                watch.start()
+                with contextlib.suppress(BrokenPipeError):
+                    print(name, seed, file=p.stdin, flush=True)
+                said = p.stdout.readline().strip()
+                watch.cancel()
+                if not said:
+                    p.wait()
+                    reader.join()
+                    last = next((line.strip() for line in noise if "Assertion" in line), "".join(noise[-1:]).strip())
+                    self._note(name, seed, f"the process ended with {p.returncode}: {last}")
+                    return True
+                self._note(name, seed, said)
+                if p.poll() is not None:
+                    return True
+            p.stdin.close()
+        return False
+
+    def _note(self, name: str, seed: int, said: str) -> None:
+        with self._lock:
+            if said in self.counts:
+                self.counts[said] += 1
+                return
+            self.failures.append((name, seed, said))
+            print(f"{name} {seed}: {said}", flush=True)
+
+
+def _seeds(given: str | None, count: int) -> range:
+    """Those that were asked for, or ``count`` of today."""
+    if given:
+        start, number = (int(n) for n in given.split(":"))
+        return range(start, start + number)
+    today = datetime.datetime.now(datetime.timezone.utc).date().toordinal() * 10_000
+    return range(today, today + count)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("generators", nargs="*", choices=[*GENERATORS, []])
+    parser.add_argument("--on", default="cpu", help="cpu, gpu, or architectures to compile for, in turns")
+    parser.add_argument("--seeds", help="start:count; those of today without it")
+    parser.add_argument("--count", type=int, default=300, help="how many of today")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seconds", type=float, default=1e9, help="no kernel is begun after so many")
+    parser.add_argument("--folder", type=Path, help="where the kernels that fail are written to")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        _work(given.on)
+        return 0
+    names = given.generators or list(GENERATORS)
+    work = [(name, seed) for seed in _seeds(given.seeds, -(-given.count // len(names))) for name in names]
+    runner, began = Runner(given.on, given.seconds), time.monotonic()
+    with ThreadPoolExecutor(given.jobs) as pool:
+        list(pool.map(runner.share, (work[i :: given.jobs] for i in range(given.jobs))))
+    for name, seed, said in runner.failures if given.folder else ():
+        given.folder.mkdir(parents=True, exist_ok=True)
+        (given.folder / f"{name}-{seed}.py").write_text(f"# {said}\n{GENERATORS[name](seed)}")
+    took = time.monotonic() - began
+    counts = ", ".join(f"{n} {what}" for what, n in runner.counts.items())
+    print(f"random {' and '.join(names)} on {given.on}: {counts}, {len(runner.failures)} failed, {took:.0f} s")
+    return 1 if runner.failures or not runner.counts[_OK] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
