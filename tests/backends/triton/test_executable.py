@@ -96,6 +96,24 @@ def test_maps_are_made_where_no_context_is_current(looking: Driver) -> None:
         run.run((1, 1, 1), (64,), 0, 0)
 
 
+def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
+    """Rows in reversed order have none, but one row has, whatever its stride."""
+    d = Descriptor(0, (("p", 1, 1), ("c", 48, 1)), (("p", 2, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
+    run = executable(("u64", "i64", "i64"), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
+    arguments = LaunchArguments((32, 64, -48), (), 0, 0)
+    for launch in (
+        lambda: run.run((1, 1, 1), arguments.values, 0, 0),
+        lambda: run.launch((1, 1, 1), arguments),
+        lambda: run._start((1, 1, 1), arguments),
+        lambda: run.bind((1, 1, 1), arguments)(),
+    ):
+        before = len(looking.launches)
+        launch()
+        assert len(looking.launches) == before + 1 and not looking.maps
+    run.run((1, 1, 1), (32, 1, -48), 0, 0)
+    assert len(looking.maps) == 1
+
+
 @pytest.mark.parametrize("how", ["machine code", "Python"])
 def test_a_bound_launch_fails_as_launches_do(looking: Driver, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     if how == "Python":

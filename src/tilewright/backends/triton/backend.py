@@ -25,6 +25,7 @@ from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_bl
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resources import (
+    AnalysisFailure,
     OutOfRegisters,
     OutOfSharedMemory,
     check_length,
@@ -177,10 +178,12 @@ def compile_for(
     capacity: int = 0,
     late: bool = False,
     stages: int = 0,
+    hides: bool = False,
 ) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine. Tables of lists are passed by value with
     room for ``capacity`` arrays each, or as addresses where that is 0. Loads are as ``late`` as they can be where the
-    tiles do not fit otherwise. With ``stages`` loops of products have so many, and there are no other forms."""
+    tiles do not fit otherwise. With ``stages`` loops of products have so many, and there are no other forms. Where it
+    ``hides`` indices, Triton knows less about them."""
     again = functools.partial(
         compile_for,
         function,
@@ -190,6 +193,7 @@ def compile_for(
         staging=staging,
         capacity=capacity,
         stages=stages,
+        hides=hides,
     )
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
     optimized, shared = Flattened(contract(part, target), {})
@@ -216,6 +220,7 @@ def compile_for(
             shared=shared,
             capacity=capacity,
             ahead=ahead,
+            hides=hides,
         )
 
     kernel = lowered(ahead)
@@ -231,6 +236,8 @@ def compile_for(
             return again(sharing=False, late=True)
         raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
+        if isinstance(e, AnalysisFailure) and not hides:
+            return again(sharing=sharing, late=late, hides=True)
         _of_part(e, blocks)
         raise
     except UnknownForm:

@@ -21,22 +21,24 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.backends.abandonment import Abandoned, until_abandoned
-from tilewright.backends.triton import barriers, outbox, overlap, prefetch, ptx, ptxas, ttgir, unchanged, wide
+from tilewright.backends.triton import barriers, llir, outbox, overlap, prefetch, ptx, ptxas, ttgir, unchanged, wide
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
-from tilewright.backends.triton.resources import CompilerFailure, OutOfRegisters, OutOfSharedMemory
+from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
 from tilewright.ir.errors import TileError
 
 TRITON_VERSION: str = triton.__version__
 _NO_TENSOR_MEMORY = "DISABLE_MMA_V5"  # a variable of the environment that Triton reads
+_ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says where it fails in one
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
 # Of what is done to Triton's forms.
-_VERSION = " ".join(m.VERSION for m in (overlap, prefetch, unchanged, ttgir, outbox, wide, ptx, ptxas, barriers))
+_CHANGES = (overlap, prefetch, unchanged, ttgir, outbox, llir, wide, ptx, ptxas, barriers)
+_VERSION = " ".join(m.VERSION for m in _CHANGES)
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -90,6 +92,7 @@ def _changed_stages(
             stages["ttgir"] = _mended(stages["ttgir"], ahead, target.shared_memory if roomy else 0)
         stages["llir"] = _fitting(stages["llir"], target.shared_memory)
         if target.is_cuda:
+            stages["llir"] = _sound(stages["llir"])
             stages["ptx"] = _repaired(stages["ptx"])
         if maps:
             stages["ptx"] = _shared(stages["ptx"], maps)
@@ -114,8 +117,12 @@ def _mended(make_ttgir: Stage, ahead: bool, room: int) -> Stage:
     return mended
 
 
+def _sound(make_llir: Stage) -> Stage:
+    return lambda source, metadata: llir.without_promises(make_llir(source, metadata))
+
+
 def _repaired(make_ptx: Stage) -> Stage:
-    return lambda source, metadata: ptxas.repair(make_ptx(source, metadata))
+    return lambda source, metadata: ptxas.repair(ptx.wrapping(make_ptx(source, metadata)))
 
 
 def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
@@ -288,4 +295,5 @@ def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exc
         f.write("".join(f"// {line}\n" for line in head) + "\n" + kernel.text)
     if "Register allocation failed" in said or "Insufficient registers" in said:
         return OutOfRegisters(f"the report of the compiler is in {path}")
-    return CompilerFailure(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")
+    kind = AnalysisFailure if any(name in noise for name in _ANALYSES) else CompilerFailure
+    return kind(f"the GPU compiler failed on this kernel for {target.name}; its report is in {path}")

@@ -20,7 +20,7 @@ from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.graph import launcher
 from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
-from tilewright.backends.triton.tensormap import TensorMap, encode
+from tilewright.backends.triton.tensormap import TensorMap, Unmapped, encode
 from tilewright.backends.triton.ttir.state import Geometry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
@@ -112,7 +112,12 @@ class TritonExecutable:
         if self._numbers_only:
             self._write(frame, values)
         elif self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
-            self._fill(frame, LaunchArguments(values, (), stream, device), [])
+            frame.filled = None
+            try:
+                self._fill(frame, LaunchArguments(values, (), stream, device), [])
+            except Unmapped:
+                self._without_maps().run(grid, values, stream, device)
+                return
             frame.filled = values, device
         if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
             self._run(frame, kernel)
@@ -164,8 +169,18 @@ class TritonExecutable:
             self._variants[key] = self._compile_variant(how)
         return self._variants[key]
 
+    def _without_maps(self) -> TritonExecutable:
+        """The kernel that needs no tensor maps, for arrays of which there are none."""
+        return self._variant(descriptors=False, staging=False)
+
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
+        try:
+            self._start_with_maps(grid, arguments)
+        except Unmapped:
+            self._without_maps()._start(grid, arguments)
+
+    def _start_with_maps(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         frame = getattr(self._local, "frame", None)
         if frame is None:
             frame = self._local.frame = Frame(self.artifact)
@@ -231,7 +246,10 @@ class TritonExecutable:
     def _bound(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
             return functools.partial(self._start, grid, arguments)
-        frame, run = self.prepared(grid, arguments)
+        try:
+            frame, run = self.prepared(grid, arguments)
+        except Unmapped:
+            return self._without_maps()._bound(grid, arguments)
         return functools.partial(launcher(frame, self._kernel(arguments.device), run)) if native.available() else run
 
     def prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> tuple[Frame, Callable[[], None]]:

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.footprint import spilled
 from tilewright.backends.triton.options import Options
-from tilewright.backends.triton.resources import CompilerFailure, OutOfRegisters, OutOfSharedMemory
+from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.streams import fewer
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import TtirKernel
@@ -86,7 +86,9 @@ def _fitted(
             room = chosen.num_stages * target.shared_memory // e.needed
             chosen = replace(chosen, num_stages=max(1, min(room, chosen.num_stages - 1)))
         except CompilerFailure as e:
-            if not (target.has_tensor_memory and chosen.tensor_memory and kernel.has_products):
+            if isinstance(e, AnalysisFailure) or not (
+                target.has_tensor_memory and chosen.tensor_memory and kernel.has_products
+            ):
                 raise
             chosen, failed = replace(chosen, tensor_memory=False), e.message
         except OutOfRegisters:

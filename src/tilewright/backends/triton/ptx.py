@@ -1,5 +1,5 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy engine by pairs of blocks, and
-fetches of tensor maps before all else.
+"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy engine by pairs of blocks,
+fetches of tensor maps before all else, and sums of products of integers that wrap.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block
 then fetches the boxes of even warps for both, the other one those of odd warps; they change places from step to step
@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-VERSION = "6"  # of what is done, for caches
+VERSION = "7"  # of what is done, for caches
 
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
@@ -126,6 +126,14 @@ def _shared(load: re.Match[str], place: int) -> str:
 
 
 _MAP = re.compile(r"\.param \.align 64 \.b8 (\w+)\[128\]")
+
+
+def wrapping(text: str) -> str:
+    """``text``, whose products of integers wrap. Triton asks for sums that saturate, but not on the units of Hopper."""
+    if ".satfinite" not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(line.replace(".satfinite.s32", ".s32") if "mma.sync" in line else line for line in lines)
 
 
 def fetch_maps(text: str) -> str:

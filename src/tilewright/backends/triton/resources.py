@@ -104,6 +104,10 @@ class CompilerFailure(TileError):
     """The compiler failed for no fault of the kernel."""
 
 
+class AnalysisFailure(CompilerFailure):
+    """The compiler failed as it found out more about indices than it can express."""
+
+
 class OutOfRegisters(TileError):
     """The compiler found no room in the registers of a thread."""
 

@@ -16,6 +16,13 @@ _TFLOAT32 = 11  # float32 in memory
 NO_INTERLEAVING, PROMOTION_TO_128_BYTES, ZEROS_OUTSIDE = 0, 2, 0
 
 
+_STEPS, _MOST_ELEMENTS = 1 << 40, 1 << 32  # along an axis: bytes from one to the next, and how many
+
+
+class Unmapped(Exception):
+    """There is no tensor map of an array: rows in reversed order, or farther from each other than a map can say."""
+
+
 def element_type(d: Descriptor) -> int:
     return _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0)
 
@@ -50,12 +57,15 @@ def encode(
     strides: Sequence[int],
     device: int,
 ) -> None:
-    """Write the map of an array to ``place``."""
+    """Write the map of an array to ``place``. Unmapped where there is none."""
     rank = len(d.axes)
     extents = [shape[a] for a in reversed(d.axes)]
     steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
     if 0 in extents:
         base, extents, steps = _nothing(device), [1] * rank, [meta["elem_size"]] + [16] * (rank - 1)
+    outer = _outer_steps(steps, extents)
+    if not all(0 <= step < _STEPS for step in outer) or max(extents) > _MOST_ELEMENTS:
+        raise Unmapped
     driver.call(
         "cuTensorMapEncodeTiled",
         ctypes.c_void_p(place),
@@ -63,7 +73,7 @@ def encode(
         rank,
         ctypes.c_uint64(base),
         (ctypes.c_uint64 * rank)(*extents),
-        (ctypes.c_uint64 * max(rank - 1, 1))(*_outer_steps(steps, extents)),
+        (ctypes.c_uint64 * max(rank - 1, 1))(*outer),
         (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
         (ctypes.c_uint32 * rank)(*[1] * rank),
         NO_INTERLEAVING,

@@ -163,6 +163,7 @@ class ControlFlow:
         """scf.if, whose branches give values of these forms."""
         w = self.s.w
         loc = w.loc
+        condition = self._unknown(condition)
         left, results = self._results(forms)
         types = f" -> ({', '.join(type_text(*f) for f in forms)})" if forms else ""
         w.line(f"{left}scf.if {condition.name}{types} {{")
@@ -174,6 +175,14 @@ class ControlFlow:
         w.loc = loc
         w.located("}")
         return results
+
+    def _unknown(self, condition: Val) -> Val:
+        """``condition``, of which Triton does not know whether it holds, if that is hidden."""
+        w = self.s.w
+        if not w.hides:
+            return condition
+        bits = w.opaque(w.convert("arith.extui", condition, "i32"))
+        return w.compare("ne", bits, w.like(0, bits))
 
     def _if(self, op: Op) -> None:
         s = self.s
@@ -229,7 +238,8 @@ class ControlFlow:
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
-        bounds = f"{count.lower.name} to {count.upper.name} step {count.step.name}"
+        upper = w.opaque(count.upper) if w.hides else count.upper
+        bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
         self._ahead += stages > 0
         with w.region():
@@ -277,7 +287,7 @@ class ControlFlow:
             frame = LoopFrame(tuple(carried), tuple(forms[len(inits) :]))
             goes_on, *state = self.block(body, frame)
             values = f" {', '.join(v.name for v in state)} : {types}" if state else ""
-            w.located(f"scf.condition({goes_on.name}){values}")
+            w.located(f"scf.condition({self._unknown(goes_on).name}){values}")
         w.line("} do {")
         after = [Val(w.name(), *form) for form in forms]
         with w.region():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tilewright.backends.triton.ttir.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.backends.triton.ttir.multiples import mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,
@@ -216,6 +217,8 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
         return _minmax_f64(w, name, nan, x, y)
+    if name == "max" and w.target.is_cuda:
+        nan = nan or is_maximum_of_numbers(op)
     if op.attributes["flush_to_zero"] and w.target.is_cuda:
         return w.asm(f"{name}.ftz{'.NaN' if nan else ''}.f32 $0, $1, $2;", "=f,f,f", operands, "f32")
 
@@ -261,6 +264,9 @@ def pointer_bits(w: Writer, x: Val) -> Val:
 
 def _select(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     condition, x, y = operands
+    if x.element in ("f16", "bf16", "f32") and w.target.is_cuda and (both := selected_maximum(op)) is not None:
+        numbers = [operands[at] for at in both]
+        return _through_f32(w, numbers, lambda xs: w.op("arith.maximumf", *xs))
     wrong = _wrong_zero_of_an_extreme(op)
     if wrong == 1:
         x = w.opaque(x)

@@ -83,19 +83,20 @@ def lower(
     shared: Mapping[Op, Value] = MappingProxyType({}),
     capacity: int = 0,
     ahead: Mapping[Op, Ahead] = MappingProxyType({}),
+    hides: bool = False,
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
     ``shared`` are loads by pairs of blocks, and whether both need the tile. ``capacity`` is that of the tables of lists
     that are passed by value, if that is possible; with 0 no table is. ``ahead`` is how deep the pipelines of loops
-    without products are.
+    without products are. ``hides`` what Triton finds out about numbers of several axes.
     """
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
     plan.share(shared)
     plan.ahead = ahead
-    s = State(function, target, dialect, facts, plan)
+    s = State(function, target, dialect, facts, plan, hides=hides)
     tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}
     parameters, types = [], []

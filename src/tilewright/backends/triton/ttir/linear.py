@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.operands import lies_along
-from tilewright.backends.triton.ttir.shape import join, zero
+from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
@@ -103,6 +103,7 @@ def _last(w: Writer, x: Val, axis: int) -> Val:
 
 # Bits of an element -> the smallest K of the matrix instructions. Shorter products get zeros.
 _SMALLEST_K = {8: 32, 16: 16, 32: 8, 64: 16}
+_BATCHED_COLUMNS = 8  # of a matrix instruction: of batches with fewer, Triton mixes up the sums
 _BYTE = 8
 
 
@@ -197,12 +198,15 @@ def _origin(value: Value) -> int:
 def dot(
     w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0, *, origin: int = _BYTE
 ) -> Val:
-    """``origin`` is the width of the elements that x and y were loaded as.
+    """``origin`` is the width of the elements that x and y were loaded as, or less where zeros were joined.
 
     Triton gives each of the four threads of a row 32 bits of those, and twice as much where zeros were joined. What is
     shorter it multiplies more than once, and float64 it cannot multiply then: such operands hide where they come from.
     """
     rank = len(x.shape)
+    if rank == 3 and y.shape[2] < _BATCHED_COLUMNS and w.target.is_cuda:
+        y, acc = _lengthened(w, y, 2), _lengthened(w, acc, 2)
+        return _first_columns(w, dot(w, x, y, acc, precision, imprecise, origin=origin // 2))
     hidden = x.shape[-1] < max(_SMALLEST_K[x.bits], 4 * 32 // origin) or (x.bits == 64 and origin < 32)
     while x.shape[-1] < _SMALLEST_K[x.bits]:
         x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
@@ -215,6 +219,13 @@ def dot(
     attributes = f" {{maxNumImpreciseAcc = {imprecise} : i32}}" if imprecise else ""
     text = f"tt.dot {x.name}, {y.name}, {acc.name}{options}{attributes} : {x.type} * {y.type} -> {acc.type}"
     return w.emit(text, acc.element, acc.shape)
+
+
+def _first_columns(w: Writer, x: Val) -> Val:
+    """The first half of the last axis of x, a batch of matrices."""
+    batch, rows, columns = x.shape
+    halves = w.trans(w.reshape(x, (batch, rows, 2, columns // 2)), [0, 1, 3, 2])
+    return split(w, halves)[0]
 
 
 def _lengthened(w: Writer, x: Val, axis: int) -> Val:

@@ -3,6 +3,10 @@
 Triton keeps two facts of each axis: how many numbers follow one another, and what divides the first of those. Where it
 finds that an op leaves no numbers that follow one another, it takes what divided the first for a divisor of each, and
 rows chosen by such numbers for aligned: loads and stores of them fail. Such ops say that nothing is known.
+
+They say it of each axis. Where Triton finds that all elements of the operands are equal, it makes the op one of
+scalars, but takes over what is said, and fails if there are several axes. Where it does is known here for the most
+part; kernels at which it fails all the same are written again, with results of such ops that it finds out nothing of.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.ordering import Ordering
 from tilewright.backends.triton.ttir.roots import Roots, meets
-from tilewright.backends.triton.ttir.state import Descriptor, Plan
+from tilewright.backends.triton.ttir.state import SMALLEST_BYTES, Descriptor, Plan
 from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.backends.triton.ttir.text import element_bits
 from tilewright.backends.triton.ttir.tf32 import plan_products
@@ -226,8 +226,8 @@ def descriptor(
         return None
     if op.name == "store_view" and not _has_whole_units(view, t, inner, facts):
         return None  # the copy engine would fill the last unit of each row
-    if math.prod(block) * item > target.shared_memory:
-        return None  # the copy engine takes a tile from shared memory
+    if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
+        return None  # the copy engine takes a tile from shared memory, where one follows the other
     aligned = _is_aligned(view, t, inner, facts)
     if not aligned and not (may_stage and t.rank == 2 and listed is None):
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.tables import Tables
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, element_bits
 from tilewright.backends.triton.ttir.types import element, tile_form
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -31,6 +32,9 @@ class View:
 
 # Of an array: the address, the extents and the strides.
 Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+
+SMALLEST_BYTES = 128  # of a tile that the copy engine moves, which starts at a multiple of that in shared memory
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Descriptor:
     rounds: bool = False
     pairs: bool = False
     listed: bool = False
+
+    def __post_init__(self) -> None:
+        """Tiles of a loop lie one after the other in shared memory, so that their size is their alignment."""
+        assert math.prod(self.block) * element_bits(self.element) // 8 % SMALLEST_BYTES == 0, self.block
 
     @property
     def tile(self) -> str:
@@ -132,10 +140,17 @@ class State:
     """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
 
     def __init__(
-        self, function: Function, target: GpuTarget, dialect: tuple[int, int], facts: IntegerFacts, plan: Plan
+        self,
+        function: Function,
+        target: GpuTarget,
+        dialect: tuple[int, int],
+        facts: IntegerFacts,
+        plan: Plan,
+        *,
+        hides: bool = False,
     ) -> None:
         self.function = function
-        self.w = Writer(target)
+        self.w = Writer(target, hides=hides)
         self.target = target
         self.dialect = dialect
         self.facts = facts

@@ -13,7 +13,7 @@ from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer, type_text
 from tilewright.ir.core import Op
-from tilewright.ir.enums import MemoryScope
+from tilewright.ir.enums import MemoryOrder, MemoryScope
 
 _SCOPES = {
     MemoryScope.NONE: "gpu",
@@ -52,12 +52,21 @@ def load(s: State, op: Op, pointers: Val, mask: Val | None, other: Val | None) -
     return _from_integer(w, found, name)
 
 
+# Of a masked acquiring load whose result nobody uses, ptxas (12.8, 12.9) makes an instruction that is illegal. Here the
+# result may be the address, for all it knows; threads wait no time then.
+_USED_32 = ".reg .b32 low; cvt.u32.u64 low, $1; setp.eq.b32 p, $0, low; @p nanosleep.u32 0; "
+_USED_64 = "setp.eq.b64 p, $0, $1; @p nanosleep.u32 0; "
+
+
 def _load_ptx(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
     register = "l" if bits == 64 else "r"
+    used = ""
+    if mask is not None and op.attributes["memory_order"] is MemoryOrder.ACQUIRE:
+        used = _USED_64 if bits == 64 else _USED_32
     enabled = w.convert("arith.extui", mask, "i32") if mask is not None else w.constant(1, "i32", addresses.shape)
     code = (
         f"{{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b{max(bits, 32)} $0, $3; "
-        f"@p ld.{order(op)}.{scope(op)}.global.b{bits} $0, [$1]; }}"
+        f"@p ld.{order(op)}.{scope(op)}.global.b{bits} $0, [$1]; {used}}}"
     )
     operands = [addresses, enabled, fallback]
     return w.asm(code, f"=&{register},l,r,{register}", operands, fallback.element, pure=False)

@@ -73,10 +73,10 @@ def float_literal(value: float, element: str) -> str:
 
 
 _NAME = re.compile(r"%\w+")
-# Ops whose result has equal elements where their operands have.
+# Ops whose result has equal elements where their operands have. Triton makes each of them one of scalars then.
 _KEEPS_EQUAL = re.compile(
     r"(arith|math)\.|tt\.(broadcast|expand_dims|reshape|trans|bitcast|fp_to_fp|addptr|int_to_ptr|ptr_to_int|mulhiui|"
-    r"extern_elementwise|elementwise_inline_asm|precise_\w+) "
+    r"extern_elementwise|elementwise_inline_asm|precise_\w+|load) "
 )
 _MAKES_EQUAL = re.compile(r"tt\.splat |arith\.constant dense<[^\[]")
 
@@ -84,8 +84,11 @@ _MAKES_EQUAL = re.compile(r"tt\.splat |arith\.constant dense<[^\[]")
 class Writer:
     """Collects the lines of one function. ``loc`` is attached to every op that is written."""
 
-    def __init__(self, target: GpuTarget) -> None:
+    def __init__(self, target: GpuTarget, *, hides: bool = False) -> None:
+        """``hides`` the results of ops of several axes that say something about each of them, and where control goes:
+        Triton's analyses fail at what they find out to be never reached, too."""
         self.target = target
+        self.hides = hides
         self.lines: list[str] = []
         self.loc: Loc = UNKNOWN
         self._count = 0
@@ -122,6 +125,8 @@ class Writer:
 
     def emit(self, text: str, element: str, shape: Shape = ()) -> Val:
         """One op with one result."""
+        if self.hides and len(shape) > 1 and (said := any_multiple(element, shape)) and said in text:
+            return self._hidden(self.emit(text.replace(said, ""), element, shape))
         value = Val(self.name(), element, shape)
         self.located(f"{value.name} = {text}")
         kept = shape and _KEEPS_EQUAL.match(text) and self._equal.issuperset(_NAME.findall(text))
@@ -133,6 +138,17 @@ class Writer:
         """The attributes of an op on these values, with a result like ``x``, of which Triton must not know a divisor.
         Where all of them have equal elements, Triton finds the right one, and makes the op one of scalars."""
         return "" if self._equal.issuperset(v.name for v in (x, *others)) else any_multiple(x.element, x.shape)
+
+    def _hidden(self, x: Val) -> Val:
+        """``x``, integers or pointers, of which Triton knows nothing."""
+        if x.element.startswith("!"):
+            bits = self.opaque(
+                self.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {type_text('i64', x.shape)}", "i64", x.shape)
+            )
+            return self.emit(f"tt.int_to_ptr {bits.name} : {bits.type} -> {x.type}", x.element, x.shape)
+        if x.bits == 8:
+            return self.convert("arith.trunci", self.opaque(self.convert("arith.extsi", x, "i16")), "i8")
+        return self.opaque(x)
 
     def constant(self, value: float | int | bool, element: str, shape: Shape = ()) -> Val:
         """``value`` in every element."""

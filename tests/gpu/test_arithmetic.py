@@ -1,0 +1,93 @@
+"""What other compilers made something else of."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+pytestmark = pytest.mark.usefixtures("engine_of_the_gpu")
+
+
+@ct.kernel
+def clamp(x, out):
+    ct.store(out, (0,), ct.maximum(ct.minimum(ct.load(x, (0,), (8,)), 1), 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_clamps_of_nan(dtype: Any) -> None:
+    x = np.array([np.nan, -np.inf, -1, -0.0, 0.25, 1, 3, np.inf], dtype)
+    out = np.zeros_like(x)
+    ct.launch(None, (1,), clamp, (x, out), backend="cpu")
+    assert out.astype(np.float64).tolist() == [1, 0, 0, 0, 0.25, 1, 1, 1]
+
+
+@ct.kernel
+def batches(x, y, out, B: ct.Constant[int], M: ct.Constant[int], K: ct.Constant[int], N: ct.Constant[int]):
+    a, b = ct.load(x, (0, 0, 0), (B, M, K)), ct.load(y, (0, 0, 0), (B, K, N))
+    ct.store(out, (0, 0, 0), ct.mma(a, b, ct.zeros((B, M, N), out.dtype)))
+
+
+@pytest.mark.parametrize("batch", [2, 8, 32])
+@pytest.mark.parametrize(("dtype", "sums"), [(np.float16, np.float32), (np.int8, np.int32), (np.float64, np.float64)])
+def test_batches_of_small_matrices(batch: int, dtype: Any, sums: Any) -> None:
+    rng = np.random.default_rng(batch)
+    for m, n, k in itertools.product((1, 2, 16), (1, 2, 4, 8), (1, 32)):
+        x, y = (rng.integers(-2, 3, (batch, *shape)).astype(dtype) for shape in ((m, k), (k, n)))
+        out = np.zeros((batch, m, n), sums)
+        ct.launch(None, (1,), batches, (x, y, out, batch, m, k, n), backend="cpu")
+        np.testing.assert_array_equal(out, x.astype(sums) @ y.astype(sums), err_msg=f"{m}, {n}, {k}")
+
+
+@ct.kernel
+def of_bytes(x, y, out, M: ct.Constant[int]):
+    total = ct.load(out, (0, 0), (M, 16))
+    ct.store(out, (0, 0), ct.mma(ct.load(x, (0, 0), (M, 32)), ct.load(y, (0, 0), (32, 16)), total))
+
+
+@pytest.mark.parametrize("rows", [16, 64])
+def test_sums_of_integers_wrap(rows: int) -> None:
+    x, y, out = np.full((rows, 32), 127, np.int8), np.full((32, 16), 127, np.int8), np.full((rows, 16), 2**31 - 5)
+    result = out.astype(np.int32)
+    ct.launch(None, (1,), of_bytes, (x, y, result, rows), backend="cpu")
+    assert (result == out + 32 * 127**2 - 2**32).all()
+
+
+@ct.kernel
+def product(x, y, out):
+    total = ct.zeros((64, 64), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (64, 32))):
+        total = ct.mma(ct.load(x, (ct.bid(0), k), (64, 32)), ct.load(y, (k, 0), (32, 64)), total)
+    ct.store(out, (ct.bid(0), 0), total)
+
+
+@pytest.mark.parametrize("reverse", [slice(None), slice(None, None, -1)])
+@pytest.mark.parametrize("step", [0, 128])
+def test_rows_in_reversed_order_and_one_row_many_times(reverse: slice, step: int) -> None:
+    """The former have no tensor map."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 64), (64, 64)))
+    x, y, out = x[reverse], np.lib.stride_tricks.as_strided(y, (64, 64), (step, 2)), np.zeros((128, 64), np.float32)
+    for _ in range(2):
+        ct.launch(None, (2,), product, (x, y, out), backend="cpu")
+        np.testing.assert_array_equal(out, x.astype(np.float32) @ y.astype(np.float32))
+        out[:] = 0
+
+
+@ct.kernel
+def looks(x, out):
+    i = ct.bid(0)
+    ct.load(x, (i % 40, i % 17), (), memory_order=ct.MemoryOrder.ACQUIRE, memory_scope=ct.MemoryScope.DEVICE)
+    ct.store(out, (i,), i)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32, np.float64])
+def test_acquiring_loads_that_nobody_reads(dtype: Any) -> None:
+    out = np.zeros(80, np.int32)
+    ct.launch(None, (80,), looks, (np.zeros((64, 64), dtype)[::2, ::2], out), backend="cpu")
+    assert (out == np.arange(80)).all()
