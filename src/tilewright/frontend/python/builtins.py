@@ -11,8 +11,10 @@ from tilewright.frontend.python import objects
 from tilewright.frontend.python.constants import FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, repr_of, text_of
 from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.convert import strict
 from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
+from tilewright.ir.dtypes import bool_
 from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
 
 if TYPE_CHECKING:
@@ -120,7 +122,9 @@ def _bool(t: Tracer, *arguments: Any) -> Any:
     if not arguments:
         return False
     condition = t.truth(arguments[0])
-    return condition if isinstance(condition, bool) else Tile(condition)
+    if not isinstance(condition, bool):
+        return Tile(condition)
+    return strict(t, condition, bool_) if isinstance(arguments[0], Tile) else condition
 
 
 def _tuple(t: Tracer, *arguments: Any) -> tuple[Any, ...]:

@@ -12,10 +12,12 @@ from tilewright.frontend.python import control_flow, static
 from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check_range
 from tilewright.frontend.python.formatting import FormattedString, format_string
 from tilewright.frontend.python.merge import describe
+from tilewright.frontend.python.ops.convert import strict
 from tilewright.frontend.python.scope import LocalFunction, Unusable
 from tilewright.frontend.python.source import Source, assigned_names
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
-from tilewright.ir.dtypes import DType
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
 
 if TYPE_CHECKING:
@@ -93,14 +95,12 @@ def _short_circuit(t: Tracer, first: Any, go_on: bool, rest: Callable[[], Any]) 
     condition = t.truth(first)
     if isinstance(condition, bool):
         if condition is not go_on:
-            return condition
-        second = t.truth(rest())
-        return second if isinstance(second, bool) else Tile(second)
-    result: list[Any] = []
+            return truth_value(t, condition, first)
+        value = rest()
+        return truth_value(t, t.truth(value), first, value)
 
     def evaluate() -> bool:
-        second = t.truth(rest())
-        t.scope.names = {**t.scope.names, RESULT: second if isinstance(second, bool) else Tile(second)}
+        t.scope.names = {**t.scope.names, RESULT: truth_value(t, t.truth(rest()))}
         return True
 
     def skip() -> bool:
@@ -109,9 +109,16 @@ def _short_circuit(t: Tracer, first: Any, go_on: bool, rest: Callable[[], Any]) 
 
     control_flow.branch(t, condition, (evaluate, skip) if go_on else (skip, evaluate))
     names = dict(t.scope.names)
-    result.append(names.pop(RESULT))
+    result = names.pop(RESULT)
     t.scope.names = names
-    return result[0]
+    return truth_value(t, result, first) if isinstance(result, bool) else result
+
+
+def truth_value(t: Tracer, condition: bool | Value, *tested: Any) -> Any:
+    """A condition as a value: strictly typed if a tile or a strict constant is among what was ``tested``."""
+    if not isinstance(condition, bool):
+        return Tile(condition)
+    return strict(t, condition, bool_) if any(isinstance(v, Tile) for v in tested) else condition
 
 
 RESULT = "value of the expression"  # no identifier, so it cannot clash with a variable

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Tile):
-        return a.value is b.value and a.constant == b.constant
+        return a.value is b.value and same(a.constant, b.constant)
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, float):
@@ -255,7 +256,14 @@ def _join_tiles(name: str, values: list[Any], paths: Sequence[Path], merged: Mer
     if wanted is None:
         return _conflict(name, values)
     tiles = [concrete(v, p.block, wanted, builder) for v, p in zip(values, paths)]
-    return _leaf(tiles, paths, merged, Tile)
+    return _leaf(tiles, paths, merged, functools.partial(Tile, constant=_common_constant(values)))
+
+
+def _common_constant(values: Sequence[Any]) -> bool | int | float | None:
+    """The number that all of ``values`` are, if they are strict constants."""
+    numbers = [v.constant if isinstance(v, Tile) else None for v in values]
+    known = numbers[0] is not None and all(same(numbers[0], n) for n in numbers[1:])
+    return numbers[0] if known else None
 
 
 def common_type(values: Sequence[Any]) -> TileType | None:

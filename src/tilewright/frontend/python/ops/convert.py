@@ -11,7 +11,7 @@ from tilewright.frontend.python.context import Context
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, Tile
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType, bool_
+from tilewright.ir.dtypes import DType, bool_, float64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.errors import TileTypeError, TileValueError
 from tilewright.ir.ops.arith import Cast, Cmp
@@ -26,6 +26,7 @@ from tilewright.ir.promotion import (
     number_casts_implicitly,
 )
 from tilewright.ir.semantics import constant_array, evaluate
+from tilewright.ir.semantics.conversion import cast as convert
 from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import check_tile_shape
 from tilewright.language.dtypes import to_dtype
@@ -46,7 +47,8 @@ def constant_of(value: Any) -> bool | int | float | None:
 
 
 def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
-    """``number`` as ``dtype`` holds it: integers wrap, floats round, a bool says whether it is not zero."""
+    """``number`` as ``dtype`` holds it: integers wrap, floats round, and saturate as integers; a bool says
+    whether it is not zero."""
     if dtype.is_bool:
         return bool(number)
     if dtype.is_floating:
@@ -55,9 +57,7 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
         with np.errstate(all="ignore"):
             return float(constant_array(number, dtype, ())[()])
     if isinstance(number, float):
-        if not math.isfinite(number):
-            return 0
-        number = int(number)
+        number = int(convert(np.float64(number), float64, dtype))
     span = 1 << dtype.bitwidth
     return (int(number) - dtype.min) % span + dtype.min
 

@@ -33,7 +33,7 @@ from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bool_, float32, int32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.errors import TileTypeError
+from tilewright.ir.errors import TileTypeError, TileValueError
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Select
 from tilewright.language import arithmetic as lang
@@ -169,7 +169,7 @@ def _pow(ctx: Context, x: Any, y: Any) -> Any:
     common = promoted_dtype(ctx, x, y)
     if base.constant is not None and exponent.constant is not None and not common.is_float:
         # Tiles of integers have no powers; constants do.
-        return strict(ctx, fold_numbers(ctx, operator.pow, "pow", base.constant, exponent.constant), common)
+        return strict(ctx, _integer_power(ctx, int(base.constant), int(exponent.constant), common), common)
     if base.dtype.is_float and not exponent.dtype.is_floating:
         # An integer exponent never widens the base.
         a, b = broadcast_together(ctx, base, to_tile(ctx, exponent, base.dtype))
@@ -180,6 +180,15 @@ def _pow(ctx: Context, x: Any, y: Any) -> Any:
             TileTypeError, f"** is not defined for {a.dtype}; convert the base with .astype(ct.float32), or multiply"
         )
     return _emit(ctx, "pow", a, b)
+
+
+def _integer_power(ctx: Context, base: int, exponent: int, dtype: DType) -> int:
+    """A power of integers, which wraps; a fraction is truncated."""
+    if exponent >= 0:
+        return pow(base, exponent, 1 << dtype.bitwidth)
+    if base == 0:
+        ctx.fail(TileValueError, f"{base} ** {exponent} cannot be computed: zero to a negative power")
+    return base ** (exponent & 1) if abs(base) == 1 else 0
 
 
 def _atan2(ctx: Context, x1: Any, x2: Any) -> Any:
