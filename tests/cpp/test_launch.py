@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -276,3 +278,16 @@ def test_a_source_file_is_in_utf_8(tmp_path: Path) -> None:
     file.write_bytes(b"// one\n// caf\xe9\n")
     with pytest.raises(ct.TileSyntaxError, match=r"latin.cu:2:1: the byte 0xe9 is not UTF-8"):
         ct.cpp.compile(file)
+
+
+def test_kernels_and_modules_can_be_pickled_and_copied() -> None:
+    source = '#include "cuda_tile.h"\n__tile_global__ void put(int* out, int n) { *out = n; }\n'
+    module = ct.cpp.compile(source, name="put.cu")
+    kernel = module.kernel("put").replace_options("cpu", threads=1)
+    assert copy.deepcopy(kernel) is kernel and copy.deepcopy(module) is module
+    found = pickle.loads(pickle.dumps(kernel))
+    assert found.options == kernel.options
+    out = np.zeros(1, np.int32)
+    ct.launch(None, (1,), found, (out, 7), backend="cpu")
+    assert out[0] == 7
+    assert pickle.loads(pickle.dumps(module)).kernels == ("put",)

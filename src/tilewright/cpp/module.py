@@ -122,7 +122,7 @@ class Module:
             found = self._found.get(expression)
             if found is None:
                 checked = functools.partial(kernel_function, self._request.checked(), expression)
-                found = Kernel(expression, self._translated(expression), checked, self._target)
+                found = Kernel(expression, self._translated(expression), checked, self._target, self._request)
                 self._found[expression] = found
         return found
 
@@ -134,6 +134,12 @@ class Module:
                 raise
             known = ", ".join(self.kernels) or "templates only"
             raise type(e)(f"{expression!r} names no kernel: {e.message}. {self._request.name} has: {known}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _module, (self._request, self._target)
+
+    def __deepcopy__(self, memo: Any) -> Module:
+        return self
 
     def __repr__(self) -> str:
         return f"<Tile C++ module {self._request.name}: {', '.join(self.kernels) or 'templates only'}>"
@@ -147,9 +153,15 @@ class Kernel(Launchable):
     """
 
     def __init__(
-        self, expression: str, function: Function, checked: Callable[[], Function], target: str | None
+        self,
+        expression: str,
+        function: Function,
+        checked: Callable[[], Function],
+        target: str | None,
+        request: Request,
     ) -> None:
         super().__init__()
+        self._request = request
         self.name = expression
         self.function = function
         self._checked = checked
@@ -159,6 +171,9 @@ class Kernel(Launchable):
         self._parameters = [
             (Place(self.name, param.argument), Rule(declared=dtype)) for param, dtype in zip(function.params, types)
         ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._request, self._target, self.name, self.options)
 
     @property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
@@ -188,6 +203,19 @@ class Kernel(Launchable):
 
     def __repr__(self) -> str:
         return f"<Tile C++ kernel {self.name} of {self.function.loc.file}>"
+
+
+@functools.lru_cache(maxsize=64)
+def _module(request: Request, target: str | None) -> Module:
+    """The module of what was pickled: of kernels of one module, the same."""
+    return Module(request, target)
+
+
+def _restored(request: Request, target: str | None, expression: str, options: dict[str, dict[str, Any]]) -> Kernel:
+    found = _module(request, target).kernel(expression)
+    for engine, chosen in options.items():
+        found = found.replace_options(engine, **chosen)
+    return found
 
 
 def _aligned(function: Function, signature: Signature) -> Function:

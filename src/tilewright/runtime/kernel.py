@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import functools
+import pickle
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -114,6 +115,20 @@ class kernel(Launchable):
         places = [Place(self.name, name) for name in names]
         return [(p, rule_of(annotations.get(p.argument), str(p), function.__globals__)) for p in places]
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """As functions are pickled: the module and the name there; of a variant, also its hints and options."""
+        found: Any = sys.modules.get(self.function.__module__)
+        for name in self.function.__qualname__.split("."):
+            found = getattr(found, name, None)
+        if found is self:
+            return self.function.__qualname__
+        if isinstance(found, kernel) and found.function is self.function:
+            return _variant, (found, dict(self.hints), self.options)
+        raise pickle.PicklingError(
+            f"the kernel {self.function.__qualname__} cannot be pickled, as it is not found under this name in the module "
+            f"{self.function.__module__}; define it at the top of the module"
+        )
+
     def trace(self, signature: Signature) -> Function:
         return trace(self.function, signature, self.hints, self.name)
 
@@ -162,3 +177,11 @@ class kernel(Launchable):
     def __repr__(self) -> str:
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
         return f"<kernel {self.name}{hints}>"
+
+
+def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:
+    """What ``replace_hints`` and ``replace_options`` make of ``base``."""
+    found = base.replace_hints(**hints)
+    for engine, chosen in options.items():
+        found = found.replace_options(engine, **chosen)
+    return found

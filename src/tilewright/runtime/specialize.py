@@ -137,6 +137,13 @@ class Launchable:
         self.variants: dict[Any, Any] = {}  # hints -> the same kernel with them, and what its source named then
         self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
 
+    def __copy__(self: _Kernel) -> _Kernel:
+        return self
+
+    def __deepcopy__(self: _Kernel, memo: Any) -> _Kernel:
+        """The same kernel, as of functions: what it knows is what it has compiled."""
+        return self
+
     @property
     def parameters(self) -> Sequence[tuple[Place, Rule]]:
         """The parameters, in order."""

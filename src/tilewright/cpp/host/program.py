@@ -52,6 +52,7 @@ def run(request: Request, arguments: Sequence[str], backend: str | None = None) 
             function,
             functools.partial(kernel_function, request.checked(), expression),
             None,
+            request,
         )
         for symbol, expression, function in zip(host.kernels, expressions, functions)
     }
