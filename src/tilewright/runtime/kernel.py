@@ -125,8 +125,8 @@ class kernel(Launchable):
         if isinstance(found, kernel) and found.function is self.function:
             return _variant, (found, dict(self.hints), self.options)
         raise pickle.PicklingError(
-            f"the kernel {self.function.__qualname__} cannot be pickled, as it is not found under this name in the module "
-            f"{self.function.__module__}; define it at the top of the module"
+            f"the kernel {self.function.__qualname__} cannot be pickled, as it is not found under this name in the "
+            f"module {self.function.__module__}; define it at the top of the module"
         )
 
     def trace(self, signature: Signature) -> Function:
