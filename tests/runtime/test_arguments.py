@@ -240,6 +240,7 @@ REFUSED = [
     (2**31, OverflowError, "annotate the parameter with ct.ScalarInt64"),
     (np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 31,), (0,)), OverflowError, "ct.IndexedWithInt64"),
 ]
+MARKS_READ_ONLY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # before, NumPy does not export read-only arrays
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
     REFUSED.append((np.array(["a"] * N, np.dtypes.StringDType()), TypeError, "StringDType"))
 
@@ -259,7 +260,7 @@ def test_read_only_arrays_can_be_read_but_not_written(engine: str) -> None:
     source.flags.writeable = False
     run_copy(source, target)
     target.flags.writeable = False
-    for wrap in (lambda a: a, WithInterface, WithDLPack):
+    for wrap in (lambda a: a, WithInterface, WithDLPack)[: 3 if MARKS_READ_ONLY else 2]:
         with pytest.raises(
             ValueError, match=r"argument 'target' of copy\(\) is read-only, but the kernel stores to it"
         ):
@@ -273,7 +274,7 @@ def test_what_repeated_launches_refuse(engine: str, repeated: int) -> None:
     source, target = numbers(), np.zeros(N, np.float32)
     read_only = np.zeros(N, np.float32)
     read_only.flags.writeable = False
-    for wrap in (lambda a: a, WithInterface, WithDLPack, lambda a: [a]):
+    for wrap in (lambda a: a, WithInterface, lambda a: [a], WithDLPack)[: 4 if MARKS_READ_ONLY else 3]:
         launch = run_copy_first if isinstance(wrap(target), list) else run_copy
         target[:] = 0
         for _ in range(repeated):
