@@ -110,7 +110,7 @@ def test_errors_are_found_again(program: Path) -> None:
     program.write_text(TEXT.replace("T(VALUE)", "nothing"))
     for _ in range(2):
         with pytest.raises(ct.TileError, match="put.cu:6:47: use of undeclared"):
-            ct.cpp.compile(program)
+            ct.cpp.compile(program).kernel("space::put<float>")
 
 
 def test_without_a_cache(program: Path, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:

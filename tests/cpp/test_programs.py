@@ -404,3 +404,11 @@ def test_the_runtime_and_the_keywords_need_no_include(tmp_path: Path, environmen
         " cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost); return h; }"
     )
     assert run(program, environment).returncode == 8
+
+
+def test_names_that_nothing_defines(tmp_path: Path, environment: dict[str, str]) -> None:
+    text = "template <typename T> struct S { void go(T); };\nint main() {\n  S<int> s;\n  s.go(3);\n}\n"
+    (tmp_path / "program.cu").write_text(text)
+    done = run(tmp_path / "program.cu", environment)
+    assert "program.cu:4:1: nothing defines S<int>::go(int); define it" in done.stderr
+    assert "Traceback" not in done.stderr and done.returncode != 0

@@ -12,6 +12,7 @@ from typing import Any, Union
 from tilewright.backends.base import Backend, backend_names
 from tilewright.backends.forks import MODULE, fork_aware_lock
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
+from tilewright.frontend.cpp.source import declared_kernels
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function
@@ -132,8 +133,15 @@ class Module:
         except TileError as e:
             if e.loc is None or not e.loc.file.startswith(REQUESTED):
                 raise
-            known = ", ".join(self.kernels) or "templates only"
-            raise type(e)(f"{expression!r} names no kernel: {e.message}. {self._request.name} has: {known}") from None
+            raise type(e)(
+                f"{expression!r} names no kernel: {e.message}. {self._request.name} has {self._known()}"
+            ) from None
+
+    def _known(self) -> str:
+        """The kernels, templates among them, for messages."""
+        names = [name.rpartition("::")[2] for name in self.kernels]
+        templates = [f"template {name}" for name in declared_kernels(self._request.text) if name not in names]
+        return ", ".join([*self.kernels, *templates]) or "no kernels (__tile_global__)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _module, (self._request, self._target)
@@ -142,7 +150,7 @@ class Module:
         return self
 
     def __repr__(self) -> str:
-        return f"<Tile C++ module {self._request.name}: {', '.join(self.kernels) or 'templates only'}>"
+        return f"<Tile C++ module {self._request.name}: {self._known()}>"
 
 
 class Kernel(Launchable):

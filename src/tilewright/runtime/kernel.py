@@ -129,6 +129,10 @@ class kernel(Launchable):
             f"module {self.function.__module__}; define it at the top of the module"
         )
 
+    @property
+    def has_defaults(self) -> bool:
+        return bool(self.function.__defaults__ or self.function.__kwdefaults__)
+
     def trace(self, signature: Signature) -> Function:
         return trace(self.function, signature, self.hints, self.name)
 

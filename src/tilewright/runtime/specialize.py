@@ -149,6 +149,11 @@ class Launchable:
         """The parameters, in order."""
         raise NotImplementedError
 
+    @property
+    def has_defaults(self) -> bool:
+        """Whether the source gives parameters defaults, which launches do not use."""
+        return False
+
     def trace(self, signature: Signature) -> Function:
         """The IR of the kernel for arguments that ``signature`` describes."""
         raise NotImplementedError
@@ -316,7 +321,8 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
         return f"the arguments of {kernel.name}() must be a tuple, not {type(args).__name__}{one}"
     return (
         f"{kernel.name}() takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but {len(args)} "
-        f"{'was' if len(args) == 1 else 'were'} given; parameters with defaults must be given too"
+        f"{'was' if len(args) == 1 else 'were'} given"
+        f"{'; parameters with defaults must be given too' if kernel.has_defaults else ''}"
     )
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 
+import numpy as np
 import pytest
-from cpp_harness import FIRST_LINE, PREAMBLE, refusals, refused
+from cpp_harness import FIRST_LINE, PREAMBLE, refusals, refused, run
 
 import tilewright as ct
 from tilewright.frontend.cpp import toolchain
 from tilewright.frontend.cpp.module import Module
-from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileUnsupportedFeatureError
+from tilewright.ir.errors import (
+    TileError,
+    TileRecursionError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedFeatureError,
+)
 
 I8 = "auto x = ct::iota<ct::tile<int, ct::shape<8>>>();"
 F8 = f"{I8} auto f = ct::element_cast<float>(x); auto d = ct::element_cast<double>(x);"
@@ -300,3 +307,27 @@ def test_another_language_standard_is_told_at_the_include() -> None:
         Module('\n#include "cuda_tile.h"', "user.cu", std="c++17").kernel("k")
     assert caught.value.loc is not None
     assert (caught.value.loc.file, caught.value.loc.line) == ("user.cu", 2)
+
+
+def test_templates_that_nothing_instantiates_are_not_analysed() -> None:
+    templates = """
+template <typename T> __tile__ T nobody(T x) { return none::exp(x) + nowhere; }
+template <typename T> __tile__ T used(T x) { return none::exp(x); }
+struct Some { template <typename T> __tile__ T member(T x) { return nothing_of_the_kind; } };
+"""
+    source = f"{PREAMBLE}{templates}__tile_global__ void k(float* p) {{ ct::store(p, 2.0f); }}\n"
+    run(Module(source).kernel("k"), (1,), np.zeros(1, np.float32))
+    for call, line, column, name in (
+        ("used(1.0f)", 2, 53, "none"),
+        ("Some().member(1.0f)", 3, 69, "nothing_of_the_kind"),
+    ):
+        error = refused(f"*q = {call};", code=templates)
+        assert error.message == f"use of undeclared identifier '{name}'"
+        assert error.loc is not None and (error.loc.line, error.loc.column) == (FIRST_LINE + line, column - 1)
+
+
+def test_a_kernel_returns_void() -> None:
+    for head, name in (("__tile_global__ int", "k"), ("template <typename T>\n__tile_global__ T", "k<int>")):
+        with pytest.raises(TileTypeError, match="the kernel k returns a value; a kernel returns void") as caught:
+            Module(f"{PREAMBLE}{head} k(int* p) {{ return 1; }}", "user.cu").kernel(name)
+        assert caught.value.loc is not None and caught.value.loc.line == FIRST_LINE + head.count("\n")

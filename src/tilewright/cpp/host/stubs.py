@@ -29,6 +29,7 @@ class HostModule:
 def with_stubs(text: str, kernels: Sequence[str], provided: Collection[str]) -> HostModule:
     """The module ``text`` with stubs for the functions ``kernels``, and calls through pointers for the functions
     ``provided``."""
+    text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     for symbol in kernels:
         text = _with_stub(text, symbol)
     if re.search(rf"^declare [^\n]*@{_LAUNCH}\(", text, re.M) is None:

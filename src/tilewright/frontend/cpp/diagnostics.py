@@ -131,7 +131,7 @@ _OF_PARAMETER = re.compile(
 _NO_SUCH_KERNEL = "no matching function for call to 'describe'"
 _NAME_A_KERNEL = (
     "this is not the name of one kernel: write name<arguments> with arguments that the template takes, "
-    "or name(parameter types) for one of several overloads"
+    "name<> where all have defaults, or name(parameter types) for one of several overloads"
 )
 # Concepts of which no part is of use to who reads that they are not met.
 _OPAQUE = {
@@ -188,24 +188,46 @@ def parse(stderr: str) -> list[list[Message]]:
     return groups
 
 
-def refuse_narrowing(stderr: str) -> None:
-    """Raise for narrowing in braces, which the compiler was told to report only as a warning.
+def narrowing(stderr: str) -> list[TileError]:
+    """The errors for narrowing in braces, which the compiler was told to report only as a warning.
 
     The documents initialize floats with ``1.0 / 0.0``, whose value Clang does not know and so calls narrowed.
     """
+    found: list[TileError] = []
     for group in parse(stderr):
         if "narrow" in group[0].text and "from type 'double' to 'float'" not in group[0].text:
             place = group[0]
             text = place.text.partition(" [-W")[0]
-            raise TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1))
+            found.append(TileTypeError(_plain(text), Loc(place.file, place.line, place.column - 1)))
+    return found
 
 
-def raise_for(stderr: str, headers: str) -> NoReturn:
-    """Raise the first of ``errors``; TileCompilerExecutionError if ``stderr`` names none."""
-    found = errors(stderr, headers)
-    if not found:
-        raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
-    raise found[0]
+def raise_for(stderr: str) -> NoReturn:
+    """Raise TileCompilerExecutionError for a compiler that failed without naming an error."""
+    raise TileCompilerExecutionError(f"the C++ compiler failed:\n{stderr.strip()}")
+
+
+# What linkers say of names that nothing defines, lld and GNU ld: the name, and where it is used.
+_UNDEFINED = (
+    r"undefined symbol: (?P<name>[^\n]+)"
+    r"(?:\n>>> referenced by (?:[^\n:]*:\d+ \((?=[^\n]*:\d+\)))?(?P<file>[^\n:]+):(?P<line>\d+))?",
+    r"(?P<file>[^\s:]+):(?P<line>\d+):[^\n]*undefined reference to [`'](?P<name>[^\n]+)'",
+)
+
+
+def undefined_symbol(stderr: str, directory: str) -> TileError | None:
+    """The error for the first name that a linker found no definition of, or None.
+
+    ``directory`` is what the debug information calls the working directory.
+    """
+    match = next((found for pattern in _UNDEFINED if (found := re.search(pattern, stderr)) is not None), None)
+    if match is None:
+        return None
+    loc = None
+    if match["file"] is not None:
+        loc = Loc(match["file"].removeprefix(f"{directory}/"), int(match["line"]))
+    message = f"nothing defines {match['name']}; define it, or compile the file that does together with this one"
+    return TileUnsupportedFeatureError(message, loc)
 
 
 def errors(stderr: str, headers: str) -> list[TileError]:
@@ -249,7 +271,7 @@ def _error(group: list[Message], headers: str) -> TileError:
     if forbidden is not None:
         return TileUnsupportedFeatureError(forbidden, Loc(place.file, place.line, place.column - 1))
     text = _wording(group, headers)
-    reason = "" if "deleted operator" in first.text else _unmet_constraint(group)
+    reason = "" if "deleted operator" in first.text or first.text == _NO_SUCH_KERNEL else _unmet_constraint(group)
     if reason and reason not in text:
         text = f"{text}: {reason}"
     cls = TileSyntaxError if _SYNTAX.match(first.text) else TileTypeError

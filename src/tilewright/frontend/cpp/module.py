@@ -19,7 +19,7 @@ from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepar
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand
 from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
-from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError, TileValueError
+from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
 from tilewright.ir.types import ElementType, TileType
 
 _ENTRY = "__tw_kernel_"
@@ -76,7 +76,9 @@ class Module:
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels that are no templates, by the names of their declarations, in source order."""
-        module = parse_module(self._compile(()), set())
+        unoptimized = self._compile(())
+        _refuse_results(unoptimized)
+        module = parse_module(unoptimized, set())
         found = []
         for symbol, note, _ in function_notes(module):
             if note == "tw.kernel":
@@ -129,6 +131,7 @@ class Module:
 
     def _load(self, expressions: Sequence[str]) -> None:
         unoptimized = self._compile(expressions)
+        _refuse_results(unoptimized)
         _refuse_direct_calls(unoptimized)
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
         symbols = {symbol for symbol, _ in entries}
@@ -196,10 +199,22 @@ def annotations_of(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return found
 
 
+def _notes_of(unoptimized: str) -> list[tuple[str, str, str]]:
+    return annotations_of(dict(re.findall(r"^@([-\w.$]+) = (.*)$", unoptimized, re.M)))
+
+
+def _refuse_results(unoptimized: str) -> None:
+    """TileTypeError for a kernel that returns something."""
+    for symbol, note, _ in _notes_of(unoptimized):
+        head = re.search(rf'^define ([^@\n]*)@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized, re.M)
+        if note in ("tw.kernel", "tw.simt") and head is not None and not head[1].endswith("void "):
+            loc = Locations(parse_module(unoptimized, set()).metadata).function(int(head[2]))
+            raise TileTypeError(f"the kernel {source_name(symbol)} returns a value; a kernel returns void", loc)
+
+
 def _refuse_direct_calls(unoptimized: str) -> None:
     """TileError for a kernel that is called like a function."""
-    globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", unoptimized, re.M))
-    for symbol, note, _ in annotations_of(globals):
+    for symbol, note, _ in _notes_of(unoptimized):
         call = re.search(rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized)
         if note == "tw.kernel" and call is not None:
             message = f"the kernel {source_name(symbol)} is called like a function; kernels are launched, by the host"

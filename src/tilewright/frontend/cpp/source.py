@@ -91,6 +91,13 @@ def _closing(masked: str, start: int) -> int:
     return len(masked)
 
 
+def declared_kernels(text: str) -> list[str]:
+    """The names of the tile kernels that ``text`` itself declares, templates among them, in source order."""
+    heads = re.findall(r"\b__tile_global__\b([^;{}]*)", mask(text))
+    found = (re.search(r"(\w+)\s*\(", re.sub(r"\b__\w+__\s*\([^()]*\)", "", head)) for head in heads)
+    return list(dict.fromkeys(match.group(1) for match in found if match is not None))
+
+
 def defines_main(text: str) -> bool:
     """Whether ``text`` is a program: one with host code of its own."""
     return re.search(r"\bmain\s*\([^;{]*\)\s*(?:noexcept\s*)?(?:->\s*int\s*)?\{", mask(text)) is not None

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.frontend.cpp.diagnostics import raise_for, refuse_narrowing
+from tilewright.frontend.cpp.diagnostics import errors, narrowing, raise_for, undefined_symbol
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.source import headers_first
-from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.system.folders import private_folder, say_unusable, user_folder
 
+COMPILATION_DIR = "/tilewright"  # no prefix of any file, so that file names stay as they are
 MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::shape{...} needs
 
 # No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
@@ -30,20 +31,21 @@ _COMMON = (
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type"),
     *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )
-# The target fixes the sizes of the types and how structs are passed. The compilation directory is no prefix of any
-# file, so that file names stay as they are.
+# The target fixes the sizes of the types and how structs are passed.
 _FLAGS = (
     *("-target", "x86_64-linux-gnu", "-fno-builtin", "-ffp-contract=off", "-fno-discard-value-names"),
-    *("-gline-tables-only", "-gcolumn-info", "-fdebug-compilation-dir=/tilewright"),
+    *("-gline-tables-only", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
 # Keywords stay for what looks for them in the text, which gets them before it is compiled.
 _EXPAND = ("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
 _KEYWORDS = ("-include", "tilewright/keywords.h")
 _MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG")
+# Bodies of function templates are analysed when they are instantiated, as nvcc does it.
+_DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
-_HOST_FLAGS = ("-fPIC", "-g0")
-_LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic")
+_HOST_FLAGS = ("-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+_LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic", "-Wl,-z,defs")
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ def expand(
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, defines or {}, include_dirs)
         flags = (*_EXPAND, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs))
-        files = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)[0]
+        files, found = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)
+        if found:
+            raise found[0]
         return output.read_text(), files
 
 
@@ -177,8 +181,8 @@ def _preprocessor_flags(
 
 def _run(
     text: str, name: str, flags: Sequence[str], directory: Path, output: Path, before: str = ""
-) -> tuple[tuple[str, ...], str]:
-    """Run the compiler on ``text``: the files that it read, but for our headers and its own, and what it reported."""
+) -> tuple[tuple[str, ...], list[TileError]]:
+    """Run the compiler on ``text``: the files that it read, but for our headers and its own, and its errors."""
     compiler = require_compiler()
     source, read = directory / "source.cu", directory / "files"
     source.write_text(f'{before}#line 1 "{_escaped(name)}"\n{text}')
@@ -189,11 +193,33 @@ def _run(
         check=False,
         env=_environment(),
     )
-    if result.returncode != 0 or not output.exists():
-        raise_for(result.stderr, str(INCLUDE_DIR))
+    found = [*errors(result.stderr, str(INCLUDE_DIR)), *narrowing(result.stderr)]
+    if not found and (result.returncode != 0 or not output.exists()):
+        raise_for(result.stderr)
     own = str(INCLUDE_DIR), str(Path(compiler.command[0]).parent)
     files = dict.fromkeys(read.read_text().splitlines()) if read.exists() else {}
-    return tuple(file for file in files if not file.startswith(own)), result.stderr
+    return tuple(file for file in files if not file.startswith(own)), found
+
+
+def _compile(text: str, name: str, flags: Sequence[str], directory: Path, output: Path, before: str) -> tuple[str, ...]:
+    """Run the compiler proper, as ``_run``. Errors in function templates that nothing instantiates do not count.
+
+    The compiler finds and words errors best where the templates are written. So these are looked at only in what has
+    errors, and those that are left without them keep their words.
+    """
+    files, found = _run(text, name, flags, directory, output, before)
+    if not found:
+        return files
+    output.unlink(missing_ok=True)
+    files, left = _run(text, name, (*flags, *_DELAY_TEMPLATES), directory, output, before)
+    if not left:
+        return files
+    lines = {_line(error) for error in left}
+    raise next((error for error in found if _line(error) in lines), left[0])
+
+
+def _line(error: TileError) -> tuple[str, int] | None:
+    return None if error.loc is None else (error.loc.file, error.loc.line)
 
 
 def compile_to_llvm(
@@ -219,15 +245,14 @@ def compile_to_llvm(
         before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
         flags = [*_COMMON, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs)]
         flags += _KEYWORDS if expanded else _prelude(text)
-        files, reported = _run(text, name, flags, Path(directory), output, before)
-        refuse_narrowing(reported)
+        files = _compile(text, name, flags, Path(directory), output, before)
         return Output(output.read_text(), files)
 
 
 def link(llvm: str, *, library: bool) -> bytes:
     """A shared object of the LLVM module ``llvm``, with the C++ standard library if asked for.
 
-    TileCompilerExecutionError, with what the linker says, for names that nothing defines.
+    TileUnsupportedFeatureError, at the first use, for a name that nothing defines.
     """
     compiler = require_compiler()
     command = compiler.command if library or len(compiler.command) == 1 else (compiler.command[0], "cc")
@@ -242,7 +267,9 @@ def link(llvm: str, *, library: bool) -> bytes:
             env=_environment(),
         )
         if result.returncode != 0 or not output.exists():
-            raise TileCompilerExecutionError(f"the host part of the program cannot be linked:\n{result.stderr.strip()}")
+            raise undefined_symbol(result.stderr, COMPILATION_DIR) or TileCompilerExecutionError(
+                f"the host part of the program cannot be linked:\n{result.stderr.strip()}"
+            )
         if library:
             _library_mark().parent.mkdir(parents=True, exist_ok=True)
             _library_mark().touch()

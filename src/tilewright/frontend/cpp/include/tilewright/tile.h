@@ -319,9 +319,9 @@ tile(O) -> tile<__remove_cv(O), shape<>>;
 
 // What `kernel(...)` of the Python interface reads: the entry and the codes of its parameters.
 namespace __tw {
-template <typename... A>
+template <typename R, typename... A>
 struct kernel_entry {
-    void (*function)(A...);
+    R (*function)(A...);
     unsigned long codes[sizeof...(A) + 1];
 };
 // An enumeration counts as its integer, and a pointer to a struct or to pointers as one to bytes.
@@ -332,14 +332,14 @@ consteval unsigned parameter_code() {
         return cuda::tiles::detail::code_of<void*>;
     else return cuda::tiles::detail::code_of<T>;
 }
-template <typename... A>
-constexpr kernel_entry<A...> describe(void (*function)(A...)) {
+template <typename R, typename... A>
+constexpr kernel_entry<R, A...> describe(R (*function)(A...)) {
     static_assert(((parameter_code<A>() != cuda::tiles::detail::code_none) && ...),
                   "a kernel parameter must be a scalar: a number, an enumeration or a pointer");
     return {function, {parameter_code<A>()..., 0}};
 }
-template <typename... A>
-constexpr kernel_entry<A...> describe(void (*function)(A...) noexcept) {
-    return describe(static_cast<void (*)(A...)>(function));
+template <typename R, typename... A>
+constexpr kernel_entry<R, A...> describe(R (*function)(A...) noexcept) {
+    return describe(static_cast<R (*)(A...)>(function));
 }
 }  // namespace __tw
