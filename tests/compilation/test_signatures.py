@@ -263,7 +263,7 @@ CONTRADICTIONS: dict[str, tuple[int, Any, type[Exception], str]] = {
     "no tuple": (3, S64, TypeError, "is annotated as a tuple, but its constraint is that of a scalar"),
     "no array": (5, (1, 2), TypeError, "is annotated as no tuple"),
     "static axis": (5, array(1), ValueError, r"makes axis 0 static; give its shape_constant\[0\]"),
-    "rank": (5, array(0), TypeError, "names axis 0, but its constraint has rank 0"),
+    "rank": (5, array(0), ValueError, "names axis 0, but its constraint has rank 0"),
     "negative strides": (0, array(stride_lower_bound_incl=None), TypeError, "allows a negative stride along axis 0"),
     "bound": (0, array(stride_lower_bound_incl=(0, -1)), TypeError, "allows a negative stride along axis 1"),
     "index dtype": (5, array(1, shape_constant=7, index_dtype=ct.int64), TypeError, "annotated with int32 indices"),

@@ -108,7 +108,7 @@ def test_printing(engine: str, capfd: pytest.CaptureFixture[str], i: int) -> Non
         (TTE, lambda n: print(n, sep=n)),
         (TTE, lambda n: print(n, file=None)),
         (TSE, lambda n: print(f"{n!r}")),
-        (TTE, lambda n: print(Formatted(n))),
+        (TTE, lambda n: print(f"{Formatted(n)}")),
         (TTE, lambda n: ct.assert_(n)),
         (TTE, lambda n: ct.assert_(n > 0, n)),
         (TTE, lambda n: ct.assert_()),

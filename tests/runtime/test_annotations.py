@@ -112,8 +112,10 @@ def test_static_dims() -> None:
     assert (spec.shape, spec.constant_shape, spec.strides) == ((None, 7), (1,), (None, 1))
     spec = spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_stride_dims=(0,))])
     assert (spec.strides, spec.constant_strides) == ((7, None), (0,))
-    with pytest.raises(TypeError, match="static_shape_dims names axis 2, but the array has rank 2"):
+    with pytest.raises(ValueError, match="static_shape_dims names axis 2, but the array has rank 2"):
         spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(2,))])
+    with pytest.raises(ValueError, match="static_stride_dims is .1, -1., which names an axis twice"):
+        spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_stride_dims=(1, -1))])
     with pytest.raises(TypeError, match="is a number, but its parameter is annotated as an array"):
         spec_of(3, ct.IndexedWithInt64)
 

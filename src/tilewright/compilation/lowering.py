@@ -138,10 +138,12 @@ def _static(place: Place, dims: tuple[int, ...], known: tuple[int | None, ...], 
     rank = len(known)
     for dim in dims:
         if not -rank <= dim < rank:
-            raise TypeError(f"the annotation of {place} names axis {dim}, but its constraint has rank {rank}")
+            raise ValueError(f"the annotation of {place} names axis {dim}, but its constraint has rank {rank}")
         if known[dim] is None:
             raise ValueError(f"the annotation of {place} makes axis {dim} static; give its {name}[{dim % rank}]")
-    return tuple(sorted({dim % rank for dim in dims}))
+    if len({dim % rank for dim in dims}) < len(dims):
+        raise ValueError(f"the annotation of {place} names an axis twice: {dims}")
+    return tuple(sorted(dim % rank for dim in dims))
 
 
 def _abi(name: str, spec: ArgumentSpec, positions: dict[Param, int]) -> Iterator[Parameter]:

@@ -44,6 +44,10 @@ class DType:
         raise TypeError("dtypes cannot be constructed; use one of the predefined ones, such as float32")
 
     @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
     def is_bool(self) -> bool:
         return self.kind is Kind.BOOL
 

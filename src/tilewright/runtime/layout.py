@@ -152,5 +152,7 @@ def _unit(dtype: DType) -> int:
 def _axes(place: Place, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     for axis in axes:
         if not -rank <= axis < rank:
-            raise TypeError(f"{place}: {option} names axis {axis}, but the array has rank {rank}")
+            raise ValueError(f"{place}: {option} names axis {axis}, but the array has rank {rank}")
+    if len({axis % rank for axis in axes}) < len(axes):
+        raise ValueError(f"{place}: {option} is {axes}, which names an axis twice")
     return tuple(sorted({axis % rank for axis in axes}))

@@ -128,9 +128,7 @@ def test_one_operand(dtype: str) -> None:
 def test_conversions(dtype: str) -> None:
     forms = itertools.cycle(["ct.astype({{}}, ct.{})", "{{}}.astype(ct.{})", "ct.{}({{}})"])
     made = {target: next(forms).format(target) for target in ALL}
-    compare(
-        list(made.values()), [dtype], [(v,) for v in (*values(dtype), *([-0.1, 3e4] if dtype in FLOATS else []))]
-    )
+    compare(list(made.values()), [dtype], [(v,) for v in (*values(dtype), *([-0.1, 3e4] if dtype in FLOATS else []))])
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def generator(a):
 
 
 def host_function(a):
-    math.sqrt(3.0)  # HERE
+    math.sqrt(ct.bid(0))  # HERE
 
 
 def partial(a):
@@ -179,7 +179,7 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (item_assignment, ct.TileTypeError, "x[0]", "use ct.insert or ct.where"),
     (array_subscript, ct.TileTypeError, "a[0, 0]", "ct.load(a, index, shape)"),
     (generator, ct.TileSyntaxError, "range(3)", "ct.static_iter"),
-    (host_function, UnsupportedCallError, "math.sqrt(3.0)", "use ct.sqrt"),
+    (host_function, UnsupportedCallError, "math.sqrt(ct.bid(0))", "use ct.sqrt"),
     (partial, UnsupportedCallError, "functools.partial(min, 1)", "functools.partial cannot be called"),
     (kernel_call, ct.TileTypeError, "other(a)", "a kernel cannot be called from tile code"),
     (static_index, ct.TileTypeError, "(3, 0)", "has 2 subtiles"),
@@ -255,5 +255,5 @@ def test_a_local_variable_hides_the_global_one_before_it_is_assigned() -> None:
         ct.store(a, (0, 0), limit)  # noqa: F823
         limit = 4  # noqa: F841
 
-    with pytest.raises(ct.TileTypeError, match="'limit' is read before it is assigned"):
+    with pytest.raises(ct.TileSyntaxError, match="'limit' is read before it is assigned"):
         ct.launch(None, (1,), kernel, (A,))

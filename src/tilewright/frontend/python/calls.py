@@ -17,13 +17,13 @@ from tilewright.frontend.python import control_flow, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import cast_call
+from tilewright.frontend.python.ops.convert import cast_call, constant_of
 from tilewright.frontend.python.ops.table import BUILDERS
 from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.values import BoundMethod, Keywords
-from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from tilewright.language import arithmetic
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.functions import TileFunction
 
@@ -48,7 +48,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     if isinstance(function, LocalFunction):
         scope = Scope({}, function.scope)
         return _inline(t, function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
-    dtype = to_dtype(function) if isinstance(function, (DType, type)) else None
+    dtype = to_dtype(function)
     if dtype is not None:
         return cast_call(t, dtype, *_only_positional(t, dtype.name, arguments, keywords))
     hashable = _is_key(function)
@@ -74,6 +74,9 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
                 UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only"
             )
         return call(t, function.function, arguments, keywords)
+    managed = static.managed_block(t, function, arguments, keywords)
+    if managed is not None:
+        return managed
     if isinstance(function, types.FunctionType) and not _is_ours(function):
         scope = Scope({}, None, captured(function), function.__globals__)
         source = source_of(function.__code__)
@@ -88,6 +91,10 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
     found, method = objects.find_method(function, "__call__")
     if found:
         return call(t, method, (function, *arguments), keywords)
+    if getattr(function, "__module__", None) == "math" and hashable:
+        numbers = [constant_of(a) for a in arguments]
+        if None not in numbers and not keywords:
+            return t.fold(lambda *_: function(*numbers), f"math.{function.__name__}", *numbers)
     t.fail(*_why_not(function))
 
 
@@ -124,8 +131,8 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
     if _is_key(function) and function in REJECTED:
         return UnsupportedCallError, f"{name}() cannot be called in tile code; {REJECTED[function]}"
     if module == "math":
-        advice = f"use ct.{name}, or ct.static_eval(math.{name}(...)) for constants"
-        return UnsupportedCallError, f"math.{name}() works on host numbers only; {advice}"
+        advice = f"use ct.{name}" if hasattr(arithmetic, name) else "write it with the functions of ct"
+        return UnsupportedCallError, f"math.{name}() works on constants only; {advice}"
     if isinstance(function, types.FunctionType) and _is_ours(function):
         return UnsupportedCallError, f"ct.{name}() is for host code; it cannot be called in tile code"
     if isinstance(function, functools.partial):

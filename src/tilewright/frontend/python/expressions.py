@@ -13,7 +13,7 @@ from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check
 from tilewright.frontend.python.formatting import FormattedString, format_string
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import strict
-from tilewright.frontend.python.scope import LocalFunction, Unusable
+from tilewright.frontend.python.scope import LocalFunction, Unbound, Unusable
 from tilewright.frontend.python.source import Source, assigned_names
 from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.core import Value
@@ -41,13 +41,14 @@ def _constant(t: Tracer, node: ast.Constant) -> Any:
 
 def _name(t: Tracer, node: ast.Name) -> Any:
     found, value = t.scope.find(node.id)
-    if node.id not in t.scope.names and node.id in assigned_names(t.frame.source.node):
-        t.fail(TileTypeError, f"{node.id!r} is read before it is assigned")
+    local = node.id in t.scope.holder(node.id).names
+    if isinstance(value, Unbound) or (not local and node.id in assigned_names(t.frame.source.node)):
+        t.fail(TileSyntaxError, f"{node.id!r} is read before it is assigned")
     if not found:
         t.fail(TileSyntaxError, f"the name {node.id!r} is not defined")
     if isinstance(value, Unusable):
         t.fail(TileTypeError, value.reason)
-    return value if node.id in t.scope.names else t.imported(value, node.id)
+    return value if local else t.imported(value, node.id)
 
 
 def _tuple(t: Tracer, node: ast.Tuple) -> tuple[Any, ...]:

@@ -85,6 +85,8 @@ def formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
             return (format(known, spec),)
         except ValueError as e:
             t.fail(TileTypeError, f"{known!r} cannot be formatted as {spec!r}: {e}")
+    if _is_record(value) and any("__format__" in c.__dict__ for c in type(value).__mro__[:-1]):
+        t.fail(TileTypeError, f"{describe(value)} has its own __format__; tile code calls __str__ only")
     if spec:
         t.fail(TileTypeError, f"{describe(value)} cannot be formatted as {spec!r}")
     return parts_of(text_of(t, value))
@@ -114,8 +116,8 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
     """``str(value)``."""
     if isinstance(value, (str, FormattedString)):
         return value
-    if _is_record(value) and any("__format__" in c.__dict__ for c in type(value).__mro__[:-1]):
-        t.fail(TileTypeError, f"{describe(value)} has its own __format__; tile code calls __str__ only")
+    if isinstance(value, enum.Enum):
+        return str(value)
     own = _method_text(t, value, "__str__")
     return repr_of(t, value) if own is None else own
 
@@ -140,7 +142,7 @@ def repr_of(t: Tracer, value: Any) -> str | FormattedString:
         own = _method_text(t, value, "__repr__")
         return _dataclass_text(t, value) if own is None else own
     if value is None or isinstance(value, (bool, int, float, enum.Enum)):
-        return str(value)
+        return repr(value)
     return repr(value) if isinstance(value, DType) or not callable(value) else describe(value)
 
 

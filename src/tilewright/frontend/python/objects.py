@@ -313,6 +313,8 @@ def contains(t: Tracer, x: Any, container: Any, negate: bool) -> Any:
         return (x in container) is not negate
     if not isinstance(container, tuple):
         t.fail(TileTypeError, f"'in' needs a tuple, not {describe(container)}")
+    for tile in (v for v in (x, *container) if isinstance(v, Tile) and v.ndim):
+        t.fail(TileTypeError, f"'in' compares scalars, and this is {describe(tile)}; compare with == and reduce")
     result: Any = False
     for item in container:
         equal = apply_equal(t, x, item)

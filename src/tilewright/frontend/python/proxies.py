@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.python.constants import BINARY, COMPARE, UNARY
 from tilewright.frontend.python.merge import describe, is_record, with_fields
 from tilewright.frontend.python.ops.table import METHODS
+from tilewright.frontend.python.scope import LocalFunction
 from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Keywords, Tile, TiledView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileStaticEvalError
@@ -33,6 +34,19 @@ class HostMethod:
         return tile_operation_at_compile_time(self.method.stub, arguments, keywords)
 
 
+class HostLocal:
+    """A function that tile code defines: host code may pass it around, and the kernel may call it."""
+
+    def __init__(self, function: LocalFunction) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise TileStaticEvalError(
+            f"{self.function.name} is defined in tile code, so host code cannot call it at compile time; call it in "
+            "the kernel itself, or define it outside of the kernel"
+        )
+
+
 class Proxy:
     """A run-time value that host code may inspect, pass around and, for tiles, combine with operators."""
 
@@ -53,6 +67,12 @@ class Proxy:
     def ndim(self) -> int:
         return len(self._value.shape)
 
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        if not isinstance(self._value, Array):
+            raise AttributeError(f"{describe(self._value)} has no attribute 'strides' at compile time")
+        return tuple(as_host_value(self._tracer, n) for n in self._value.strides)
+
     def __repr__(self) -> str:
         shape = ", ".join("?" if isinstance(n, Proxy) else str(n) for n in self.shape)
         shape += "," * (self.ndim == 1)
@@ -66,6 +86,12 @@ class Proxy:
 
     def __bool__(self) -> bool:
         raise TileStaticEvalError("a run-time value has no truth at compile time", self._tracer.builder.loc)
+
+    def __index__(self) -> int:
+        raise TileStaticEvalError(
+            f"{describe(self._value)} is known at run time only: it cannot be an index or a number at compile time",
+            self._tracer.builder.loc,
+        )
 
     def __hash__(self) -> int:
         return id(self._value)
@@ -131,6 +157,8 @@ def as_host_value(t: Tracer, value: Any) -> Any:
         return Proxy(t, value)
     if isinstance(value, BoundMethod):
         return HostMethod(value)
+    if isinstance(value, LocalFunction):
+        return HostLocal(value)
     if type(value) is tuple:
         return tuple(as_host_value(t, v) for v in value)
     if isinstance(value, Keywords):
@@ -144,6 +172,8 @@ def from_host_value(t: Tracer, value: Any) -> Any:
         return value._value
     if isinstance(value, HostMethod):
         return value.method
+    if isinstance(value, HostLocal):
+        return value.function
     if type(value) is tuple:
         return tuple(from_host_value(t, v) for v in value)
     if is_record(value):

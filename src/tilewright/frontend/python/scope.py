@@ -19,14 +19,23 @@ class Unusable:
     reason: str
 
 
+@dataclass(frozen=True)
+class Unbound(Unusable):
+    """The value of a local variable that nothing has been assigned to yet."""
+
+
 @dataclass(eq=False)
 class Scope:
-    """The local variables of one call. ``names`` is replaced, never changed, when control flow splits."""
+    """The local variables of one call. ``names`` is replaced, never changed, when control flow splits.
+
+    A generator expression has a scope ``within`` the one around it: both are of one function.
+    """
 
     names: dict[str, Any]
     parent: Scope | None = None  # the scope of the function that this one was defined in, while tracing it
     free: Mapping[str, Any] = field(default_factory=dict)  # variables captured by a host function
     module: Mapping[str, Any] = field(default_factory=dict)
+    within: bool = False
 
     def find(self, name: str) -> tuple[bool, Any]:
         """Whether ``name`` is bound here, in an enclosing function, the module or the builtins; and its value."""
@@ -52,6 +61,14 @@ class Scope:
         while scope is not None:
             yield scope
             scope = scope.parent
+
+    def holder(self, name: str) -> Scope:
+        """The scope of the current function where ``name`` is bound, or would be."""
+        scope = self
+        while scope.within and name not in scope.names:
+            assert scope.parent is not None
+            scope = scope.parent
+        return scope
 
     def root(self) -> Scope:
         """The scope of the outermost enclosing function, which knows the module."""

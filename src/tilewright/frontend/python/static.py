@@ -9,6 +9,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from tilewright.frontend.python.proxies import (
     from_host_value,
     tile_operation_at_compile_time,
 )
-from tilewright.frontend.python.scope import Frame, Scope, Unusable, captured, names_of
-from tilewright.frontend.python.source import source_of
-from tilewright.frontend.python.values import BoundMethod, Keywords, Tile
+from tilewright.frontend.python.scope import Frame, Scope, Unbound, Unusable, captured, names_of
+from tilewright.frontend.python.source import assigned_names, source_of
+from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir.errors import (
     StaticException,
     TileError,
@@ -120,12 +121,12 @@ def _assert(t: Tracer, node: ast.Call) -> None:
         )
     if known:
         return
-    message = "static assertion failed"
+    message = ""
     if text is not None:
         value = as_host_value(t, _either_eval(t, text))
-        message = message if value is None else str(value)
+        message = "" if value is None else str(value)
     t.locate(node)
-    t.fail(TileStaticAssertionError, message)
+    t.fail(TileStaticAssertionError, message or "static assertion failed")
 
 
 def _either_eval(t: Tracer, node: ast.expr) -> Any:
@@ -191,6 +192,8 @@ def host_eval(t: Tracer, node: ast.expr) -> Any:
             t.fail(TileSyntaxError, "an assignment expression is not possible in ct.static_eval", at=child)
         if isinstance(child, (ast.Yield, ast.YieldFrom, ast.Await)):
             t.fail(TileSyntaxError, "'yield' and 'await' are not possible in ct.static_eval", at=child)
+        if isinstance(child, ast.Name) and isinstance(t.scope.find(child.id)[1], Unbound):
+            t.fail(TileSyntaxError, f"{child.id!r} is read before it is assigned", at=child)
     source = t.frame.source
     # With the lines of the file, so that a lambda in it finds its source.
     placed = ast.increment_lineno(copy.deepcopy(node), source.first_line - 1)
@@ -270,28 +273,38 @@ def unroll(t: Tracer, node: ast.For, items: Sequence[Any]) -> bool:
 def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple[Any, ...]:
     """``tuple(e for x in ct.static_iter(...) if c)``."""
     found: list[Any] = []
-    before = t.scope.names
-    t.scope.names = dict(before)
-    _comprehend(t, node, 0, found)
-    t.scope.names = before
+    outer = t.scope
+    items = _items_of(t, node.generators[0])  # of which Python alone is evaluated outside
+    targets = assigned_names(ast.Module([ast.Expr(g.target) for g in node.generators], []))
+    unbound = {name: Unbound(f"{name!r} is read before it is assigned") for name in targets}
+    t.frame.scope = Scope({**unbound}, outer, within=True)
+    try:
+        _comprehend(t, node, 0, items, found)
+    finally:
+        t.frame.scope = outer
     return tuple(found)
 
 
-def _comprehend(t: Tracer, node: ast.GeneratorExp, level: int, found: list[Any]) -> None:
-    if level == len(node.generators):
-        found.append(t.eval(node.elt))
-        return
-    generator = node.generators[level]
+def _items_of(t: Tracer, generator: ast.comprehension) -> list[Any]:
     items = static_items(t, generator.iter)
     if items is None:
         t.fail(TileSyntaxError, "a comprehension must iterate over ct.static_iter(...)", at=generator.iter)
+    return items
+
+
+def _comprehend(t: Tracer, node: ast.GeneratorExp, level: int, items: list[Any], found: list[Any]) -> None:
+    generator = node.generators[level]
     for item in items:
         t.assign(generator.target, item)
         conditions = [t.condition(c) for c in generator.ifs]
         if not all(isinstance(c, bool) for c in conditions):
             t.fail(TileTypeError, "the condition of a comprehension must be a constant", at=generator.ifs[0])
-        if all(conditions):
-            _comprehend(t, node, level + 1, found)
+        if not all(conditions):
+            continue
+        if level + 1 == len(node.generators):
+            found.append(t.eval(node.elt))
+        else:
+            _comprehend(t, node, level + 1, _items_of(t, node.generators[level + 1]), found)
 
 
 # -- raise and with
@@ -323,13 +336,17 @@ def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
     if i == len(node.items):
         return body()
     item = node.items[i]
-    generator, arguments, keywords = _generator_call(t, item.context_expr)
+    managed = t.eval(item.context_expr)
+    t.locate(item.context_expr)
+    if not isinstance(managed, ManagedBlock):
+        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager")
+    generator = managed.generator
     source = source_of(generator.__code__)
     assert isinstance(source.node, ast.FunctionDef)
     _check_generator(t, source.node)
     scope = Scope({}, None, captured(generator), generator.__globals__)
     scope.names = t.bind_arguments(
-        source, generator.__defaults__ or (), generator.__kwdefaults__ or {}, arguments, keywords
+        source, generator.__defaults__ or (), generator.__kwdefaults__ or {}, managed.arguments, managed.keywords
     )
     around = list(t.frames)
 
@@ -347,42 +364,51 @@ def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
     return falls
 
 
-def _generator_call(t: Tracer, call: ast.expr) -> tuple[types.FunctionType, tuple[Any, ...], dict[str, Any]]:
-    """The generator function that an item of ``with`` calls, and its arguments."""
-    function = t.eval(call.func) if isinstance(call, ast.Call) else None
-    receiver: tuple[Any, ...] = ()
-    if isinstance(function, BoundMethod):
-        receiver, function = (function.receiver,), function.stub
-    generator = generator_of(function)
-    if not isinstance(call, ast.Call) or generator is None:
-        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager", at=call)
-    arguments = (*receiver, *t.elements(call.args))
-    keywords = {k.arg: t.eval(k.value) for k in call.keywords if k.arg is not None}
-    t.locate(call)
-    return generator, arguments, keywords
+@dataclass(frozen=True, eq=False)
+class ManagedBlock:
+    """A call of a function marked ``@contextlib.contextmanager``: what ``with`` takes."""
+
+    generator: types.FunctionType
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def managed_block(
+    t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> ManagedBlock | None:
+    """The call of ``function``, if it is marked ``@contextlib.contextmanager``."""
+    if getattr(function, "__code__", None) is not _HELPER:
+        return None
+    generator = function.__wrapped__
+    if not inspect.isgeneratorfunction(generator):
+        t.fail(TileTypeError, f"the context manager {function.__name__}() has no yield; it must have exactly one")
+    return ManagedBlock(generator, arguments, keywords)
+
+
+_HELPER = contextlib.contextmanager(lambda: iter(())).__code__
 
 
 def generator_of(function: Any) -> types.FunctionType | None:
     """The generator function behind ``@contextlib.contextmanager``."""
     wrapped = getattr(function, "__wrapped__", None)
     made = getattr(function, "__code__", None)
-    helper = contextlib.contextmanager(lambda: iter(())).__code__
-    if isinstance(wrapped, types.FunctionType) and inspect.isgeneratorfunction(wrapped) and made is helper:
+    if isinstance(wrapped, types.FunctionType) and inspect.isgeneratorfunction(wrapped) and made is _HELPER:
         return wrapped
     return None
 
 
 def _check_generator(t: Tracer, node: ast.FunctionDef) -> None:
+    name = f"the context manager {node.name}()"
+    if any(isinstance(n, (ast.Return, ast.Try)) for n in ast.walk(node)):
+        t.fail(TileSyntaxError, f"{name} has a return or try; what follows its yield is done at every way out anyway")
     yields = sum(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
-    if (
-        yields != 1
-        or not _place_of_yield(node.body)
-        or any(isinstance(n, (ast.Return, ast.Try)) for n in ast.walk(node))
-    ):
+    if yields > 1:
+        t.fail(TileTypeError, f"{name} has {yields} yields; it must have exactly one")
+    if not _place_of_yield(node.body):
         t.fail(
-            TileSyntaxError,
-            f"the context manager {node.name}() must have exactly one yield, as a statement at the top level of its "
-            "body or of a 'with' there, and no return or try",
+            TileTypeError,
+            f"the yield of {name} is in a branch, a loop or an expression; it must be a statement at the top level of "
+            "the function, or of a 'with' there",
         )
 
 

@@ -173,7 +173,8 @@ def _transpose(ctx: Context, x: Any, axis0: Any = None, axis1: Any = None) -> Ti
 
 def _cat(ctx: Context, tiles: Any, axis: Any) -> Tile:
     if not isinstance(tiles, tuple) or not 1 <= len(tiles) <= 2:
-        ctx.fail(TileTypeError, f"'tiles' must be a tuple of one or two tiles, not {describe(tiles)}", argument="tiles")
+        given = f"a tuple of {len(tiles)}" if isinstance(tiles, tuple) else describe(tiles)
+        ctx.fail(TileTypeError, f"'tiles' must be a tuple of one or two tiles, not {given}", argument="tiles")
     found = [check.tile(ctx, t, "tiles") for t in tiles]
     position = check.axis(ctx, axis, found[0].ndim)
     if len(found) == 1:
