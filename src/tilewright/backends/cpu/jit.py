@@ -13,7 +13,7 @@ from tilewright.backends.cpu.target import Processor, machine
 from tilewright.backends.forks import CODE, fork_aware_lock
 from tilewright.ir.errors import TileCompilerExecutionError
 
-_LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe
+_LOCK = fork_aware_lock(CODE)  # target machines and passes are shared
 
 
 def compile_module(text: str, processor: Processor, *, position_independent: bool = False) -> bytes:
@@ -50,17 +50,24 @@ def _optimized(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     """Few passes: loops are built vectorized, so what remains is clean-up."""
     _set_options()
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())  # a shared one would keep types and constants
     except RuntimeError as e:
         raise TileCompilerExecutionError(f"LLVM rejects the generated code: {e}") from e
+    passes, builder = _passes(target)
+    passes.run(module, builder)
+    return module
+
+
+@functools.lru_cache(maxsize=8)
+def _passes(target: llvm.TargetMachine) -> tuple[llvm.ModulePassManager, llvm.PassBuilder]:
+    """Made once for a target: llvmlite does not free the passes of a manager."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()  # stack variables to registers
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
     passes.add_new_gvn_pass()  # address arithmetic is emitted anew for each access
     passes.add_simplify_cfg_pass()
-    passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2)))
-    return module
+    return passes, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
 
 
 @functools.cache
@@ -75,7 +82,7 @@ class NativeCode:
 
     def __init__(self, code: bytes, processor: Processor) -> None:
         with _LOCK:
-            empty = llvm.parse_assembly("")
+            empty = llvm.parse_assembly("", llvm.create_context())
             empty.triple = processor.triple
             self._engine = llvm.create_mcjit_compiler(empty, machine(processor))
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))

@@ -51,6 +51,7 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
+@functools.lru_cache(maxsize=8)
 def machine(processor: Processor, *, position_independent: bool = False) -> llvm.TargetMachine:
     """LLVM's code generator for ``processor``: for code that is loaded here, or for a shared library."""
     target = llvm.Target.from_triple(processor.triple)

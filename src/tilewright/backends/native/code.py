@@ -48,7 +48,7 @@ class _Code:
             llvm.initialize_native_asmprinter()
             # The time goes into calls, which optimizing makes no faster.
             target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, llvm.create_context()), target)
             self._engine.finalize_object()
             self.method = _Method(name.encode(), self._engine.get_function_address("call"), flags, None)
 

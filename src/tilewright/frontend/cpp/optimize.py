@@ -40,7 +40,7 @@ def _pass_builder() -> llvm.PassBuilder:
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
         version = ".".join(map(str, llvm.llvm_version_info))
         raise TileCompilerExecutionError(
@@ -56,7 +56,7 @@ def optimize(text: str, kernels: set[str]) -> str:
             _run(_UNROLL, function, builder)
     indexed = {function.name for function in _named(module, kernels) if _needs_constant_indices(function)}
     if indexed:
-        module = llvm.parse_assembly(_with_whole_loops(str(module)))
+        module = llvm.parse_assembly(_with_whole_loops(str(module)), llvm.create_context())
         for function in _named(module, indexed):
             _run(_UNROLL, function, builder)
         _inline(module, indexed, builder)
@@ -96,10 +96,16 @@ def _named(module: llvm.ModuleRef, names: set[str]) -> list[llvm.ValueRef]:
 
 
 def _run(passes: tuple[str, ...], function: llvm.ValueRef, builder: llvm.PassBuilder) -> None:
+    _manager(passes).run(function, builder)
+
+
+@functools.cache
+def _manager(passes: tuple[str, ...]) -> llvm.FunctionPassManager:
+    """Made once for a list of passes: llvmlite does not free the passes of a manager."""
     manager = llvm.create_new_function_pass_manager()
     for name in passes:
         getattr(manager, f"add_{name}_pass")()
-    manager.run(function, builder)
+    return manager
 
 
 def _calls_any(function: llvm.ValueRef, names: set[str]) -> bool:

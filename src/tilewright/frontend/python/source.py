@@ -9,14 +9,16 @@ import itertools
 import linecache
 import textwrap
 import types
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
 _MARGIN_LINES = 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,30 @@ class Source:
 
 def source_of(code: types.CodeType) -> Source:
     """The source of the function that ``code`` belongs to. TileSyntaxError when it cannot be read."""
-    return _source(code, code.co_filename)  # code of two files can compare equal
+    by_file = _SOURCES.setdefault(code, {})  # code of two files can compare equal
+    found = by_file.get(code.co_filename)
+    if found is None:
+        found = by_file[code.co_filename] = _source(code, code.co_filename)
+    return found
 
 
-@functools.lru_cache(maxsize=1024)
+_SOURCES: weakref.WeakKeyDictionary[types.CodeType, dict[str, Source]] = weakref.WeakKeyDictionary()
+
+
+def _remembered(function: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    """``function`` of a syntax tree, computed once as long as the tree lives."""
+    known: weakref.WeakKeyDictionary[ast.AST, _T] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(function)
+    def wrapper(node: Any) -> _T:
+        found = known.get(node)
+        if found is None:
+            found = known[node] = function(node)
+        return found
+
+    return wrapper
+
+
 def _source(code: types.CodeType, filename: str) -> Source:
     name = code.co_name
     first = code.co_firstlineno
@@ -168,7 +190,7 @@ def _compiled(node: ast.Lambda) -> types.CodeType:
     return next(c for c in outer.co_consts if isinstance(c, types.CodeType))
 
 
-@functools.lru_cache(maxsize=4096)
+@_remembered
 def assigned_names(node: ast.AST) -> frozenset[str]:
     """Names that the statements in ``node`` may bind, not looking into nested functions."""
     found: set[str] = set()
@@ -209,7 +231,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-@functools.lru_cache(maxsize=4096)
+@_remembered
 def leaves_loop(node: ast.For | ast.While) -> bool:
     """Whether the body of the loop ``node`` contains a ``break`` of its own, or a ``return``."""
     pending: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]
