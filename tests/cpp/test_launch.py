@@ -73,7 +73,10 @@ def run(kernel: Kernel, *arguments: Any, grid: int = 1, **options: Any) -> None:
 
 def test_the_module_names_its_kernels(module: Module) -> None:
     assert module.kernels == ("add", "choose", "bytes", "overloaded", "reads")
-    assert repr(module) == "<Tile C++ module kernels.cu: add, choose, bytes, overloaded, reads, template fill, template defined>"
+    assert (
+        repr(module)
+        == "<Tile C++ module kernels.cu: add, choose, bytes, overloaded, reads, template fill, template defined>"
+    )
     assert repr(module.kernel("add")) == "<Tile C++ kernel add of kernels.cu>"
     assert module.kernel("add") is module.kernel("add")
 

@@ -226,7 +226,7 @@ def test_simt_kernels_are_left_alone(tmp_path: Path, environment: dict[str, str]
     body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); IS(cudaGetLastError(), cudaErrorNotSupported);"
     out, err, status = run_main(tmp_path, environment, body, kernels)
     assert (out, status) == ("", 0)
-    assert err.startswith("tilewright: note: the SIMT kernel simt(int*) is left alone")
+    assert err.startswith("tilewright: note: the SIMT kernel simt is left alone")
 
 
 def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -314,7 +314,7 @@ def test_launches_in_headers_of_the_program_and_in_threads(tmp_path: Path, envir
 def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
     for body, words in (
         ("undeclared();", f"{tmp_path}/program.cu:26:1: use of undeclared identifier 'undeclared'"),
-        ("int* p;\n mark<<<1, 1>>(p);", "program.cu:27:6: a launch is written kernel<<<grid, 1>>>(arguments)"),
+        ("int* p;\n mark<<<1, 1>>(p);", "program.cu:27:6: a launch is written kernel<<<grid>>>(arguments)"),
         ("extern void elsewhere(); elsewhere();", "elsewhere"),
     ):
         out, err, status = run_main(tmp_path, environment, body)
@@ -412,3 +412,78 @@ def test_names_that_nothing_defines(tmp_path: Path, environment: dict[str, str])
     done = run(tmp_path / "program.cu", environment)
     assert "program.cu:4:1: nothing defines S<int>::go(int); define it" in done.stderr
     assert "Traceback" not in done.stderr and done.returncode != 0
+
+
+NAMED_KERNELS = """
+struct Scale { float by; constexpr Scale(float b) : by(b) {} };
+enum class Mode : short { add, mul };
+template <float F> __tile_global__ void by_float(float* p) { ct::store(p, F); }
+template <double D> __tile_global__ void by_double(float* p) { ct::store(p, float(D)); }
+template <Scale S> __tile_global__ void by_class(float* p) { ct::store(p, S.by); }
+template <Mode M> __tile_global__ void by_enum(float* p) { ct::store(p, M == Mode::mul ? 4.0f : 3.0f); }
+template <auto A> __tile_global__ void by_auto(float* p) { ct::store(p, float(A)); }
+__device__ int symbol;
+template <int* P> __tile_global__ void by_pointer(float* p) { ct::store(p, 6.0f); }
+template <template <typename> class C> __tile_global__ void by_template(float* p) { ct::store(p, float(sizeof(C<int>))); }
+template <typename T> struct Pair { T a, b; };
+template <typename F> __tile_global__ void by_lambda(float* p) { ct::store(p, F{}(3.0f)); }
+template <typename... Ins> __tile_global__ void pack(float* p, const Ins* __restrict__... ins) { ct::store(p, (float(ct::load(ins)) + ...)); }
+namespace { __tile_global__ void hidden(float* p) { ct::store(p, 10.0f); } }
+struct Host { static __tile_global__ void member(float* p) { ct::store(p, 11.0f); } };
+static __tile_global__ void own(float* __restrict__ p, Mode m) { ct::store(p, m == Mode::mul ? 12.0f : 0.0f); }
+"""
+
+
+def test_kernels_are_known_by_their_symbols(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Template arguments of every kind, which no name that a compiler prints stands for; launches of every length."""
+    body = """
+  float* p; int* i;
+  cudaMallocManaged(&p, 64 * 4); cudaMallocManaged(&i, 4); *i = 5;
+  auto twice = [](auto x) { return x * 2; };
+  by_float<0.1f><<<1>>>(p);
+  by_double<0.25><<<1, 1>>>(p + 1);
+  by_class<Scale{2.5f}><<<1, 1, 0>>>(p + 2);
+  by_enum<Mode::mul><<<1, 1, 0, nullptr>>>(p + 3);
+  by_auto<5u><<<dim3(1)>>>(p + 4);
+  by_auto<'a'><<<{1}>>>(p + 5);
+  by_pointer<&symbol><<<1>>>(p + 6);
+  by_template<Pair><<<1>>>(p + 7);
+  by_lambda<decltype(twice)><<<1>>>(p + 8);
+  pack<<<1>>>(p + 9, (float const*)(p + 8), i);
+  hidden<<<1>>>(p + 10);
+  Host::member<<<1>>>(p + 11);
+  own<<<1>>>(p + 12, Mode::mul);
+  for (int k = 0; k < 13; ++k) printf("%g ", p[k]);
+  printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+"""
+    out, err, status = run_main(tmp_path, environment, body, NAMED_KERNELS)
+    assert (err, status) == ("", 0)
+    assert out == "0.1 0.25 2.5 4 5 97 6 8 6 11 10 11 12 cudaSuccess\n"
+
+
+TOOLKIT = """
+#include <crt/cuda_tile.h>
+#include <driver_types.h>
+#include <cuda.h>
+#if defined(__DRIVER_TYPES_H__) && defined(__CUDA_RUNTIME_H__) && CUDART_VERSION >= 13000 && CUDA_VERSION >= 13000
+template <typename T> void check(T result, char const* what) { if (result) printf("%s: %s\\n", what, cudaGetErrorName(result)); }
+#define checked(call) check((call), #call)
+#endif
+"""
+
+
+def test_what_headers_of_programs_look_at(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    cudaDeviceProp about; int value[3] = {};
+    checked(cudaGetDeviceProperties(&about, 0));
+    checked(cudaDeviceGetAttribute(&value[0], cudaDevAttrComputeMode, 0));
+    checked(cudaDeviceGetAttribute(&value[1], cudaDevAttrWarpSize, 0));
+    checked(cudaDeviceGetAttribute(&value[2], cudaDevAttrMaxBlockDimZ, 0));
+    checked(cudaSetDevice(7));
+    CUdevice device = 0; CUresult result = CUDA_SUCCESS;
+    CHECK(value[0] == cudaComputeModeDefault && value[1] == about.warpSize && value[2] == about.maxThreadsDim[2]);
+    CHECK(about.sharedMemPerBlock == 49152 && about.clusterLaunch == 0 && about.maxThreadsPerBlock == 1024);
+    CHECK(device == result);
+    """
+    out, err, status = run_main(tmp_path, environment, body, TOOLKIT)
+    assert (out, err, status) == ("cudaSetDevice(7): cudaErrorInvalidDevice\n", "", 0)

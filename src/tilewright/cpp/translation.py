@@ -64,6 +64,18 @@ def kernel_functions(request: Request, expressions: Sequence[str]) -> list[Funct
     return [parse_function(text) for text in through_cache(request, what, make).decode().split(_BREAK)]
 
 
+def launched_functions(request: Request, kernels: Sequence[tuple[str, Sequence[int]]]) -> list[Function]:
+    """The kernels of a program with these symbols and codes of their parameter types."""
+
+    def make() -> Made:
+        module = _frontend(request)
+        texts = [print_function(found.function, locations=True) for found in module.load_launched(kernels)]
+        return _BREAK.join(texts).encode(), module.files
+
+    what = _BREAK.join(["launched", *(f"{symbol} {codes}" for symbol, codes in kernels)])
+    return [parse_function(text) for text in through_cache(request, what, make).decode().split(_BREAK)]
+
+
 def kernel_function(request: Request, expression: str) -> Function:
     """One such kernel."""
     return kernel_functions(request, [expression])[0]

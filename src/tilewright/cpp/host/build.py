@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from dataclasses import dataclass
@@ -17,21 +18,32 @@ from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, library_i
 
 
 @dataclass(frozen=True)
+class HostKernel:
+    """A kernel: its symbol, its name in the source, and the codes of its parameter types (tile kernels)."""
+
+    symbol: str
+    name: str
+    codes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class HostProgram:
-    """The bytes of a shared object, and the symbols of its kernels: tile kernels, and SIMT kernels, which are only
+    """The bytes of a shared object, and its kernels: tile kernels, and SIMT kernels, which are only
     there to be refused."""
 
     binary: bytes
-    kernels: tuple[str, ...]
-    simt: tuple[str, ...]
+    kernels: tuple[HostKernel, ...]
+    simt: tuple[HostKernel, ...]
 
 
 def build(request: Request) -> HostProgram:
     """The host part of a program. TileError for what the compiler refuses."""
     data = through_cache(request, "host program", lambda: _compile(request))
     head, _, binary = data.partition(b"\n")
-    kernels, _, simt = head.decode().partition(";")
-    return HostProgram(binary, tuple(kernels.split()), tuple(simt.split()))
+    kernels, simt = (
+        tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in kind) for kind in json.loads(head)
+    )
+    return HostProgram(binary, kernels, simt)
 
 
 def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
@@ -46,17 +58,18 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
         text, included = expand(text, request.name, **options)
     text = launches_as_calls(without_simt_bodies(text), request.name)
     output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
-    kernels, simt = (_annotated(output.llvm, note) for note in ("tw.kernel", "tw.simt"))
+    frontend = importlib.import_module("tilewright.frontend.cpp.module")
+    kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
+    described = [frontend.described(output.llvm, symbols) for symbols in (kernels, simt)]
     module = with_stubs(output.llvm, (*kernels, *simt), NAMES)
     if module.needs_library and not library_is_built():
         print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
     binary = link(module.llvm, library=module.needs_library)
-    return f"{' '.join(kernels)};{' '.join(simt)}\n".encode() + binary, output.files if included is None else included
+    return f"{json.dumps(described)}\n".encode() + binary, output.files if included is None else included
 
 
-def _annotated(llvm: str, note: str) -> list[str]:
+def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:
     """The symbols of the functions that are defined with an annotation."""
-    frontend = importlib.import_module("tilewright.frontend.cpp.module")
     globals = dict(re.findall(r"^@([-\w.$]+) = (.*)$", llvm, re.M))
     found = dict.fromkeys(symbol for symbol, text, _ in frontend.annotations_of(globals) if text == note)
     return [symbol for symbol in found if re.search(rf"^define [^\n]*@\"?{re.escape(symbol)}\"?\(", llvm, re.M)]

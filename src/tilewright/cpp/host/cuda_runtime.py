@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable
 
+from tilewright.cpp.host.device import attribute_value, fill_properties
 from tilewright.cpp.host.errors import STICKY, Error, known_error
 from tilewright.cpp.host.memory import Memory, MemoryKind, free_memory, total_memory
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID
@@ -28,18 +27,6 @@ RESULTS = {"Error": ctypes.c_int, "Address": ctypes.c_size_t}
 VERSION = 13030  # of CUDA, whose Tile C++ this is
 _HOST_TO_HOST, _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _DEFAULT = range(5)
 _DEFAULT_STREAMS = (0, 1, 2)
-
-
-class _Properties(ctypes.Structure):
-    """``cudaDeviceProp`` of our header."""
-
-    _fields_ = (
-        ("name", ctypes.c_char * 256),
-        ("totalGlobalMem", ctypes.c_size_t),
-        *((name, ctypes.c_int) for name in ("major", "minor", "multiProcessorCount", "warpSize", "maxThreadsPerBlock")),
-        ("maxGridSize", ctypes.c_int * 3),
-        *((name, ctypes.c_int) for name in ("unifiedAddressing", "managedMemory", "concurrentKernels", "integrated")),
-    )
 
 
 class _PointerAttributes(ctypes.Structure):
@@ -192,22 +179,14 @@ class Runtime:
     def cudaGetDeviceProperties(self, properties: Address, device: Int) -> Error:
         if device != 0 or not properties:
             return Error.ErrorInvalidValue if device == 0 else Error.ErrorInvalidDevice
-        ctypes.memset(properties, 0, ctypes.sizeof(_Properties))
-        found = _Properties.from_address(properties)
-        found.name = f"tilewright on {platform.machine()}".encode()
-        found.totalGlobalMem = total_memory()
-        found.major, found.minor = 9, 0
-        found.multiProcessorCount = os.cpu_count() or 1
-        found.warpSize = found.maxThreadsPerBlock = 1
-        found.maxGridSize[:] = [MAX_GRID] * 3
-        found.unifiedAddressing = found.managedMemory = found.integrated = 1
+        fill_properties(properties)
         return Error.Success
 
     def cudaDeviceGetAttribute(self, value: Address, attribute: Int, device: Int) -> Error:
-        known = {1: 1, 5: MAX_GRID, 6: MAX_GRID, 7: MAX_GRID, 16: os.cpu_count() or 1, 75: 9, 76: 0}
         if device != 0:
             return Error.ErrorInvalidDevice
-        return _answer(value, known[attribute]) if attribute in known else Error.ErrorInvalidValue
+        found = attribute_value(attribute)
+        return Error.ErrorInvalidValue if found is None else _answer(value, found)
 
     def cudaDeviceSynchronize(self) -> Error:
         return Error.Success

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import os
 import signal
@@ -21,7 +20,8 @@ from tilewright.cpp.host.errors import Error
 from tilewright.cpp.host.memory import DevicePointer
 from tilewright.cpp.host.stubs import KERNELS, POINTER
 from tilewright.cpp.module import Kernel
-from tilewright.cpp.translation import Request, kernel_function, kernel_functions
+from tilewright.cpp.translation import Request, launched_functions
+from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.launch import launch
@@ -44,20 +44,18 @@ def run(request: Request, arguments: Sequence[str], backend: str | None = None) 
     on the standard error stream, and the program gets an error code.
     """
     host = build(request)
-    expressions = [_expression(symbol) for symbol in host.kernels]
-    functions = kernel_functions(request, expressions) if expressions else []
+    wanted = [(kernel.symbol, kernel.codes) for kernel in host.kernels]
+    functions = launched_functions(request, wanted) if wanted else []
+
+    def checked(number: int) -> Function:
+        return launched_functions(request.checked(), wanted)[number]
+
     kernels = {
-        symbol: Kernel(
-            expression.rpartition("(")[0],
-            function,
-            functools.partial(kernel_function, request.checked(), expression),
-            None,
-            request,
-        )
-        for symbol, expression, function in zip(host.kernels, expressions, functions)
+        kernel.symbol: Kernel(kernel.name, function, functools.partial(checked, number), None, request)
+        for number, (kernel, function) in enumerate(zip(host.kernels, functions))
     }
-    for symbol in host.simt:
-        _say(f"note: the SIMT kernel {_demangled(symbol)} is left alone: launching it gives cudaErrorNotSupported")
+    for kernel in host.simt:
+        _say(f"note: the SIMT kernel {kernel.name} is left alone: launching it gives cudaErrorNotSupported")
     return _Process(host, kernels, backend).run(request.name, arguments)
 
 
@@ -185,26 +183,3 @@ def _loaded(binary: bytes) -> ctypes.CDLL:
 
 def _say(text: str) -> None:
     print(f"tilewright: {text}", file=sys.stderr, flush=True)
-
-
-def _expression(symbol: str) -> str:
-    """The expression for the kernel with a symbol, such as ``scale<float, 8>(float*, float)``."""
-    text = _demangled(symbol).replace("(anonymous namespace)::", "")
-    return text.removeprefix("void ")
-
-
-def _demangled(symbol: str) -> str:
-    library = ctypes.CDLL(ctypes.util.find_library("stdc++") or ctypes.util.find_library("c++"))
-    demangle = library.__cxa_demangle
-    demangle.restype = ctypes.c_void_p
-    demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    status = ctypes.c_int()
-    text = demangle(symbol.encode(), None, None, ctypes.byref(status))
-    if not text:
-        return symbol
-    try:
-        return ctypes.string_at(text).decode()
-    finally:
-        library = ctypes.CDLL(None)
-        library.free.argtypes = (ctypes.c_void_p,)
-        library.free(text)

@@ -44,7 +44,7 @@ def with_stubs(text: str, kernels: Sequence[str], provided: Collection[str]) -> 
 
 
 def _name(symbol: str) -> str:
-    return symbol if re.fullmatch(r"[-\w.$]+", symbol) else f'"{symbol}"'
+    return symbol if re.fullmatch(r"[-\w.]+", symbol) else f'"{symbol}"'
 
 
 def _with_stub(text: str, symbol: str) -> str:

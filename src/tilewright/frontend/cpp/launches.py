@@ -32,14 +32,18 @@ def without_launches(text: str, name: str) -> str:
     return _replace(text, name, lambda launch: f"::__tw_no_launch(){_blank(text[launch.start : launch.end])}")
 
 
-def launches_as_calls(text: str, name: str) -> str:
-    """``text`` with launches as calls of the kernel, after a call that takes note of the configuration."""
+def launches_as_calls(text: str, name: str, *, marked: bool = False) -> str:
+    """``text`` with launches as calls of the kernel, after a call that takes note of the configuration.
+
+    ``marked`` tells them from direct calls, for code that is only compiled: between calls that tile code refuses.
+    """
+    before, after = ("::__tw_no_launch(), ", ", ::__tw_launched()") if marked else ("", "")
 
     def call(launch: Launch) -> str:
         kernel = text[launch.start : launch.opening]
         configuration = text[launch.opening + 3 : launch.closing]
         arguments = text[launch.closing + 3 : launch.end]
-        return f"(::__tw_host::configure({configuration}), {kernel}{arguments})"
+        return f"({before}::__tw_host::configure({configuration}), {kernel}{arguments}{after})"
 
     return _replace(text, name, call)
 
@@ -69,7 +73,7 @@ def _launch(masked: str, opening: int, name: str) -> Launch:
     if start < 0 or end < 0:
         line = masked.count("\n", 0, opening) + 1
         column = opening - (masked.rfind("\n", 0, opening) + 1)
-        message = "a launch is written kernel<<<grid, 1>>>(arguments)"
+        message = "a launch is written kernel<<<grid>>>(arguments)"
         raise TileSyntaxError(message, Loc(name, line, column, line, column + 3))
     return Launch(start, opening, closing, end + 1)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.frontend.cpp.debug_types import parameter_codes
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
 from tilewright.frontend.cpp.llvm_text import LLVMModule, parse_module
@@ -104,8 +105,15 @@ class Module:
             self._load(wanted)
         return [self._kernels[e] for e in expressions]
 
-    def _compile(self, expressions: Sequence[str]) -> str:
-        """The unoptimized LLVM module with an entry for each of ``expressions``."""
+    def load_launched(self, kernels: Sequence[tuple[str, Sequence[int]]]) -> list[CppKernel]:
+        """The kernels that the program launches or takes the address of, each by its symbol and the codes of its
+        parameter types: no name of C++ stands for one with a lambda or a value of class type as template argument."""
+        unoptimized = self._compile((), launches=True)
+        _refuse_direct_calls(unoptimized)
+        return self._translated(unoptimized, kernels)
+
+    def _compile(self, expressions: Sequence[str], *, launches: bool = False) -> str:
+        """The unoptimized LLVM module with an entry for each of ``expressions``; ``launches`` are instantiations."""
         requests = "".join(
             f'\n#line 1 "{_request_name(e)}"\n'
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
@@ -121,7 +129,7 @@ class Module:
         if needs_expansion(text, self.include_dirs):
             text, included = expand(text, self.name, **options)
         output = compile_to_llvm(
-            prepare(text, self.name) + requests + "\n",
+            prepare(text, self.name, launches=launches) + requests + "\n",
             self.name,
             **options,
             expanded=included is not None,
@@ -134,12 +142,19 @@ class Module:
         _refuse_results(unoptimized)
         _refuse_direct_calls(unoptimized)
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
+        self._kernels |= zip(expressions, self._translated(unoptimized, entries, expressions))
+
+    def _translated(
+        self, unoptimized: str, entries: Sequence[tuple[str, Sequence[int]]], expressions: Sequence[str] = ()
+    ) -> list[CppKernel]:
+        """The kernels with the symbols and parameter types ``entries``; ``expressions`` are what asked for them."""
+        found = []
         symbols = {symbol for symbol, _ in entries}
         module = parse_module(optimize(unoptimized, symbols), symbols)
         notes = function_notes(module)
         kinds = {(s, note) for s, note, _ in notes}
         locations = Locations(module.metadata)
-        for expression, (symbol, codes) in zip(expressions, entries):
+        for expression, (symbol, codes) in zip(expressions or [source_name(s) for s, _ in entries], entries):
             if (symbol, "tw.simt") in kinds:
                 raise TileValueError(
                     f"{expression} is a SIMT kernel, which is left alone; tile kernels are __tile_global__"
@@ -153,7 +168,8 @@ class Module:
                 Parameter(parameter_name(argument), type.dtype)
                 for (argument, _), type in zip(module.functions[symbol].arguments, types)
             )
-            self._kernels[expression] = CppKernel(expression, function, parameters)
+            found.append(CppKernel(expression, function, parameters))
+        return found
 
 
 def _address(expression: str) -> str:
@@ -203,6 +219,23 @@ def _notes_of(unoptimized: str) -> list[tuple[str, str, str]]:
     return annotations_of(dict(re.findall(r"^@([-\w.$]+) = (.*)$", unoptimized, re.M)))
 
 
+def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, list[int]]]:
+    """Symbol, name and codes of the parameter types of each of the kernels ``symbols``, from full debug information.
+
+    TileTypeError, where it is declared, for a tile kernel with a parameter that is no scalar, or with a result.
+    """
+    _refuse_results(unoptimized)
+    locations = Locations(parse_module(unoptimized, set()).metadata)
+    tile = {symbol for symbol, note, _ in _notes_of(unoptimized) if note == "tw.kernel"}
+    found = []
+    for symbol in symbols:
+        head = re.search(rf'^define [^@\n]*@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized, re.M)
+        subprogram = -1 if head is None else int(head[1])
+        name = locations.fields(subprogram).get("name", source_name(symbol))
+        found.append((symbol, name, parameter_codes(locations, subprogram) if symbol in tile else []))
+    return found
+
+
 def _refuse_results(unoptimized: str) -> None:
     """TileTypeError for a kernel that returns something."""
     for symbol, note, _ in _notes_of(unoptimized):
@@ -215,7 +248,9 @@ def _refuse_results(unoptimized: str) -> None:
 def _refuse_direct_calls(unoptimized: str) -> None:
     """TileError for a kernel that is called like a function."""
     for symbol, note, _ in _notes_of(unoptimized):
-        call = re.search(rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', unoptimized)
+        call = re.search(
+            rf'call void @"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)\n(?! *call void @__tw_launched)', unoptimized
+        )
         if note == "tw.kernel" and call is not None:
             message = f"the kernel {source_name(symbol)} is called like a function; kernels are launched, by the host"
             locations = Locations(parse_module(unoptimized, set()).metadata)

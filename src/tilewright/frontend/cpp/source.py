@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, rewrite_hints
-from tilewright.frontend.cpp.launches import without_launches
+from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
@@ -22,9 +22,12 @@ _SIMT = re.compile(r"\b__(?:global|device)__\b")
 _SHARED = re.compile(r"\b(?:__host__|__tile__|constexpr|consteval)\b")
 
 
-def prepare(text: str, name: str) -> str:
-    """``text`` with hints made visible to the compiler, SIMT kernels emptied and launches removed."""
-    return rewrite_hints(without_launches(without_simt_bodies(text), name), name)
+def prepare(text: str, name: str, *, launches: bool = False) -> str:
+    """``text`` with hints made visible to the compiler, SIMT kernels emptied, and launches removed or, to instantiate
+    what is launched, made calls."""
+    text = without_simt_bodies(text)
+    text = launches_as_calls(text, name, marked=True) if launches else without_launches(text, name)
+    return rewrite_hints(text, name)
 
 
 def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:

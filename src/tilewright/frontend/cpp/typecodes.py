@@ -24,14 +24,14 @@ _NUMERIC: tuple[DType, ...] = (
     dtypes.float8_e4m3fn,
     dtypes.float8_e5m2,
 )
-_VOID, _POINTER = 31, 32
+VOID_CODE, POINTER_CODE = 31, 32
 
 
 def element_type(code: int) -> ElementType:
     """The element type that ``code`` names."""
-    if code >= _POINTER:
-        pointee = code - _POINTER
-        return PointerType(None if pointee == _VOID else _NUMERIC[pointee])
+    if code >= POINTER_CODE:
+        pointee = code - POINTER_CODE
+        return PointerType(None if pointee == VOID_CODE else _NUMERIC[pointee])
     return _NUMERIC[code]
 
 

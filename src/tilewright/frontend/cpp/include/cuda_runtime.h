@@ -2,6 +2,17 @@
 // nothing here is called from a kernel.
 #pragma once
 #pragma clang system_header
+// What headers look at to know what was included before them.
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+#define __DRIVER_TYPES_H__
+#define __VECTOR_TYPES_H__
+#define __VECTOR_FUNCTIONS_H__
+#define __HOST_DEFINES_H__
+#define __DEVICE_TYPES_H__
+#define CUDART_VERSION 13030
+#define CUDARTAPI
+#define CUDART_CB
 #include "tilewright/intrinsics.h"
 
 typedef enum cudaError {
@@ -34,23 +45,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToDevice = 3,
     cudaMemcpyDefault = 4
 };
-enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock = 1,
-    cudaDevAttrMaxGridDimX = 5,
-    cudaDevAttrMaxGridDimY = 6,
-    cudaDevAttrMaxGridDimZ = 7,
-    cudaDevAttrMultiProcessorCount = 16,
-    cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76
-};
-struct cudaDeviceProp {
-    char name[256];
-    size_t totalGlobalMem;
-    int major, minor;
-    int multiProcessorCount, warpSize, maxThreadsPerBlock;
-    int maxGridSize[3];
-    int unifiedAddressing, managedMemory, concurrentKernels, integrated;
-};
+#include "tilewright/device.h"
 enum cudaMemoryType {
     cudaMemoryTypeUnregistered = 0,
     cudaMemoryTypeHost = 1,
@@ -160,7 +155,7 @@ inline cudaError_t cudaHostAlloc(T** address, size_t size, unsigned int flags) {
 }
 
 namespace __tw_host {
-inline cudaError_t configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
+inline cudaError_t configure(dim3 grid, dim3 block = dim3(1), size_t shared = 0, cudaStream_t stream = nullptr) {
     return __tw_host_configure(grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream);
 }
 }  // namespace __tw_host
