@@ -112,6 +112,8 @@ def test_static_dims() -> None:
     assert (spec.shape, spec.constant_shape, spec.strides) == ((None, 7), (1,), (None, 1))
     spec = spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_stride_dims=(0,))])
     assert (spec.strides, spec.constant_strides) == ((7, None), (0,))
+    one = spec_of(a[:1], Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(1,))])
+    assert one.shape == (None, 7), "what is static is said, not inferred"
     with pytest.raises(ValueError, match="static_shape_dims names axis 2, but the array has rank 2"):
         spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(2,))])
     with pytest.raises(ValueError, match="static_stride_dims is .1, -1., which names an axis twice"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilewright.ir.dtypes import DType, int32, int64
+from tilewright.ir.dtypes import DType, int32, int64, uint32
 
 ConstantValue = Union[bool, int, float]
 
@@ -26,7 +26,7 @@ class ScalarConstraint:
 class ArrayConstraint:
     """An array.
 
-    ``index_dtype`` (int32 or int64) is the type of its extents and strides. For every axis, as a sequence with None
+    ``index_dtype`` (int32, int64, uint32) is the type of extents and strides. For every axis, as a sequence with None
     where nothing is promised, or as one value for all axes: ``stride_lower_bound_incl``, the smallest stride;
     ``stride_constant`` and ``shape_constant``, the only stride and extent; ``stride_divisible_by`` and
     ``shape_divisible_by``, divisors of them, in elements. ``base_addr_divisible_by`` divides the address, in bytes.
@@ -55,8 +55,8 @@ class ArrayConstraint:
             raise TypeError(f"ndim is {self.ndim!r}; it must be an integer")
         if self.ndim < 0:
             raise ValueError(f"ndim is {self.ndim}; it cannot be negative")
-        if self.index_dtype not in (int32, int64):
-            raise ValueError(f"index_dtype is {self.index_dtype!r}; it must be int32 or int64")
+        if self.index_dtype not in (int32, int64, uint32):
+            raise ValueError(f"index_dtype is {self.index_dtype!r}; it must be int32, int64 or uint32")
         _check_divisor("base_addr_divisible_by", self.base_addr_divisible_by)
         shape = self._per_axis("shape_constant", None, _check_extent)
         strides = self._per_axis("stride_constant", None, _check_number)

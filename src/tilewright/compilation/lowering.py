@@ -26,6 +26,7 @@ from tilewright.frontend.signature import (
     parameters,
 )
 from tilewright.ir.core import Param
+from tilewright.ir.dtypes import uint32
 from tilewright.ir.types import PointerType, TileType
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.runtime.layout import Place
@@ -109,6 +110,8 @@ def _tuple_spec(place: Place, rule: Rule, constraint: TupleConstraint) -> TupleS
 
 
 def _array_spec(place: Place, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
+    if c.index_dtype is uint32:
+        raise TypeError(f"{place} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
     annotation = annotation or ArrayAnnotation(index_dtype=c.index_dtype)
     if annotation.index_dtype is not c.index_dtype:
         raise TypeError(

@@ -1,9 +1,10 @@
-"""Kernel names that spell out a signature, and back.
+"""Kernel names that spell out a signature, and back: the scheme of the original, so that its users find their kernels.
 
-``scale_Kt2_A2f32_x0d16v16_x1t1_zp16_Sf32_I128``: the function, ``_K`` and the calling convention, then the parameters.
-A parameter starts with a capital letter: ``A`` array (rank and dtype), ``L`` list, ``T`` tuple (number of entries),
-``S`` scalar (dtype), ``B``, ``I``, ``F`` constant (0 or 1; decimal; the bits of a float64). Of an array, ``x`` and an
-axis hold what is promised of that axis, and ``z`` what is promised of the whole. ``n`` is the minus sign.
+``scale_Kt2_A2f32_1v16_2t1_3i16_p16_Sf32_I128``: the function, ``_K`` and the calling convention, then the parameters.
+A parameter starts with a capital letter: ``A`` array (rank and dtype), ``L`` list, ``T`` tuple (number of entries,
+which follow), ``S`` scalar (dtype), ``B``, ``I``, ``F`` constant (0 or 1; decimal; the bits of a float64). Of an array,
+each ``_`` is followed by a set of axes, as a hexadecimal number with a bit per axis, and what is promised of these; or
+by what is promised of the whole. A ``_`` before a number is its minus sign.
 """
 
 from __future__ import annotations
@@ -23,18 +24,32 @@ from tilewright.compilation.constraints import (
     alias_groups,
 )
 from tilewright.compilation.convention import CallingConvention
-from tilewright.ir.dtypes import ALL_DTYPES, DType, int32, int64
+from tilewright.ir.dtypes import (
+    ALL_DTYPES,
+    DType,
+    bool_,
+    float8_e4m3fn,
+    float8_e5m2,
+    float8_e8m0fnu,
+    int32,
+    int64,
+    uint32,
+)
 
 # letter -> (field of ArrayConstraint, what it holds where nothing is promised)
 _AXIS_FACTS: dict[str, tuple[str, int | None]] = {
     "s": ("shape_constant", None),
-    "d": ("shape_divisible_by", 1),
+    "i": ("shape_divisible_by", 1),
     "t": ("stride_constant", None),
     "v": ("stride_divisible_by", 1),
     "l": ("stride_lower_bound_incl", None),
 }
-_DTYPES: dict[str, DType] = {d.short: d for d in ALL_DTYPES}
-_NAME = re.compile(r"(.+)_K([a-z]\d+)((?:_[A-Za-z0-9]+)*)")
+_INDEX = {int32: "", int64: "w", uint32: "u"}
+# The spellings that are not those of the IR.
+_SPELLED = {bool_: "b8", float8_e4m3fn: "f8m3fn", float8_e5m2: "f8m2", float8_e8m0fnu: "f8m0fnu"}
+_DTYPES: dict[str, DType] = {_SPELLED.get(d, d.short): d for d in ALL_DTYPES}
+_NAMES = {d: name for name, d in _DTYPES.items()}
+_NAME = re.compile(r"(.+)_K([a-z]\d+)(?:_([A-Za-z0-9_]+))?")
 
 
 def mangle(function_name: str, convention: CallingConvention, parameters: Sequence[ParameterConstraint]) -> str:
@@ -51,11 +66,11 @@ def mangle(function_name: str, convention: CallingConvention, parameters: Sequen
 
 def _mangled(p: ParameterConstraint, groups: dict[str, int]) -> str:
     if isinstance(p, ScalarConstraint):
-        return f"S{p.dtype.short}"
+        return f"S{_NAMES[p.dtype]}"
     if isinstance(p, TupleConstraint):
-        return "_".join([f"T{len(p.items)}", *(_mangled(item, groups) for item in p.items)])
+        return f"T{len(p.items)}" + "".join(_mangled(item, groups) for item in p.items)
     if isinstance(p, ListConstraint):
-        return f"L{_group_list(p.alias_groups, groups)}{'i' * p.elements_may_alias}_{_mangled(p.element, groups)}"
+        return f"L{_group_list(p.alias_groups, groups)}{'i' * p.elements_may_alias}{_mangled(p.element, groups)}"
     if isinstance(p, ArrayConstraint):
         return _mangled_array(p, groups)
     if isinstance(p.value, bool):
@@ -64,16 +79,18 @@ def _mangled(p: ParameterConstraint, groups: dict[str, int]) -> str:
 
 
 def _mangled_array(p: ArrayConstraint, groups: dict[str, int]) -> str:
-    parts = [f"A{p.ndim}{p.dtype.short}"]
-    for axis in range(p.ndim):
-        facts = [(letter, getattr(p, name)[axis], default) for letter, (name, default) in _AXIS_FACTS.items()]
-        text = "".join(f"{letter}{_number(value)}" for letter, value, default in facts if value != default)
-        if text:
-            parts.append(f"x{axis}{text}")
+    promised: dict[int, str] = {}  # by set of axes
+    for letter, (name, nothing) in _AXIS_FACTS.items():
+        numbers: dict[int, int] = {}
+        for axis, number in enumerate(getattr(p, name)):
+            if number != nothing:
+                numbers[number] = numbers.get(number, 0) | 1 << axis
+        for number, axes in numbers.items():
+            promised[axes] = f"{promised.get(axes, '')}{letter}{_number(number)}"
     divisor = "" if p.base_addr_divisible_by == 1 else f"p{p.base_addr_divisible_by}"
-    flags = "i" * p.may_alias_internally + "w" * (p.index_dtype is int64)
-    whole = f"{divisor}{_group_list(p.alias_groups, groups)}{flags}"
-    return "_".join([*parts, *([f"z{whole}"] if whole else [])])
+    whole = f"{divisor}{_group_list(p.alias_groups, groups)}{'i' * p.may_alias_internally}{_INDEX[p.index_dtype]}"
+    parts = [f"A{p.ndim}{_NAMES[p.dtype]}", *(f"{axes:x}{promised[axes]}" for axes in sorted(promised))]
+    return "_".join([*parts, *([whole] if whole else [])])
 
 
 def _group_list(names: Sequence[str], groups: dict[str, int]) -> str:
@@ -81,7 +98,7 @@ def _group_list(names: Sequence[str], groups: dict[str, int]) -> str:
 
 
 def _number(value: int) -> str:
-    return str(value).replace("-", "n")
+    return str(value).replace("-", "_")
 
 
 def demangle(symbol: str) -> tuple[str, CallingConvention, list[ParameterConstraint]]:
@@ -89,81 +106,86 @@ def demangle(symbol: str) -> tuple[str, CallingConvention, list[ParameterConstra
     found = _NAME.fullmatch(symbol)
     if found is None:
         raise ValueError(f"{symbol!r} is no mangled kernel name")
-    reader = _Reader(symbol, found[3].split("_")[1:])
-    parameters = []
-    while reader.tokens:
+    reader = _Reader(symbol, found[3] or "")
+    parameters = [reader.parameter()] if reader.rest else []
+    while reader.rest:
+        reader.match("_", "separator")
         parameters.append(reader.parameter())
     return found[1], CallingConvention.from_code(found[2]), parameters
 
 
 class _Reader:
-    """Takes the tokens of a mangled name one by one."""
+    """Takes the parts of a mangled name one by one."""
 
-    def __init__(self, symbol: str, tokens: list[str]) -> None:
+    def __init__(self, symbol: str, rest: str) -> None:
         self.symbol = symbol
-        self.tokens = tokens
+        self.rest = rest
 
     def error(self, why: str) -> ValueError:
         return ValueError(f"{self.symbol!r} is no mangled kernel name: {why}")
 
-    def match(self, pattern: str, what: str) -> re.Match[str]:
-        """The next token, which must match. ValueError, with the token, when it does not."""
-        token = self.tokens.pop(0) if self.tokens else ""
-        found = re.fullmatch(pattern, token)
-        if found is None:
-            raise self.error(f"{token!r} is no {what}")
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """What is next, if it matches."""
+        found = re.match(pattern, self.rest)
+        if found is not None:
+            self.rest = self.rest[found.end() :]
         return found
 
-    def dtype(self, short: str) -> DType:
-        if short not in _DTYPES:
-            raise self.error(f"{short!r} is no dtype")
-        return _DTYPES[short]
+    def match(self, pattern: str, what: str) -> re.Match[str]:
+        """What is next, which must match. ValueError when it does not."""
+        found = self.take(pattern)
+        if found is None:
+            raise self.error(f"{self.rest!r} is no {what}")
+        return found
+
+    def dtype(self, name: str) -> DType:
+        if name not in _DTYPES:
+            raise self.error(f"{name!r} is no dtype")
+        return _DTYPES[name]
 
     def parameter(self) -> ParameterConstraint:
-        kind = self.tokens[0][:1] if self.tokens else ""
+        kind = self.rest[:1]
         if kind == "A":
             return self.array()
         if kind == "L":
             found = self.match(r"L((?:g\d+)*)(i?)", "list")
             groups = _group_names(found[1])
             return ListConstraint(self.array(), alias_groups=groups, elements_may_alias=bool(found[2]))
-        found = self.match(r"(?:[TI](n?\d+)|S(\w+)|B([01])|F([0-9a-f]{16}))", "parameter")
+        found = self.match(r"(?:T(\d+)|I(_?\d+)|S([a-z0-9]+)|B([01])|F([0-9a-f]{16}))", "parameter")
         if kind == "T":
             return TupleConstraint(tuple(self.parameter() for _ in range(int(found[1]))))
         if kind == "S":
-            return ScalarConstraint(self.dtype(found[2]))
+            return ScalarConstraint(self.dtype(found[3]))
         if kind == "F":
-            return ConstantConstraint(struct.unpack(">d", bytes.fromhex(found[4]))[0])
-        return ConstantConstraint(found[3] == "1" if kind == "B" else _parsed(found[1]))
+            return ConstantConstraint(struct.unpack(">d", bytes.fromhex(found[5]))[0])
+        return ConstantConstraint(found[4] == "1" if kind == "B" else _parsed(found[2]))
 
     def array(self) -> ArrayConstraint:
-        head = self.match(r"A(\d+)([a-z]\w*)", "array")
+        head = self.match(r"A(\d+)([a-z][a-z0-9]*)", "array")
         rank = int(head[1])
-        facts: dict[str, list[Any]] = {name: [default] * rank for name, default in _AXIS_FACTS.values()}
-        while self.tokens and self.tokens[0].startswith("x"):
-            found = self.match(r"x(\d+)((?:[sdtvl]n?\d+)+)", "axis")
-            axis = int(found[1])
-            if axis >= rank:
-                raise self.error(f"an array of rank {rank} has no axis {axis}")
-            for letter, number in re.findall(r"([sdtvl])(n?\d+)", found[2]):
-                facts[_AXIS_FACTS[letter][0]][axis] = _parsed(number)
-        whole = ["", "", "", ""]
-        if self.tokens and self.tokens[0].startswith("z"):
-            found = self.match(r"z(?:p(\d+))?((?:g\d+)*)(i?)(w?)", "property of an array")
-            whole = [text or "" for text in found.groups()]
+        facts: dict[str, list[Any]] = {name: [nothing] * rank for name, nothing in _AXIS_FACTS.values()}
+        while found := self.take(r"_([0-9a-f]+)((?:[sitvl]_?\d+)+)"):
+            axes = int(found[1], 16)
+            if axes >> rank:
+                raise self.error(f"an array of rank {rank} has no axis {axes.bit_length() - 1}")
+            for letter, number in re.findall(r"([sitvl])(_?\d+)", found[2]):
+                for axis in (a for a in range(rank) if axes >> a & 1):
+                    facts[_AXIS_FACTS[letter][0]][axis] = _parsed(number)
+        whole = self.take(r"_(?=[pgiwu])(?:p(\d+))?((?:g\d+)*)(i?)([wu]?)")
+        divisor, groups, aliases, index = whole.groups() if whole else (None, "", "", "")
         return ArrayConstraint(
             self.dtype(head[2]),
             rank,
-            index_dtype=int64 if whole[3] else int32,
-            alias_groups=_group_names(whole[1]),
-            may_alias_internally=bool(whole[2]),
-            base_addr_divisible_by=int(whole[0] or 1),
+            index_dtype=next(d for d, letter in _INDEX.items() if letter == index),
+            alias_groups=_group_names(groups),
+            may_alias_internally=bool(aliases),
+            base_addr_divisible_by=int(divisor or 1),
             **facts,
         )
 
 
 def _parsed(number: str) -> int:
-    return int(number.replace("n", "-"))
+    return int(number.replace("_", "-"))
 
 
 def _group_names(text: str) -> tuple[str, ...]:

@@ -90,6 +90,8 @@ def layout(
 
 
 def _dtype_advice(dtype: Any) -> str:
+    if str(dtype).startswith("torch.complex"):
+        return "; pass torch.view_as_real(x), whose last axis has the real and imaginary parts"
     kind = getattr(dtype, "kind", "")
     if kind == "c":
         return "; pass the real and imaginary parts as two arrays, x.view(float) being one way"
@@ -118,7 +120,9 @@ def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> Arra
                 )
     constant_shape = _axes(place, "static_shape_dims", annotation.static_shape_dims, len(found.shape))
     constant_strides = _axes(place, "static_stride_dims", annotation.static_stride_dims, len(found.shape))
-    shape = tuple(n if n == 1 or axis in constant_shape else None for axis, n in enumerate(found.shape))
+    shape = tuple(
+        n if axis in constant_shape or (n == 1 and not constant_shape) else None for axis, n in enumerate(found.shape)
+    )
     strides = tuple(
         s if axis in constant_strides or (s == 1 and not constant_strides) else None
         for axis, s in enumerate(found.strides)
