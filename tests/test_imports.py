@@ -28,18 +28,19 @@ ALLOWED: dict[str, set[str]] = {
     "backends": {"ir", "system"},
     "backends.reference": {"ir", "backends"},
     "backends.cpu": {"ir", "system", "passes", "backends"},
-    "backends.triton": {"ir", "passes", "backends"},
+    "backends.triton": {"ir", "system", "passes", "backends"},
     "runtime": {"version", "ir", "system", "language", "frontend", "frontend.python", "passes", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
     "tune": {"runtime", "ir", "passes", "sanitizer"},
     "compilation": {"ir", "language", "frontend", "backends", "runtime"},
-    "cpp": {"version", "ir", "frontend", "frontend.cpp", "backends", "runtime"},
+    "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "runtime"},
     "": {"version", "language", "runtime", "compilation", "cpp", "tune", "sanitizer"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
+    "system/forks.py",  # for those that call its ``load``
     "backends/base.py",  # the registry of engines
     "backends/native/__init__.py",  # LLVM, which takes a while to load
     "runtime/repeat.py",  # machine code for launches, of no use for the first ones

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from tilewright.backends.native import Entry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import TileType
+from tilewright.system.forks import load
 
 
 @dataclass(frozen=True)
@@ -259,5 +259,5 @@ def get_backend(name: str) -> Backend:
     """The engine called ``name``. ValueError when there is none."""
     if name not in _MODULES:
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(_MODULES)}")
-    backend: Backend = importlib.import_module(_MODULES[name]).BACKEND
+    backend: Backend = load(_MODULES[name]).BACKEND
     return backend

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Union
 
 from tilewright.backends.base import Backend, backend_names
-from tilewright.backends.forks import MODULE, fork_aware_lock
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.cpp.source import declared_kernels
 from tilewright.frontend.signature import PointerSpec, Signature
@@ -25,6 +24,7 @@ from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.layout import Place
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.specialize import Launchable, Prepared
+from tilewright.system.forks import MODULE, fork_aware_lock
 
 REQUESTED = "kernel "  # what the front end calls the source of the expressions that name kernels
 _STANDARDS = ("c++20", "c++23", "c++26", "gnu++20", "gnu++23", "gnu++26")

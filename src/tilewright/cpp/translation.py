@@ -7,7 +7,6 @@ what was compiled holds the contents of these files, so that it stands for the p
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.runtime.cache import cache_key, disk_cache
+from tilewright.system.forks import load
 from tilewright.version import __version__
 
 _SEARCH_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH")  # environment variables that Clang reads
@@ -114,7 +114,7 @@ def _contents(files: Sequence[str]) -> list[str]:
 def _frontend(request: Request) -> Any:
     """The program in the hands of the front end, which takes a while to load."""
     require_compiler()
-    frontend = importlib.import_module("tilewright.frontend.cpp.module")
+    frontend = load("tilewright.frontend.cpp.module")
     return frontend.Module(
         request.text,
         request.name,

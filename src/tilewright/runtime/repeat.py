@@ -5,7 +5,6 @@ Describing every argument and looking the description up takes several times as 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
+from tilewright.system.forks import load
 
 # Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
 # is not on a CPU for kernels from the disk cache.
@@ -74,6 +74,6 @@ class Again:
         if not self._settled and self._count >= (_SOON if soon else _LATER):
             self._settled = True
             if native.available():
-                module = importlib.import_module("tilewright.runtime.alike_native")
+                module = load("tilewright.runtime.alike_native")
                 given = self._rules, args, self._recipe, self._executable, self._device
                 self.launch = module.native_launch(self.settings, *given) or self.launch

@@ -23,7 +23,6 @@ from tilewright.backends.base import (
     Work,
     watches,
 )
-from tilewright.backends.forks import KERNEL, fork_aware_lock
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64
@@ -47,6 +46,7 @@ from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
 from tilewright.system.environment import switch, variable
+from tilewright.system.forks import KERNEL, fork_aware_lock
 from tilewright.version import __version__
 
 _SOURCE_STAGE = "Tile IR"

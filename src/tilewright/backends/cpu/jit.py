@@ -10,8 +10,8 @@ from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, machine
-from tilewright.backends.forks import CODE, fork_aware_lock
 from tilewright.ir.errors import TileCompilerExecutionError
+from tilewright.system.forks import CODE, fork_aware_lock
 
 _LOCK = fork_aware_lock(CODE)  # target machines and passes are shared
 

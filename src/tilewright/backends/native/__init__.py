@@ -13,6 +13,7 @@ import sysconfig
 from typing import Any, NamedTuple
 
 from tilewright.backends.native.body import Body
+from tilewright.system.forks import load
 
 
 class Entry(NamedTuple):
@@ -48,4 +49,4 @@ def loaded() -> bool:
 
 def maker() -> Any:
     """The module that makes them; loading it loads LLVM."""
-    return importlib.import_module("tilewright.backends.native.code")
+    return load("tilewright.backends.native.code")

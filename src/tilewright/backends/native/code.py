@@ -9,8 +9,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.forks import CODE, fork_aware_lock
 from tilewright.backends.native.body import Body, pointer
+from tilewright.system.forks import CODE, fork_aware_lock
 
 _FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
 _LOCK = fork_aware_lock(CODE)  # LLVM's global context is not thread-safe

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tilewright.backends.forks import DRIVER, fork_aware_lock
 from tilewright.ir.errors import TileError
+from tilewright.system.forks import DRIVER, fork_aware_lock
 
 _LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,13 +15,14 @@ from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Op
+from tilewright.system.forks import load
 
 _FEW_SPILLED = 64  # bytes of a thread, less than loads that run ahead are worth
 
 
 def compiler() -> Any:
     """The module that drives Triton; loading it loads Triton."""
-    return importlib.import_module("tilewright.backends.triton.compiler")
+    return load("tilewright.backends.triton.compiler")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -15,6 +14,7 @@ from tilewright.cpp.translation import Request, through_cache
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.source import needs_expansion, without_simt_bodies
 from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, library_is_built, link
+from tilewright.system.forks import load
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
         text, included = expand(text, request.name, **options)
     text = launches_as_calls(without_simt_bodies(text), request.name)
     output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
-    frontend = importlib.import_module("tilewright.frontend.cpp.module")
+    frontend = load("tilewright.frontend.cpp.module")
     kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
     described = [frontend.described(output.llvm, symbols) for symbols in (kernels, simt)]
     module = with_stubs(output.llvm, (*kernels, *simt), NAMES)

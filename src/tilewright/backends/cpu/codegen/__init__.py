@@ -6,8 +6,9 @@ than such a kernel.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tilewright.system.forks import load
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
@@ -43,5 +44,5 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        return getattr(load(_MODULES[name]), name)
     raise AttributeError(name)

@@ -6,14 +6,16 @@ thread was changing, LLVM's state among it, would stay half changed. So ``fork``
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 import time
 import weakref
 from typing import Any
 
 # Compilers nest: who holds the lock of one step takes only those of later steps.
-MODULE, KERNEL, DRIVER, CODE = range(4)
+MODULE, KERNEL, DRIVER, CODE, IMPORT = range(5)
 _PATIENCE = 20.0  # seconds; what compiles longer may wait for the thread that forks. The child then gets new locks
 
 _ranks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -25,6 +27,18 @@ def fork_aware_lock(rank: int) -> Any:
     lock = threading.RLock()
     _ranks[lock] = rank
     return lock
+
+
+_IMPORTING = fork_aware_lock(IMPORT)
+
+
+def load(name: str) -> Any:
+    """The module ``name``, imported at run time: in a child, one that another thread was importing could never be."""
+    found = sys.modules.get(name)
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
+    with _IMPORTING:
+        return importlib.import_module(name)
 
 
 def _locks() -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.backends import forks
+from tilewright.system import forks
 
 PROGRAM = """
 import os, signal, threading, time, warnings
@@ -37,7 +37,6 @@ def work():
         by += 1
         compile_(by)
 
-compile_(0)
 done, statuses = False, []
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
