@@ -7,8 +7,9 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from cpp_harness import C_TYPES, PREAMBLE, run
+from cpp_harness import C_TYPES, PREAMBLE, launch, run
 
+from tilewright.backends.base import get_backend
 from tilewright.frontend.cpp.module import Module
 
 INDEX_TYPES = ("signed char", "unsigned short", "int", "unsigned", "long", "unsigned long long")
@@ -277,3 +278,19 @@ def test_elements_and_indices_of_every_kind() -> None:
     truths, out = np.array([True, False, True, True]), np.zeros(4, np.int32)
     run(module.kernel("truths"), (1,), truths, out)
     assert (truths.tolist(), out.tolist()) == ([False, True, False, True], [11, 10, 11, 10])
+
+
+def test_unmasked_accesses_that_are_partly_outside_stay_inside_on_the_cpu() -> None:
+    source = """
+    __tile_global__ void partly(float* x, float* out, int rows, int columns) {
+        auto view = [&](float* p) {
+            return ct::partition_view{ct::tensor_span{p, ct::extents{rows, columns}}, ct::shape{8_ic, 16_ic}};
+        };
+        auto [i, j, ignored] = ct::bid();
+        view(out).store(view(x).load(i, j) + 1.0f, i, j);
+    }
+    """
+    kernel = Module(PREAMBLE + source, "partly.cu").kernel("partly")
+    x, out = np.arange(13 * 21, dtype=np.float32), np.full(13 * 21 + 99, -5, np.float32)
+    launch(get_backend("cpu"), kernel, (2, 2), x, out, 13, 21)
+    assert np.array_equal(out[: x.size], x + 1) and (out[x.size :] == -5).all()

@@ -12,11 +12,11 @@ from tilewright.system.forks import load
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
+    from tilewright.backends.cpu.codegen.pipeline import optimize
     from tilewright.backends.cpu.jit import NativeCode, assemble, compile_native, optimize_module
     from tilewright.backends.cpu.library import write_library
     from tilewright.backends.cpu.performance import performance, total_work
     from tilewright.backends.cpu.target import host
-    from tilewright.passes.pipelines import optimize
 
 __all__ = [
     "NativeCode",
@@ -33,7 +33,7 @@ __all__ = [
 
 _MODULES = {
     "lower": "tilewright.backends.cpu.codegen.kernel",
-    "optimize": "tilewright.passes.pipelines",
+    "optimize": "tilewright.backends.cpu.codegen.pipeline",
     "performance": "tilewright.backends.cpu.performance",
     "total_work": "tilewright.backends.cpu.performance",
     "host": "tilewright.backends.cpu.target",

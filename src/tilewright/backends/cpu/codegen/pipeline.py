@@ -1,0 +1,18 @@
+"""The passes over Tile IR before code is generated for a processor."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Function
+from tilewright.passes.base import Pass
+from tilewright.passes.clip import ClipViews
+from tilewright.passes.pipelines import OPTIMIZE, run_passes
+
+PASSES: tuple[Pass, ...] = (
+    ClipViews(),  # first: of the bounds that are promised, InBounds proves again what it can
+    *OPTIMIZE,
+)
+
+
+def optimize(function: Function) -> Function:
+    """``function`` after ``PASSES``."""
+    return run_passes(function, PASSES)
