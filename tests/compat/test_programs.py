@@ -171,7 +171,10 @@ def test_install_inside_a_process() -> None:
     exceptions = importlib.import_module("cuda.tile._exception")
     assert exceptions.TileTypeError is tilewright.TileTypeError and exceptions.__name__ == "cuda.tile._exception"
     assert exceptions.TypeCheckingError is tilewright.TileTypeError
-    context = importlib.import_module("cuda.tile._cext").default_tile_context
+    taken: dict[str, Any] = {}
+    exec("from cuda.tile import _cext, _datatype", taken)
+    assert taken["_cext"] is importlib.import_module("cuda.tile._cext")
+    context = taken["_cext"].default_tile_context
     assert context.config.compiler_timeout_sec is None
     context.config.compiler_timeout_sec = 5
     assert timeout.limit() == 5

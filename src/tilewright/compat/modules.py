@@ -58,6 +58,8 @@ def _original_exists() -> bool:
 
 
 _PRIVATE = {f"{THEIRS}.{name}": name for name in private.MODULES}
+# ``from cuda.tile import _cext`` looks for a submodule of the package by the package's own name.
+_FROM_PACKAGE = {f"{OURS}.{name}": f"{THEIRS}.{name}" for name in private.MODULES}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -66,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname in _PRIVATE or fullname == EXPERIMENTAL:
+        if fullname in _PRIVATE or fullname in _FROM_PACKAGE or fullname == EXPERIMENTAL:
             return importlib.machinery.ModuleSpec(fullname, self)
         if fullname == THEIRS or fullname.startswith(THEIRS + "."):
             ours = OURS + fullname[len(THEIRS) :]
@@ -82,6 +84,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = types.ModuleType("cuda", "A namespace for cuda.tile.")
             module.__path__ = []
             return module
+        if spec.name in _FROM_PACKAGE:
+            return importlib.import_module(_FROM_PACKAGE[spec.name])
         if spec.name in _PRIVATE:
             return private.module(_PRIVATE[spec.name], importlib.import_module(OURS))
         if spec.name == EXPERIMENTAL:
