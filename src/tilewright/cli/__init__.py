@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from tilewright.cli import cache, check, debug, demo, doctor, inspect, record, run, view
 from tilewright.cli.errors import UsageError
+from tilewright.cli.output import finish, say
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
@@ -24,10 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         status: int = options.run(options)
-        return status
     except (UsageError, TileError) as e:
-        print(f"tilewright: {e}", file=sys.stderr)
+        say(f"tilewright: {e}", error=True)
         return 1
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
-        sys.stderr.close()
-        return 0
+    return finish(status)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.cli.output import say
 from tilewright.runtime.cache import Entry, disk_cache
 
 
@@ -19,17 +20,17 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     cache = disk_cache()
     if cache is None:
-        print("the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
+        say("the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
         return 0
     if options.action == "clear":
-        print(f"removed {_contents(cache.clear())} from {cache.folder}")
+        say(f"removed {_contents(cache.clear())} from {cache.folder}")
         return 0
     entries = sorted(cache.entries(), key=lambda e: e.last_use, reverse=True)
     for entry in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.last_use))
-        print(f"{when}  {entry.size:>9} bytes  {entry.path.stem[:16]}{'  unfinished' * entry.unfinished}")
+        say(f"{when}  {entry.size:>9} bytes  {entry.path.stem[:16]}{'  unfinished' * entry.unfinished}")
     total = sum(e.size for e in entries)
-    print(f"{cache.folder}: {_contents(entries)}, {total} bytes of at most {cache.limit}")
+    say(f"{cache.folder}: {_contents(entries)}, {total} bytes of at most {cache.limit}")
     return 0
 
 

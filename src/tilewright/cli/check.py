@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.backends.schedule import ORDERS
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
+from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, UndefinedBehaviorError, sanitize
@@ -68,7 +69,7 @@ def _run_program(options: argparse.Namespace) -> int:
     except SystemExit as e:
         if e.code is None or isinstance(e.code, int):
             return e.code or 0
-        print(e.code, file=sys.stderr)
+        say(e.code, error=True)
         return 1
 
 
@@ -79,6 +80,6 @@ def _write(report: Report, options: argparse.Namespace) -> None:
         except OSError as e:
             raise UsageError(f"cannot write {options.sarif}: {e.strerror}") from None
     if options.json:
-        print(json.dumps(to_json(report), indent=2))
+        say(json.dumps(to_json(report), indent=2))
     else:
-        print(report.render(), file=sys.stderr)
+        say(report.render(), error=True)

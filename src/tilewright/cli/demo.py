@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
+from tilewright.cli.output import say
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 _SELECTION = ("vector_add", "softmax", "layer_norm", "matmul", "attention", "histogram", "embedding", "convolution")
@@ -32,11 +33,11 @@ def run(options: argparse.Namespace) -> int:
         _progress(f"[{i}/{len(cases)}] {case.name} ...")
         outcomes.append(harness.measure(case))
     _progress("")
-    print(harness.HEADER)
+    say(harness.HEADER)
     for outcome in outcomes:
-        print(outcome)
+        say(outcome)
     wrong = [o.name for o in outcomes if not o.correct]
-    print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
+    say(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
     return 1 if wrong else 0
 
 
@@ -46,4 +47,4 @@ def _progress(text: str) -> None:
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
     elif text:
-        print(text, file=sys.stderr)
+        say(text, error=True)

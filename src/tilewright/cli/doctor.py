@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as ct
 from tilewright.backends.base import backend_names, get_backend
+from tilewright.cli.output import say
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
@@ -30,19 +31,19 @@ def _increment(x: Any, out: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    print(
+    say(
         f"tilewright {ct.__version__}, Python {platform.python_version()} on {platform.machine()} {platform.system()}"
     )
-    print("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
+    say("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     cache = disk_cache()
-    print(f"disk cache: {cache.folder if cache else 'switched off'}")
+    say(f"disk cache: {cache.folder if cache else 'switched off'}")
     broken = False
     for name in backend_names():
         missing = _missing(name)
         finding = _finding(name) if missing is None else None
         broken = broken or finding is not None
-        print(f"engine {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
-    print(f"Tile C++            {_compiler()}")
+        say(f"engine {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
+    say(f"Tile C++            {_compiler()}")
     return int(broken)
 
 

@@ -15,6 +15,7 @@ from tilewright.cli import roofline
 from tilewright.cli.cpp import add_options, find_kernel
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
+from tilewright.cli.output import say
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.launch import specialization
@@ -104,7 +105,7 @@ def show(found: Specialization, wanted: Sequence[str]) -> None:
     for stage in found.stage_names():
         shown.append(stage)
         if not wanted or stage in wanted:
-            print(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
+            say(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
     missing = set(wanted) - set(shown)
     if missing:
         raise UsageError(f"there is no stage {', '.join(sorted(missing))}; the stages are: {', '.join(shown)}")
@@ -120,7 +121,7 @@ def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace)
     time = roofline.seconds(kernel.bind(grid, args, backend=options.backend))
     run = roofline.Run(kernel.name, work.flops, work.moved, time)
     roof = roofline.Roof.measure(sum(a.nbytes for a in args if isinstance(a, np.ndarray)))
-    print(roofline.describe(run, roof))
+    say(roofline.describe(run, roof))
     options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
 
 

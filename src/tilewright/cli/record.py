@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.cli import run
 from tilewright.cli.errors import UsageError
+from tilewright.cli.output import say
 from tilewright.compat import add_program
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
@@ -49,11 +50,11 @@ def _precompile(options: argparse.Namespace) -> int:
             _, origin = compiled(entry.function, usable(entry.engine), entry.options)
         except (ValueError, RuntimeError, TileError) as e:
             failed += 1
-            print(f"{entry.function.name} for {entry.engine}: not compiled: {e}")
+            say(f"{entry.function.name} for {entry.engine}: not compiled: {e}")
             continue
         made += origin == "compiled"
         milliseconds = (time.perf_counter() - start) * 1e3
         what = f"compiled in {milliseconds:.0f} ms" if origin == "compiled" else "is in the cache already"
-        print(f"{entry.function.name} for {entry.engine}: {what}")
-    print(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
+        say(f"{entry.function.name} for {entry.engine}: {what}")
+    say(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
     return int(failed > 0)

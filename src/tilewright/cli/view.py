@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.backends.schedule import ORDERS
 from tilewright.cli.errors import UsageError
+from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
@@ -47,4 +48,4 @@ def _write(recorder: Recorder, report: Report, options: argparse.Namespace) -> N
     except OSError as e:
         raise UsageError(f"cannot write {output}: {e.strerror}") from None
     accesses = sum(r.event_count for r in recordings)
-    print(f"{output}: {len(recordings)} launch{'es' * (len(recordings) != 1)}, {accesses} accesses; {report.summary()}")
+    say(f"{output}: {len(recordings)} launch{'es' * (len(recordings) != 1)}, {accesses} accesses; {report.summary()}")

@@ -1,0 +1,48 @@
+"""What commands print: a reader that has gone changes nothing else, and a full disk is an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from tilewright.cli.errors import UsageError
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print a line, on the standard error stream with ``error``. UsageError where it cannot be written."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is None:  # the process was started without it
+        return
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough; the command goes on
+        _mute(stream)
+    except OSError as e:
+        _mute(stream)
+        if not error:
+            raise UsageError(f"cannot write to the standard output: {e.strerror}") from None
+
+
+def finish(status: int) -> int:
+    """The exit status, after what a program has left in the standard output is written: 120 where that fails, as of
+    Python itself, unless something failed before."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _mute(sys.stdout)
+        return status or 120
+    return status
+
+
+def _mute(stream: TextIO) -> None:
+    """Send what follows to nowhere: the end of the process flushes the stream once more."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # no file, such as a test's buffer
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
