@@ -17,7 +17,9 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Part
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.semantics import constant_array
+from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, Lanes, Touched, Window, injective, outside_axis, owner_of
 from tilewright.sanitizer.events import Access
 from tilewright.sanitizer.races import ACQUIRES, RELEASES, Race
@@ -142,6 +144,7 @@ class _Part:
     starts: tuple[int, ...]
     array: ArrayState | None
     touched: Touched | None
+    reported: bool = False  # whether nothing is inside because of what has been reported
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,7 +160,7 @@ def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[A
     """Where the tile lies; reports what is outside and must not be."""
     type, view = partition.type, partition.view
     if block.undefined and any(m.reported for m in map(block.undefined.get, op.operands) if m is not None):
-        return _Part((slice(0, 0),) * len(type.tile_shape), (0,) * len(type.tile_shape), None, None)
+        return _Part((slice(0, 0),) * len(type.tile_shape), (0,) * len(type.tile_shape), None, None, True)
     for k in range(first, len(op.operands)):
         block.require_defined(op, k, "it is the index of a tile")
     block.require_defined(op, 0, "it describes the array")
@@ -170,16 +173,24 @@ def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[A
         high = max(min(extent - start, length), low)
         if promised[k] and high - low < length:
             wrong = wrong or (UNMASKED, k, start)
-        elif low == high and op.name != "atomic_view":
+        elif low == high and op.name != "atomic_view" and not _pads(block, op, type):
             wrong = OUTSIDE, k, start
         inside.append(slice(low, high))
         starts.append(start)
     if wrong is not None:
         _report_outside(block, op, partition, starts, indices, *wrong)
     if any(s.start == s.stop for s in inside):
-        return _Part(tuple(inside), tuple(starts), None, None)
+        return _Part(tuple(inside), tuple(starts), None, None, wrong is not None)
     array, touched = _window(block, op, partition, inside, starts)
-    return _Part(tuple(inside), tuple(starts), array, touched)
+    return _Part(tuple(inside), tuple(starts), array, touched, touched is None)
+
+
+def _pads(block: CheckedBlock, op: Op, type: PartitionViewType) -> bool:
+    """Whether a tile wholly outside of its array is all padding: in Python, where the padding is named."""
+    return op.name == "load_view" and not block.launch.function.may_alias and type.padding is not _UNDETERMINED
+
+
+_UNDETERMINED = PaddingMode.UNDETERMINED
 
 
 def _report_outside(
@@ -284,13 +295,14 @@ def load_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) ->
     part = _part(block, op, partition, indices, 1)
     type = partition.type
     if part.touched is None or part.array is None:
-        return constant_array(0, type.view.dtype, type.tile_shape), _reported(op, np.ones(type.tile_shape, bool))
+        padding = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
+        return padding, _reported(op, np.ones(type.tile_shape, bool)) if part.reported else None
     whole = part.shape == type.tile_shape
-    padding = 0 if whole else type.tile.size - int(np.prod(part.shape))
-    unwritten = _observe(block, op, READ, part.array, part.touched, padding, part.locate)
+    left_out = 0 if whole else type.tile.size - int(np.prod(part.shape))
+    unwritten = _observe(block, op, READ, part.array, part.touched, left_out, part.locate)
     result = reference.load_view(block.memory, _relaxed(op), [], partition, indices)
     undefined = None
-    if not whole and type.padding is PaddingMode.UNDETERMINED:
+    if not whole and type.padding is _UNDETERMINED:
         name = part.array.buffer.name
         origin = Related(f"padding of undetermined value outside '{name}'", op.loc, block.index)
         undefined = Undefined(_outside_mask(type.tile_shape, part.inside), origin)
