@@ -51,7 +51,7 @@ def truediv(x: TileLike, y: TileLike, /, *, rounding_mode: Mode = None, flush_to
     >>> ct.truediv(ct.arange(4, dtype=ct.int32), 2)
     Tile([0. , 0.5, 1. , 1.5], dtype=float32)
     >>> ct.truediv(ct.float32(1), 3, rounding_mode=ct.RoundingMode.RZ)
-    Tile(0.33333334, dtype=float32)
+    Tile(0.3333333, dtype=float32)
     """
 
 
