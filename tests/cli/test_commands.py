@@ -178,3 +178,13 @@ def test_the_examples_of_the_help_exist(capsys: pytest.CaptureFixture[str]) -> N
     assert len(found) >= 4
     for file, kernel in found:
         assert re.search(rf"^(def|__tile_global__ void) {kernel}\(", (folder / file).read_text(), re.MULTILINE), kernel
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["check"], ["check", "--json"], ["view"], ["record", "manifest"]], ids=str
+)
+@pytest.mark.parametrize("program", ["missing.py", "missing.cu"])
+def test_programs_that_do_not_exist(command: list[str], program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, program]) != 0
+    said = capsys.readouterr()
+    assert program in said.err and said.out == "", "a report would look clean"

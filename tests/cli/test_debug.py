@@ -61,7 +61,14 @@ def test_one_block_of_a_program(program: Path) -> None:
 def test_every_block_stops(program: Path) -> None:
     done = debug(f"{program}::scale", "2", commands="c\n" * 3)
     assert done.stdout.count("-> block = ct.bid(0)") == 3 and done.stdout.endswith("22 24\n")
-    assert debug(f"{program}::scale", "2", commands="q\n").returncode == 0
+
+
+@pytest.mark.parametrize("commands", ["q\n", ""], ids=["q", "end of input"])
+def test_quitting_ends_the_program(commands: str, program: Path) -> None:
+    program.write_text(PROGRAM.replace("    print(*x)", "    print(*x)\n    sys.exit(5)"))
+    done = debug(f"{program}::scale", "2", commands=commands)
+    assert done.returncode == 0 and done.stdout.count("-> block = ct.bid(0)") == 1, done.stderr
+    assert "1 2 3 4" not in done.stdout
 
 
 def test_a_kernel_alone(program: Path) -> None:

@@ -46,8 +46,12 @@ def run(options: argparse.Namespace) -> int:
         try:
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
                 status = _run_program(options)
-        finally:  # also when the program fails
+        except UsageError:  # nothing ran, of which a report would say that it is clean
+            raise
+        except BaseException:  # the report of a program that fails comes as well
             _write(report, options)
+            raise
+        _write(report, options)
     return status or int(not report.clean)
 
 

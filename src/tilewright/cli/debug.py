@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import bdb
 import os
 import pdb
 import types
@@ -68,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
                 run_program(path, options.arguments)
     except FileNotFoundError as e:
         raise UsageError(str(e)) from None
-    except bdb.BdbQuit:
+    except _Quit:
         return 0
     except SystemExit:
         if debugger.entered:
@@ -118,6 +117,20 @@ def _index(text: str, option: str, default: int) -> Index:
     return x, y, z
 
 
+class _Quit(BaseException):
+    """The person at the debugger wants no more; no Exception, which a program might handle."""
+
+
+class _Pdb(pdb.Pdb):
+    """Knows whether it was left, by ``q`` or the end of its input, which ``runcall`` does not tell."""
+
+    left = False
+
+    def set_quit(self) -> None:
+        self.left = True
+        super().set_quit()
+
+
 class _Debugger(Stepper):
     """Stops at the first line of one kernel."""
 
@@ -125,7 +138,7 @@ class _Debugger(Stepper):
         self._path = path
         self._name = name
         self._block = block
-        self._pdb = pdb.Pdb(skip=["tilewright.*"])
+        self._pdb = _Pdb(skip=["tilewright.*"])
         self.entered = False
 
     def _concerns(self, function: types.FunctionType) -> bool:
@@ -142,4 +155,7 @@ class _Debugger(Stepper):
         if not self._concerns(function):
             return super().call(function, code, arguments)
         self.entered = True
-        return self._pdb.runcall(code, *arguments)
+        result = None if self._pdb.left else self._pdb.runcall(code, *arguments)
+        if self._pdb.left:  # the program would go on with what the kernel has left undone
+            raise _Quit
+        return result

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli import run
+from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
 from tilewright.compat import add_program
@@ -23,6 +24,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("record", help="run a program and list all that it compiles in a manifest")
     parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="the file to add to")
     add_program(parser)
+    add_options(parser)
     parser.set_defaults(run=_record)
     parser = commands.add_parser("precompile", help="compile what a manifest lists into the disk cache")
     parser.add_argument("manifest", metavar="MANIFEST", type=Path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.schedule import ORDERS
+from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
@@ -22,6 +23,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--schedule", choices=ORDERS, default="in-order", help="in which order blocks run")
     parser.add_argument("--seed", type=int, default=0, help="of the random schedule; the same seed runs alike")
     add_program(parser)
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
