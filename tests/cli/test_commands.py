@@ -100,7 +100,7 @@ def test_inspect_shows_one_stage_of_another_engine(capsys: pytest.CaptureFixture
 
 MISTAKES = [
     (["kernels.py"], "write FILE::KERNEL"),
-    (["nowhere.py::f"], "there is no Python file nowhere.py"),
+    (["nowhere.py::f"], "there is no program nowhere.py"),
     (["kernels.py::BIAS"], "has no kernel BIAS at its top level; it has: shift, wrong"),
     (["kernels.py::shift"], "shift() takes 4 arguments (x, out, scale, N), but 0 were given"),
     (["kernels.py::shift", *ARGS[:-1], "f32[4]"], "argument 'N' of shift() is an array"),
@@ -188,3 +188,49 @@ def test_programs_that_do_not_exist(command: list[str], program: str, capsys: py
     assert main([*command, program]) != 0
     said = capsys.readouterr()
     assert program in said.err and said.out == "", "a report would look clean"
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [(b"def f(:\n", "bad.py:1:7: SyntaxError"), (b"x = 1\0\n", "null bytes"), (b"x = '\xff'\n", "can't decode byte 0xff")],
+    ids=["syntax", "null byte", "encoding"],
+)
+@pytest.mark.parametrize(
+    "command", [["inspect", "bad.py::f"], ["debug", "bad.py::f"], ["run", "bad.py"], ["check", "bad.py"], ["view", "bad.py"]]
+)
+def test_programs_that_are_no_python(
+    command: list[str], source: bytes, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.py").write_bytes(source)
+    assert main(command) == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        (["inspect", "a" * 300 + "::f"], "a" * 300),
+        (["debug", "a" * 300 + "::f"], "a" * 300),
+        (["run", "a" * 300], "a" * 300),
+        (["run", "-m", "nomodule"], "No module named nomodule"),
+        (["run", "-m", "."], "Relative module names"),
+        (["run", "--std", "c++20", "kernels.py"], "--std is for files of Tile C++ only"),
+        (["inspect", "-D", "A", "kernels.py::shift"], "-D is for files of Tile C++ only"),
+        (["inspect", "kernels.py::shift", "--arg", "f32[99999999999999]"], "f32[99999999999999]: "),
+        (["inspect", "kernels.py::shift", *ARGS, "--plot", "."], "cannot write ."),
+        (["record", ".", "kernels.py"], "cannot write "),
+        (["precompile", "/dev/null"], "is no regular file"),
+        (["precompile", "latin"], "is no manifest: "),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_misuse_is_explained(command: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("latin").write_bytes(b"\xff")
+    assert main(command) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_limit_is_a_number_of_accesses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["view", "--limit", "-5", "kernels.py"])
+    assert "is no number of accesses" in capsys.readouterr().err

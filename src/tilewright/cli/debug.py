@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.errors import UsageError
+from tilewright.cli.files import check_program
 from tilewright.cli.inspect import SPECIFICATIONS, load_kernel, parse_argument
 from tilewright.compat import run_program
 from tilewright.eager.engine import Stepper, stepping
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     path, separator, name = options.kernel.rpartition("::")
     if not separator:
         raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
+    check_program(Path(path))
     _check_kernel(path, name)
     block = None if options.block is None else _index(options.block, "block", 0)
     debugger = _Debugger(os.path.abspath(path), name, block)
@@ -65,8 +67,6 @@ def run(options: argparse.Namespace) -> int:
                 _launch(options)
             else:
                 run_program(path, options.arguments)
-    except FileNotFoundError as e:
-        raise UsageError(str(e)) from None
     except _Quit:
         return 0
     except SystemExit:
@@ -79,10 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_kernel(path: str, name: str) -> None:
     """UsageError where the file has no function of that name, which the program might run for long without calling."""
-    try:
-        tree = ast.parse(Path(path).read_bytes())
-    except (OSError, SyntaxError):  # running it says what is wrong
-        return
+    tree = ast.parse(Path(path).read_bytes())
     names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     if name not in names:
         raise UsageError(f"{path} defines no function {name}; it defines: {', '.join(dict.fromkeys(names)) or 'none'}")

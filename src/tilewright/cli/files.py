@@ -10,11 +10,30 @@ from pathlib import Path
 from tilewright.cli.errors import UsageError
 
 
+def check_program(path: Path) -> None:
+    """UsageError where ``path`` is no file, or its text no Python; what it does when it runs is its own matter."""
+    try:
+        source = path.read_bytes() if path.is_file() else None
+    except OSError as e:
+        raise UsageError(f"cannot read {path}: {e.strerror}") from None
+    if source is None:
+        raise UsageError(f"there is no program {path}")
+    try:
+        compile(source, str(path), "exec", dont_inherit=True)
+    except SyntaxError as e:
+        line = f"\n    {e.text.strip()}" if e.text else ""
+        place = f":{e.lineno}:{e.offset or 1}" if e.lineno else ""
+        raise UsageError(f"{path}{place}: SyntaxError: {e.msg}{line}") from None
+    except ValueError as e:  # null bytes, in older Pythons
+        raise UsageError(f"{path}: {e}") from None
+
+
 def load_module(path: Path) -> types.ModuleType:
     """The module in the file ``path``, which finds its neighbours as a program would. UsageError without a file."""
+    check_program(path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"there is no Python file {path}")
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file, by its name")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -122,7 +122,10 @@ def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace)
     run = roofline.Run(kernel.name, work.flops, work.moved, time)
     roof = roofline.Roof.measure(sum(a.nbytes for a in args if isinstance(a, np.ndarray)))
     say(roofline.describe(run, roof))
-    options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
+    try:
+        options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
+    except OSError as e:
+        raise UsageError(f"cannot write {options.plot}: {e.strerror}") from None
 
 
 def load_kernel(target: str) -> Launchable:
@@ -153,7 +156,10 @@ def parse_argument(text: str) -> Any:
     array = _ARRAY.fullmatch(text)
     if array is not None and array[1] in _DTYPES:
         shape = [int(n) for n in array[2].split(",") if n]
-        return np.empty(shape, _DTYPES[array[1]].storage)
+        try:
+            return np.empty(shape, _DTYPES[array[1]].storage)
+        except (MemoryError, ValueError) as e:
+            raise UsageError(f"{text}: {e}") from None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for convert in (int, float):

@@ -32,6 +32,10 @@ def add_parser(commands: Any) -> None:
 
 
 def _record(options: argparse.Namespace) -> int:
+    try:
+        options.manifest.open("ab").close()  # the program would find out at its first launch only
+    except OSError as e:
+        raise UsageError(f"cannot write {options.manifest}: {e.strerror}") from None
     os.environ[RECORD] = str(options.manifest.resolve())
     return run.run(options)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import runpy
+import traceback
+from pathlib import Path
 from typing import Any
 
-from tilewright.cli.cpp import add_options, is_cpp, requested
+from tilewright.cli.cpp import add_options, is_cpp, refuse_options, requested
 from tilewright.cli.errors import UsageError
+from tilewright.cli.files import check_program
 from tilewright.compat import add_program, run_program
 from tilewright.cpp.host.program import run as run_cpp
 
@@ -21,6 +25,9 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     if not options.module and is_cpp(options.program):
         return run_cpp(requested(options.program, options), options.arguments)
+    refuse_options(options)
+    if not options.module:
+        check_program(Path(options.program))
     try:
         run_program(
             options.program,
@@ -29,6 +36,14 @@ def run(options: argparse.Namespace) -> int:
             replace=options.replace,
             module=options.module,
         )
-    except FileNotFoundError as e:
-        raise UsageError(str(e)) from None
+    except ImportError as e:
+        if not options.module or not _raised_by_runpy(e):
+            raise
+        raise UsageError(f"-m {options.program}: {e}") from None
     return 0
+
+
+def _raised_by_runpy(error: ImportError) -> bool:
+    """Whether the module itself was not found, not one that it imports."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] in ("<frozen runpy>", runpy.__file__)

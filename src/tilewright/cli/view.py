@@ -19,12 +19,18 @@ from tilewright.view import Recorder, render
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("view", help="write a page that shows what the kernels of a program do to memory")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: PROGRAM.html, here)")
-    parser.add_argument("--limit", type=int, default=4_000_000, help="stop recording after so many accesses")
+    parser.add_argument("--limit", type=_positive, default=4_000_000, help="stop recording after so many accesses")
     parser.add_argument("--schedule", choices=ORDERS, default="in-order", help="in which order blocks run")
     parser.add_argument("--seed", type=int, default=0, help="of the random schedule; the same seed runs alike")
     add_program(parser)
     add_options(parser)
     parser.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of accesses; write one from 1 on")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -64,8 +64,14 @@ def record(function: Function, engine: str, options: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> Iterator[Entry]:
     """The entries of a manifest, each once. ManifestError when it is damaged or of another version; OSError."""
+    if path.exists() and not path.is_file():  # a device might never end
+        raise ManifestError(f"{path} is no regular file; name what 'tilewright record' has written")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as e:
+        raise ManifestError(f"{path} is no manifest: {e}") from None
     seen: set[str] = set()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if line not in seen:
             seen.add(line)
             yield _entry(line, f"{path}:{number}")
@@ -77,6 +83,8 @@ def _entry(line: str, where: str) -> Entry:
         version, text, engine, options = (found[key] for key in ("tilewright", "ir", "engine", "options"))
     except (ValueError, KeyError, TypeError) as e:
         raise ManifestError(f"{where}: this is no line of a manifest ({e}); record it again") from None
+    if not (isinstance(text, str) and isinstance(engine, str) and isinstance(options, dict)):
+        raise ManifestError(f"{where}: this is no line of a manifest (its values are of other types); record it again")
     if version != __version__:
         raise ManifestError(f"{where}: recorded by tilewright {version}, but this is {__version__}; record it again")
     try:
