@@ -221,14 +221,6 @@ __global__ void __launch_bounds__(128) simt(int* p) {
 """
 
 
-def test_simt_kernels_are_left_alone(tmp_path: Path, environment: dict[str, str]) -> None:
-    kernels = KERNELS + SIMT
-    body = "int* p; cudaMalloc(&p, 64); mark<<<1, 1>>>(p); IS(cudaGetLastError(), cudaSuccess); simt<<<1, 16>>>(p); IS(cudaGetLastError(), cudaErrorNotSupported);"
-    out, err, status = run_main(tmp_path, environment, body, kernels)
-    assert (out, status) == ("", 0)
-    assert err.startswith("tilewright: note: the SIMT kernel simt is left alone")
-
-
 def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[str, str]) -> None:
     body = """
     float host[6][10], back[6][10] = {};
@@ -274,7 +266,7 @@ def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[
     """
     out, err, status = run_main(tmp_path, environment, body, KERNELS + SIMT)
     assert (out, status) == ("", 0)
-    assert len(err.splitlines()) == 1  # the note on the SIMT kernel
+    assert err == ""
 
 
 def test_launches_in_headers_of_the_program_and_in_threads(tmp_path: Path, environment: dict[str, str]) -> None:

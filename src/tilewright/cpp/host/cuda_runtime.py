@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tilewright.cpp.host.device import attribute_value, fill_properties
+from tilewright.cpp.host.device import MAX_SHARED, attribute_value, block_fits, fill_properties
 from tilewright.cpp.host.errors import STICKY, Error, known_error
 from tilewright.cpp.host.memory import Memory, MemoryKind, free_memory, total_memory
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID
@@ -40,11 +40,14 @@ class _PointerAttributes(ctypes.Structure):
     )
 
 
-class Runtime:
-    """The state of the runtime, and its functions. ``launch`` runs a kernel: address of its stub, grid (None for a
-    configuration that was refused), addresses of its arguments."""
+Configuration = tuple[tuple[int, int, int], tuple[int, int, int]]  # grid and block
 
-    def __init__(self, launch: Callable[[Runtime, int, tuple[int, int, int] | None, int], Error]) -> None:
+
+class Runtime:
+    """The state of the runtime, and its functions. ``launch`` runs a kernel: address of its stub, configuration (None
+    for one that was refused), addresses of its arguments."""
+
+    def __init__(self, launch: Callable[[Runtime, int, Configuration | None, int], Error]) -> None:
         self.memory = Memory()
         self._launch = launch
         self._last = Error.Success
@@ -53,7 +56,7 @@ class Runtime:
         self._events: dict[int, float | None] = {}  # handle -> when it was recorded
         self._handles = itertools.count(1024)
         # Per thread of the program. A thread of C is a new one to Python in every call, so that it has no locals.
-        self._configurations: dict[int, tuple[int, int, int]] = {}
+        self._configurations: dict[int, Configuration] = {}
         self._texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
     def report(self, error: Error) -> Error:
@@ -286,16 +289,19 @@ class Runtime:
         if self._on(stream):
             return Error.ErrorInvalidResourceHandle
         # The launch itself runs into a configuration that is refused here: nothing is there then.
-        if not all(1 <= n <= MAX_GRID for n in grid) or gx * gy * gz > MAX_BLOCKS or (bx, by, bz) != (1, 1, 1):
+        block = bx, by, bz
+        if not all(1 <= n <= MAX_GRID for n in grid) or gx * gy * gz > MAX_BLOCKS:
             return Error.ErrorInvalidConfiguration
-        self._configurations[threading.get_ident()] = grid
+        if not block_fits(block) or shared > MAX_SHARED:
+            return Error.ErrorInvalidConfiguration
+        self._configurations[threading.get_ident()] = grid, block
         return Error.Success
 
     def __tw_host_launch(self, function: Address, arguments: Address) -> Error:
-        grid = self._configurations.pop(threading.get_ident(), None)
+        configuration = self._configurations.pop(threading.get_ident(), None)
         if self._broken is not None:
             return self._broken
-        return self._launch(self, function, grid, arguments)
+        return self._launch(self, function, configuration, arguments)
 
 
 NAMES = {name.removeprefix("_Runtime"): name for name in vars(Runtime) if name.startswith(("cuda", "_Runtime__tw_"))}

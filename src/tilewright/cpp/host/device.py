@@ -17,7 +17,7 @@ from tilewright.runtime.grid import MAX_GRID
 
 MAX_THREADS = 1024  # of a block
 SHARED_MEMORY = 48 << 10  # bytes of a block that did not ask for more
-_OPT_IN = 227 << 10
+MAX_SHARED = 227 << 10
 
 # Field of cudaDeviceProp -> the numbers of the attributes with its value.
 _ATTRIBUTES: Mapping[str, tuple[int, ...]] = {
@@ -94,8 +94,8 @@ def _properties() -> dict[str, int]:
     return {
         "totalGlobalMem": total_memory(),
         "sharedMemPerBlock": SHARED_MEMORY,
-        "sharedMemPerBlockOptin": _OPT_IN,
-        "sharedMemPerMultiprocessor": _OPT_IN,
+        "sharedMemPerBlockOptin": MAX_SHARED,
+        "sharedMemPerMultiprocessor": MAX_SHARED,
         "memPitch": (1 << 31) - 1,
         "totalConstMem": 64 << 10,
         "textureAlignment": 512,
@@ -113,6 +113,12 @@ def _properties() -> dict[str, int]:
         **dict.fromkeys(("pageableMemoryAccess", "concurrentManagedAccess", "asyncEngineCount"), 1),
         **dict.fromkeys(("hostRegisterSupported", "memoryPoolsSupported"), 1),
     }
+
+
+def block_fits(block: tuple[int, int, int]) -> bool:
+    """Whether a block may have so many threads."""
+    x, y, z = block
+    return min(block) >= 1 and z <= 64 and x * y * z <= MAX_THREADS
 
 
 def fill_properties(address: int) -> None:

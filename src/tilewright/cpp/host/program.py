@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.threads import thread_count
 from tilewright.cpp.host.build import HostProgram, build
-from tilewright.cpp.host.cuda_runtime import C_TYPES, NAMES, QUERIES, RESULTS, Runtime
+from tilewright.cpp.host.cuda_runtime import C_TYPES, NAMES, QUERIES, RESULTS, Configuration, Runtime
 from tilewright.cpp.host.errors import Error
 from tilewright.cpp.host.memory import DevicePointer
-from tilewright.cpp.host.stubs import KERNELS, POINTER
+from tilewright.cpp.host.stubs import COLUMNS, KERNELS, POINTER
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
 from tilewright.ir.core import Function
@@ -27,6 +28,24 @@ from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.launch import launch
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+_FAILED = "assertion failed"
+
+
+class SimtKernel:
+    """A SIMT kernel of a loaded program: the addresses of what runs a block and a thread of it."""
+
+    def __init__(self, library: ctypes.CDLL, block: int, thread: int, waits: bool) -> None:
+        self._run = library["__tw_simt_run"]
+        self._run.argtypes = (*[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
+        self._block, self._thread, self._waits = block, thread, waits
+
+    def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: int) -> str:
+        """Run all blocks; what went wrong, or nothing."""
+        shape, message = (ctypes.c_uint * 6)(*grid, *block), ctypes.create_string_buffer(512)
+        self._run(self._block, self._thread, arguments, shape, self._waits, thread_count(), message, len(message))
+        return message.value.decode(errors="replace")
 
 
 class _Stop(Exception):
@@ -54,8 +73,6 @@ def run(request: Request, arguments: Sequence[str], backend: str | None = None) 
         kernel.symbol: Kernel(kernel.name, function, functools.partial(checked, number), None, request)
         for number, (kernel, function) in enumerate(zip(host.kernels, functions))
     }
-    for kernel in host.simt:
-        _say(f"note: the SIMT kernel {kernel.name} is left alone: launching it gives cudaErrorNotSupported")
     return _Process(host, kernels, backend).run(request.name, arguments)
 
 
@@ -67,10 +84,17 @@ class _Process:
         self._backend = backend
         self._failure: BaseException | None = None
         self._c = ctypes.CDLL(None)
-        self._kernels: dict[int, Kernel | None] = {}  # by the address of the stub; None for SIMT kernels
-        table = (ctypes.c_void_p * (2 * len(host.kernels + host.simt))).in_dll(self._library, KERNELS)
-        for i in range(0, len(table), 2):
-            self._kernels[table[i] or 0] = kernels.get(ctypes.string_at(table[i + 1] or 0).decode())
+        self._kernels: dict[int, Kernel | SimtKernel] = {}  # by the address of the stub
+        simt = {kernel.symbol: kernel for kernel in host.simt}
+        table = (ctypes.c_void_p * (COLUMNS * len(host.kernels + host.simt))).in_dll(self._library, KERNELS)
+        for i in range(0, len(table), COLUMNS):
+            symbol = ctypes.string_at(table[i + 1] or 0).decode()
+            known = simt.get(symbol)
+            self._kernels[table[i] or 0] = (
+                kernels[symbol]
+                if known is None
+                else SimtKernel(self._library, table[i + 2] or 0, table[i + 3] or 0, known.waits)
+            )
         runtime = Runtime(self._launch)
         self._callbacks = [self._provide(runtime, name) for name in NAMES if self._asks_for(name)]
 
@@ -117,13 +141,21 @@ class _Process:
 
         return call
 
-    def _launch(self, runtime: Runtime, stub: int, grid: tuple[int, int, int] | None, arguments: int) -> Error:
+    def _launch(self, runtime: Runtime, stub: int, configuration: Configuration | None, arguments: int) -> Error:
         if stub not in self._kernels:
             return Error.ErrorInvalidDeviceFunction
         kernel = self._kernels[stub]
-        if kernel is None:
-            return Error.ErrorNotSupported
-        if grid is None:
+        if configuration is None:
+            return Error.ErrorInvalidConfiguration
+        grid, block = configuration
+        if isinstance(kernel, SimtKernel):
+            message = kernel.launch(grid, block, arguments)
+            if message:
+                _say(message)
+            return (
+                Error.Success if not message else Error.ErrorAssert if _FAILED in message else Error.ErrorLaunchFailure
+            )
+        if block != (1, 1, 1):
             return Error.ErrorInvalidConfiguration
         self._c.fflush(None)  # what the program has printed comes before what the kernel prints
         try:
@@ -133,7 +165,7 @@ class _Process:
             return e.error
         except (TileError, TypeError, ValueError, OverflowError, RuntimeError) as e:
             _say(str(e))
-            failed = isinstance(e, TileError) and "assertion failed" in e.message
+            failed = isinstance(e, TileError) and _FAILED in e.message
             outside = isinstance(e, TileError) and ("outside" in e.message or "lies in no array" in e.message)
             return Error.ErrorAssert if failed else Error.ErrorIllegalAddress if outside else Error.ErrorLaunchFailure
         finally:

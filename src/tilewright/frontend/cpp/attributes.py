@@ -105,7 +105,7 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
     while (match := _IN_A_ROW.match(masked, found.end)) is not None:
         close = _close(masked, match.start(1))
         body = text[match.end() : masked.rindex("]", 0, close - 1)]
-        loc = _loc(text, match.start(1), name)
+        loc = location_at(text, match.start(1), name)
         hints, others = _parse(_without_comments(body), loc) if "cutile" in body else ([], [body.strip()])
         found.hints += hints
         found.others += f"[[{', '.join(others)}]]" if others else ""
@@ -145,7 +145,7 @@ class _Places:
             self.start = max(self.start, position)
             return "\n" * lines
         column = len(self.text[self.text.rfind("\n", 0, position) + 1 : position].encode())
-        return f"\n#line {_loc(self.text, position, '').line}\n{' ' * column}"
+        return f"\n#line {location_at(self.text, position, '').line}\n{' ' * column}"
 
 
 def _blank(text: str) -> str:
@@ -172,7 +172,7 @@ def _close(masked: str, start: int) -> int:
     return len(masked)
 
 
-def _loc(text: str, position: int, name: str) -> Loc:
+def location_at(text: str, position: int, name: str) -> Loc:
     """Where ``position`` is, as the line directives of the preprocessor tell."""
     line, start = 1, 0
     for marker in _LINE.finditer(text, 0, position):

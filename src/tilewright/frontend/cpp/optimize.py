@@ -37,15 +37,31 @@ def _pass_builder() -> llvm.PassBuilder:
     return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
 
 
-def optimize(text: str, kernels: set[str]) -> str:
-    """The module ``text`` with everything inlined into the functions called ``kernels``."""
+def _parsed(text: str) -> llvm.ModuleRef:
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        return llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
         version = ".".join(map(str, llvm.llvm_version_info))
         raise TileCompilerExecutionError(
             f"LLVM {version}, which llvmlite brings, cannot read the code of the C++ compiler; update llvmlite ({e})"
         ) from None
+
+
+def inlined(text: str, names: set[str]) -> str:
+    """The module ``text`` with the functions ``names`` inlined where they are called, and nothing else changed."""
+    module = _parsed(text)
+    for function in _named(module, names):
+        if not function.is_declaration:
+            function.add_function_attribute("alwaysinline")
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.run(module, _pass_builder())
+    return str(module)
+
+
+def optimize(text: str, kernels: set[str]) -> str:
+    """The module ``text`` with everything inlined into the functions called ``kernels``."""
+    module = _parsed(text)
     for function in module.functions:
         if not function.is_declaration and function.name not in kernels:
             function.add_function_attribute("alwaysinline")

@@ -1,7 +1,7 @@
 """What is done to the text of a program before the compiler sees it. Line numbers stay as they are.
 
 SIMT kernels, the functions that they call and kernel launches are CUDA syntax or need SIMT's own built-in variables:
-they are blanked, so that the rest of a file which mixes them with tile code compiles.
+they are blanked where tile code is compiled. The host part of a program has the SIMT code.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import mask, rewrite_hints
+from tilewright.frontend.cpp.attributes import location_at, mask, rewrite_hints
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.ir.errors import TileUnsupportedFeatureError
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
@@ -80,6 +82,37 @@ def without_simt_bodies(text: str) -> str:
             mark = " ::__tw_no_simt_function();"
         end = _closing(masked, start.start())
         text = f"{text[: start.start() + 1]}{mark}{_blank(text[start.start() + 1 : end])}{text[end:]}"
+    return text
+
+
+# What SIMT code may not hold, and what to do instead.
+_NOT_ON_A_CPU = (
+    (r"\b(?:asm|__asm__|__asm)\b", "inline assembly is not available in SIMT code on a CPU; write it in C++"),
+    (r"<<<", "a kernel that launches a kernel is not available on a CPU; launch it from the host"),
+)
+
+
+def refuse_device_constructs(text: str, name: str) -> None:
+    """TileUnsupportedFeatureError for what SIMT code can say and a CPU cannot do."""
+    masked = mask(text)
+    for match in _SIMT.finditer(masked):
+        start = re.compile(r"[;{]").search(masked, match.end())
+        if start is None or start.group() == ";":
+            continue
+        for pattern, message in _NOT_ON_A_CPU:
+            found = re.compile(pattern).search(masked, start.start(), _closing(masked, start.start()))
+            if found is not None:
+                column = found.start() - (text.rfind("\n", 0, found.start()) + 1)
+                loc = replace(location_at(text, found.start(), name), column=column)
+                raise TileUnsupportedFeatureError(message, loc)
+
+
+def with_dynamic_shared(text: str) -> str:
+    """``text`` with the storage of ``__shared__`` variables that are declared ``extern`` or ``static`` as for a CPU."""
+    masked = mask(text)
+    for match in reversed(list(re.finditer(r"\b(extern|static)(\s+)__shared__\b", masked))):
+        words = "extern __thread" if match[1] == "extern" else "__shared__"
+        text = f"{text[: match.start()]}{words}{match[2]}{text[match.end() :]}"
     return text
 
 

@@ -44,7 +44,9 @@ _MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR_
 # Bodies of function templates are analysed when they are instantiated, as nvcc does it.
 _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
+_SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
 _HOST_FLAGS = ("-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+_FAST = ("-O2", "-fno-math-errno")
 _LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic", "-Wl,-z,defs")
 
 
@@ -154,7 +156,12 @@ def expand(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, defines or {}, include_dirs)
-        flags = (*_EXPAND, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs))
+        flags = (
+            *_EXPAND,
+            *_flags_for(host, exceptions, "__global__" in text or "__tw_simt" in text),
+            f"-std={std}",
+            *_preprocessor_flags(left, include_dirs),
+        )
         files, found = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)
         if found:
             raise found[0]
@@ -166,8 +173,8 @@ def _prelude(text: str) -> tuple[str, str]:
     return "-include", "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
 
 
-def _flags_for(host: bool, exceptions: bool) -> tuple[str, ...]:
-    return _HOST_FLAGS if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
+def _flags_for(host: bool, exceptions: bool, simt: bool) -> tuple[str, ...]:
+    return (*_HOST_FLAGS, *(_SIMT if simt else ())) if host else _FLAGS if exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
 
 
 def _preprocessor_flags(
@@ -243,14 +250,19 @@ def compile_to_llvm(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "module.ll"
         before, left = ("", {}) if expanded else headers_first(text, defines or {}, include_dirs)
-        flags = [*_COMMON, *_flags_for(host, exceptions), f"-std={std}", *_preprocessor_flags(left, include_dirs)]
+        flags = [
+            *_COMMON,
+            *_flags_for(host, exceptions, "__global__" in text or "__tw_simt" in text),
+            f"-std={std}",
+            *_preprocessor_flags(left, include_dirs),
+        ]
         flags += _KEYWORDS if expanded else _prelude(text)
         files = _compile(text, name, flags, Path(directory), output, before)
         return Output(output.read_text(), files)
 
 
-def link(llvm: str, *, library: bool) -> bytes:
-    """A shared object of the LLVM module ``llvm``, with the C++ standard library if asked for.
+def link(llvm: str, *, library: bool, fast: bool = False) -> bytes:
+    """A shared object of the LLVM module ``llvm``, with the C++ standard library if asked for; ``fast`` vectorizes.
 
     TileUnsupportedFeatureError, at the first use, for a name that nothing defines.
     """
@@ -260,7 +272,7 @@ def link(llvm: str, *, library: bool) -> bytes:
         source, output = Path(directory) / "host.ll", Path(directory) / "host.so"
         source.write_text(llvm)
         result = subprocess.run(
-            [*command, *_LINK_FLAGS, "-o", str(output), str(source)],
+            [*command, *_LINK_FLAGS, *(_FAST if fast else ()), "-o", str(output), str(source)],
             capture_output=True,
             text=True,
             check=False,

@@ -131,6 +131,9 @@ cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned 
 cudaError_t __tw_host_launch(void const* function, void** arguments);
 }
 
+#ifdef TW_SIMT
+#include "tilewright/simt.h"
+#endif
 #include "tilewright/runtime_helpers.h"
 
 template <typename T>

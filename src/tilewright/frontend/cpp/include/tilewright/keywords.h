@@ -7,7 +7,11 @@
 #define __device__
 #define __constant__
 #define __managed__
+#ifdef TW_SIMT
+#define __shared__ static __thread
+#else
 #define __shared__ __attribute__((annotate("tw.shared")))
+#endif
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))

@@ -1,0 +1,154 @@
+"""SIMT kernels in the host part of a program, as LLVM text: functions that run the threads of a block.
+
+The code of a kernel moves to a function that gets the coordinates of its thread as parameters. Two functions call it,
+with the arguments that a launch brings: one for a single thread, which ``simt_runtime.h`` runs as a fiber, and one with
+a loop over all threads of a block, which LLVM vectorizes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+_INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
+_WAITS = ("__tw_simt_barrier", "__tw_simt_exchange")
+_SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
+_COORDINATES = 12
+_NAME = r'@("[^"]*"|[-\w.$]+)'
+_FUNCTION = re.compile(rf"^define [^\n]*?{_NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
+_HEAD = re.compile(
+    rf"define (?:[^\n@]*) {_NAME}\((?P<parameters>[^\n]*)\)(?P<rest>[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\{{\n"
+)
+_CALL = re.compile(rf"= (?:tail |notail )?call [^\n@]*@{_INDEX}\(i32 (?:noundef )?(\d+)\)(?: #\d+)?")
+_DYNAMIC = re.compile(rf"^{_NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
+
+
+@dataclass(frozen=True)
+class SimtModule:
+    """The edited text, and the kernels whose threads wait for each other."""
+
+    llvm: str
+    waiting: frozenset[str]
+
+
+def with_threads(text: str, kernels: Sequence[str], inline: Callable[[str, set[str]], str]) -> SimtModule:
+    """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
+    module with functions inlined."""
+    calls = _call_graph(text)
+    inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
+    text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
+    calls = _call_graph(text)
+    waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
+    leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
+    added = []
+    for symbol in kernels:
+        match = next((m for m in _FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
+        if match is None:
+            continue
+        added.append(_functions(symbol, match.group(), stores=leftover))
+        head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
+        text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
+    text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
+    text = _DYNAMIC.sub(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
+    index = (
+        f"define internal i32 @{_INDEX}(i32 %which) {{\n"
+        f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
+    )
+    return SimtModule("\n".join([text, *added, index]), waiting)
+
+
+def entry(kind: str, symbol: str) -> str:
+    """The name of one of the functions of a kernel: ``body``, ``thread`` or ``block``."""
+    return f'"tw.{kind}.{symbol}"'
+
+
+def _call_graph(text: str) -> dict[str, set[str]]:
+    """The names that each function mentions."""
+    return {m[1].strip('"'): {n.strip('"') for n in re.findall(_NAME, m.group())} for m in _FUNCTION.finditer(text)}
+
+
+def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Iterable[str] = ()) -> set[str]:
+    """The functions from which calls lead to ``targets``; what calls kernels launches them, and is none of these."""
+    users: dict[str, set[str]] = {}
+    for name, called in calls.items():
+        for other in called:
+            users.setdefault(other, set()).add(name)
+    found: set[str] = set()
+    pending = list(targets)
+    while pending:
+        for user in users.get(pending.pop(), set()) - found:
+            found.add(user)
+            if user not in through and not user.startswith("tw."):
+                pending.append(user)
+    return found
+
+
+def _functions(symbol: str, definition: str, *, stores: bool) -> str:
+    """The code of a kernel under another name, and what calls it; ``stores`` is for functions that ask for coordinates
+    and were not inlined."""
+    head = _HEAD.match(definition)
+    assert head is not None, definition.split("\n", 1)[0]
+    parameters = split_parameters(head["parameters"])
+    rest = re.sub(r"\bcomdat(?:\([^)]*\))?|\b(?:local_)?unnamed_addr\b|\bsection \"[^\"]*\"", "", head["rest"])
+    coordinates = [f"i32 %tw.c{i}" for i in range(_COORDINATES)]
+    body = _CALL.sub(r"= add i32 %tw.c\1, 0", definition[head.end() :]).replace("@__assert_fail(", "@__tw_simt_assert(")
+    code = f"define internal void @{entry('body', symbol)}({', '.join([*parameters, *coordinates])}) {rest}{{\n{body}"
+    loads, values = [], []
+    for i, parameter in enumerate(parameters):
+        # Attributes stay, as of structs that are passed by value; the name is left out.
+        type = parameter.rsplit(" ", 1)[0] if " %" in parameter else parameter
+        loads += [f"  %s{i} = getelementptr ptr, ptr %slots, i32 {i}", f"  %a{i} = load ptr, ptr %s{i}"]
+        by_value = "byval(" in type
+        plain = parameter_type(type)
+        loads += [] if by_value else [f"  %v{i} = load {plain}, ptr %a{i}"]
+        values.append(f"{type} %{'a' if by_value else 'v'}{i}")
+    for i in range(_COORDINATES):
+        loads += [f"  %p{i} = getelementptr i32, ptr %where, i32 {i}", f"  %c{i} = load i32, ptr %p{i}"]
+    target = f"call void @{entry('body', symbol)}"
+    one = ", ".join([*values, *(f"i32 %c{i}" for i in range(_COORDINATES))])
+    own = ("%x", "%y", "%z")
+    each = ", ".join([*values, *(f"i32 {n}" for n in own), *(f"i32 %c{i}" for i in range(3, _COORDINATES))])
+    notes = [f"  store i32 {n}, ptr %p{i}" for i, n in enumerate(own)] if stores else []
+    thread = [f"define internal void @{entry('thread', symbol)}(ptr %slots, ptr %where) {{", *loads]
+    thread += [f"  {target}({one})", "  ret void", "}"]
+    block = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "entry:", *loads]
+    block += ["  br label %zs"]
+    before = {"z": "entry", "y": "zs", "x": "ys"}
+    for axis in "zyx":
+        block += [f"{axis}s:", f"  %{axis} = phi i32 [ 0, %{before[axis]} ], [ %{axis}n, %{axis}e ]"]
+        block += [] if axis == "x" else [f"  br label %{'y' if axis == 'z' else 'x'}s"]
+    block += [*notes, f"  {target}({each})", "  br label %xe"]
+    after = {"x": "ye", "y": "ze", "z": "done"}
+    for number, axis in enumerate("xyz", 6):
+        block += [f"{axis}e:", f"  %{axis}n = add nuw nsw i32 %{axis}, 1"]
+        block += [
+            f"  %{axis}m = icmp ult i32 %{axis}n, %c{number}",
+            f"  br i1 %{axis}m, label %{axis}s, label %{after[axis]}",
+        ]
+    block += ["done:", "  ret void", "}"]
+    return "\n".join([code, *thread, *block])
+
+
+def split_parameters(parameters: str) -> list[str]:
+    """The parameters at the commas outside of brackets."""
+    parts, depth = [""], 0
+    for c in parameters:
+        depth += (c in "([{<") - (c in ")]}>")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parameter_type(parameter: str) -> str:
+    """The type that a parameter begins with."""
+    if parameter[0] not in "<[{":
+        return parameter.split()[0]
+    depth = 0
+    for i, c in enumerate(parameter):
+        depth += (c in "<[{") - (c in ">]}")
+        if depth == 0:
+            return parameter[: i + 1]
+    return parameter

@@ -1,0 +1,186 @@
+// SIMT code on the CPU: built-in variables, barriers, warp operations, atomics. Host code includes it where a program
+// has SIMT kernels. `simt_runtime.h` runs them.
+#pragma once
+#pragma clang system_header
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" {
+// The coordinates of a thread: threadIdx, blockIdx, blockDim, gridDim, each x, y, z. They become parameters.
+__attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
+// Waits for the threads of the block. The result combines the predicates: their number, whether all hold, or any.
+int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
+// Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of absent lanes are 0.
+unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
+unsigned __tw_simt_lane();
+}
+
+namespace __tw_simt {
+template <int First>
+struct coordinates {
+    __declspec(property(get = get_x)) unsigned x;
+    __declspec(property(get = get_y)) unsigned y;
+    __declspec(property(get = get_z)) unsigned z;
+    unsigned get_x() const { return __tw_simt_index(First); }
+    unsigned get_y() const { return __tw_simt_index(First + 1); }
+    unsigned get_z() const { return __tw_simt_index(First + 2); }
+    operator uint3() const { return {get_x(), get_y(), get_z()}; }
+    operator dim3() const { return {get_x(), get_y(), get_z()}; }
+};
+template <typename T>
+inline unsigned long long bits_of(T value) {
+    static_assert(sizeof(T) <= 8, "warp shuffles move values of up to 8 bytes");
+    unsigned long long bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+template <typename T>
+inline T value_of(unsigned long long bits) {
+    T value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+template <int Bytes>
+struct word {
+    using type = unsigned long long;
+};
+template <>
+struct word<4> {
+    using type = unsigned;
+};
+template <typename T, typename F>
+inline T update(T* address, F change) {
+    using bits = typename word<sizeof(T)>::type;
+    auto* place = (bits*)address;
+    bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
+    for (;;) {
+        T before = __builtin_bit_cast(T, old), after = change(before);
+        if (__atomic_compare_exchange_n(place, &old, __builtin_bit_cast(bits, after), false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return before;
+    }
+}
+}  // namespace __tw_simt
+#define TW_PLACE char const *file = __builtin_FILE(), int line = __builtin_LINE()
+
+static constexpr __tw_simt::coordinates<0> threadIdx{};
+static constexpr __tw_simt::coordinates<3> blockIdx{};
+static constexpr __tw_simt::coordinates<6> blockDim{};
+static constexpr __tw_simt::coordinates<9> gridDim{};
+static constexpr int warpSize = 32;
+
+// Barriers and fences.
+inline void __syncthreads(TW_PLACE) { __tw_simt_barrier(0, 0, file, line); }
+inline int __syncthreads_count(int predicate, TW_PLACE) { return __tw_simt_barrier(0, predicate != 0, file, line); }
+inline int __syncthreads_and(int predicate, TW_PLACE) { return __tw_simt_barrier(1, predicate != 0, file, line); }
+inline int __syncthreads_or(int predicate, TW_PLACE) { return __tw_simt_barrier(2, predicate != 0, file, line); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, TW_PLACE) { __tw_simt_exchange(mask, 0, file, line); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+// Votes.
+inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
+    auto* all = __tw_simt_exchange(mask, predicate != 0, file, line);
+    unsigned found = 0;
+    for (int i = 0; i < 32; ++i) found |= unsigned(all[i] & 1) << i;
+    return found;
+}
+inline int __any_sync(unsigned mask, int predicate, TW_PLACE) { return __ballot_sync(mask, predicate, file, line) != 0; }
+inline int __all_sync(unsigned mask, int predicate, TW_PLACE) {
+    return __ballot_sync(mask, !predicate, file, line) == 0;
+}
+
+// Shuffles: what the lane of each form is, in a segment of `width` lanes.
+template <typename T>
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, TW_PLACE) {
+    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    unsigned lane = __tw_simt_lane();
+    return __tw_simt::value_of<T>(all[(lane & ~unsigned(width - 1)) | (source & (width - 1))]);
+}
+template <typename T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
+    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    unsigned lane = __tw_simt_lane(), within = lane & (width - 1);
+    return within < delta ? value : __tw_simt::value_of<T>(all[lane - delta]);
+}
+template <typename T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
+    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    unsigned lane = __tw_simt_lane(), within = lane & (width - 1);
+    return within + delta >= unsigned(width) ? value : __tw_simt::value_of<T>(all[lane + delta]);
+}
+template <typename T>
+inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, TW_PLACE) {
+    auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
+    unsigned lane = __tw_simt_lane(), other = lane ^ unsigned(lanes);
+    // A lane of a later segment is out of reach; one of an earlier segment is not.
+    return other >= (lane & ~unsigned(width - 1)) + width ? value : __tw_simt::value_of<T>(all[other]);
+}
+
+// Atomics, all relaxed, each the value before.
+#define TW_ATOMIC_INTEGER(T)                                                                                   \
+    inline T atomicAdd(T* p, T v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }                       \
+    inline T atomicSub(T* p, T v) { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); }                       \
+    inline T atomicAnd(T* p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }                       \
+    inline T atomicOr(T* p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }                         \
+    inline T atomicXor(T* p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }                       \
+    inline T atomicExch(T* p, T v) { return __atomic_exchange_n(p, v, __ATOMIC_RELAXED); }                     \
+    inline T atomicMin(T* p, T v) { return __tw_simt::update(p, [v](T x) { return x < v ? x : v; }); }         \
+    inline T atomicMax(T* p, T v) { return __tw_simt::update(p, [v](T x) { return x < v ? v : x; }); }         \
+    inline T atomicCAS(T* p, T old, T v) {                                                                     \
+        __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                    \
+        return old;                                                                                            \
+    }
+TW_ATOMIC_INTEGER(int)
+TW_ATOMIC_INTEGER(unsigned)
+TW_ATOMIC_INTEGER(unsigned long long)
+TW_ATOMIC_INTEGER(long long)
+#undef TW_ATOMIC_INTEGER
+inline unsigned atomicInc(unsigned* p, unsigned limit) {
+    return __tw_simt::update(p, [limit](unsigned x) { return x >= limit ? 0u : x + 1; });
+}
+inline unsigned atomicDec(unsigned* p, unsigned limit) {
+    return __tw_simt::update(p, [limit](unsigned x) { return x == 0 || x > limit ? limit : x - 1; });
+}
+inline float atomicAdd(float* p, float v) { return __tw_simt::update(p, [v](float x) { return x + v; }); }
+inline double atomicAdd(double* p, double v) { return __tw_simt::update(p, [v](double x) { return x + v; }); }
+inline float atomicExch(float* p, float v) { return __tw_simt::update(p, [v](float) { return v; }); }
+
+// Functions of device code. Those with less precision are the precise ones here.
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a < b ? b : a; }
+inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+inline unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
+inline long min(long a, long b) { return a < b ? a : b; }
+inline long max(long a, long b) { return a < b ? b : a; }
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return ::fmin(a, b); }
+inline double max(double a, double b) { return ::fmax(a, b); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+inline float __expf(float x) { return expf(x); }
+inline float __logf(float x) { return logf(x); }
+inline float __log2f(float x) { return log2f(x); }
+inline float __sinf(float x) { return sinf(x); }
+inline float __cosf(float x) { return cosf(x); }
+inline float __powf(float x, float y) { return powf(x, y); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
+inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+template <typename T>
+inline T __ldg(T const* p) { return *p; }
+#include "tilewright/simt_runtime.h"

@@ -1,0 +1,274 @@
+// Runs SIMT kernels: blocks are taken from a counter by the threads of the machine. A block without barriers is one
+// loop over its threads; with them, each thread is a fiber, which is left where it waits.
+#pragma once
+#pragma clang system_header
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+namespace __tw_simt {
+constexpr unsigned stack_bytes = 256 << 10;
+constexpr size_t stack_stride = stack_bytes + 5 * 64;  // stacks of a block do not share the sets of a cache
+constexpr int coordinates_count = 12;
+
+// Saves what calls preserve on the stack, notes the stack pointer, and goes on with another stack.
+#if defined(__x86_64__)
+__attribute__((naked, noinline)) inline void change_stack(void** saved, void* next) {
+    asm volatile(
+        "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+        "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
+        "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n retq\n");
+}
+inline void* first_frame(unsigned char* stack, void (*entry)()) {
+    auto** top = (void**)(stack + stack_bytes);
+    top[-1] = nullptr;
+    top[-2] = (void*)entry;
+    return top - 8;
+}
+#elif defined(__aarch64__)
+__attribute__((naked, noinline)) inline void change_stack(void** saved, void* next) {
+    asm volatile(
+        "sub sp, sp, #160\n stp x19, x20, [sp]\n stp x21, x22, [sp, #16]\n stp x23, x24, [sp, #32]\n"
+        "stp x25, x26, [sp, #48]\n stp x27, x28, [sp, #64]\n stp x29, x30, [sp, #80]\n"
+        "stp d8, d9, [sp, #96]\n stp d10, d11, [sp, #112]\n stp d12, d13, [sp, #128]\n stp d14, d15, [sp, #144]\n"
+        "mov x9, sp\n str x9, [x0]\n mov sp, x1\n"
+        "ldp x19, x20, [sp]\n ldp x21, x22, [sp, #16]\n ldp x23, x24, [sp, #32]\n"
+        "ldp x25, x26, [sp, #48]\n ldp x27, x28, [sp, #64]\n ldp x29, x30, [sp, #80]\n"
+        "ldp d8, d9, [sp, #96]\n ldp d10, d11, [sp, #112]\n ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n"
+        "add sp, sp, #160\n ret\n");
+}
+inline void* first_frame(unsigned char* stack, void (*entry)()) {
+    auto** frame = (void**)(stack + stack_bytes) - 20;
+    frame[11] = (void*)entry;
+    return frame;
+}
+#else
+#error "SIMT kernels run on x86-64 and AArch64"
+#endif
+
+enum class state : unsigned char { ready, at_barrier, at_exchange, done };
+struct fiber {
+    void* stack_pointer;
+    unsigned char* stack;
+    unsigned coordinates[coordinates_count];
+    state now;
+    int predicate, line;
+    char const* file;
+    unsigned mask;
+    unsigned long long given, taken[32];
+};
+// A kernel: its loop over the threads of a block, and one thread; the table that the stubs fill has these.
+struct kernel {
+    void (*block)(void** slots, unsigned const* coordinates);
+    void (*thread)(void** slots, unsigned const* coordinates);
+};
+struct launch {
+    kernel what;
+    void** slots;
+    unsigned grid[3], block[3];
+    bool waits;
+    unsigned long long next, count;
+    char* message;
+    size_t room;
+    int failed;
+};
+struct worker {
+    launch* run;
+    fiber* fibers;
+    fiber* current;
+    void* stack_pointer;
+    unsigned threads;
+    int outcome;  // of the latest barrier
+};
+inline thread_local worker* here = nullptr;
+inline thread_local unsigned const* coordinates_here = nullptr;
+
+inline void fail(launch* run, char const* file, int line, char const* what) {
+    if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0)
+        snprintf(run->message, run->room, "%s:%d: %s", file, line, what);
+}
+inline void leave(fiber* self, state now) {
+    self->now = now;
+    change_stack(&self->stack_pointer, here->stack_pointer);
+}
+inline void enter() {
+    fiber* self = here->current;
+    launch* run = here->run;
+    (run->waits ? run->what.thread : run->what.block)(run->slots, self->coordinates);
+    leave(self, state::done);
+    __builtin_trap();
+}
+inline void resume(worker* mine, fiber* next) {
+    mine->current = next;
+    coordinates_here = next->coordinates;
+    next->now = state::ready;
+    change_stack(&mine->stack_pointer, next->stack_pointer);
+}
+
+// Lets the threads at a barrier go on, if all of the block are there. False for a barrier that others cannot reach.
+inline bool release_barrier(worker* mine) {
+    fiber* first = nullptr;
+    unsigned done = 0, waiting = 0, sum = 0;
+    for (unsigned i = 0; i < mine->threads; ++i) {
+        fiber& each = mine->fibers[i];
+        if (each.now == state::done) ++done;
+        if (each.now != state::at_barrier) continue;
+        ++waiting;
+        sum += each.predicate;
+        if (!first) first = &each;
+        if (first->line != each.line || (first->file != each.file && __builtin_strcmp(first->file, each.file) != 0)) {
+            fail(mine->run, each.file, each.line, "a barrier that not all threads of the block reach: others wait at another one");
+            return false;
+        }
+    }
+    if (!first) return done == mine->threads;
+    if (waiting != mine->threads) {
+        fail(mine->run, first->file, first->line,
+             done ? "a barrier that not all threads of the block reach: others have ended"
+                  : "a barrier that not all threads of the block reach: others wait for lanes of their warp");
+        return false;
+    }
+    mine->outcome = int(sum);
+    for (unsigned i = 0; i < mine->threads; ++i) mine->fibers[i].now = state::ready;
+    return true;
+}
+
+// Gives the lanes of a mask the values of all, once they have all come.
+inline bool release_exchange(worker* mine, unsigned at) {
+    fiber* self = mine->fibers + at;
+    unsigned first = at & ~31u, count = mine->threads - first < 32 ? mine->threads - first : 32;
+    unsigned mask = count < 32 ? self->mask & ((1u << count) - 1) : self->mask;
+    unsigned long long all[32] = {};
+    for (unsigned lane = 0; lane < count; ++lane) {
+        fiber& other = mine->fibers[first + lane];
+        if (!(mask >> lane & 1)) continue;
+        if (other.now != state::at_exchange || other.mask != self->mask) return false;
+        all[lane] = other.given;
+    }
+    for (unsigned lane = 0; lane < count; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        __builtin_memcpy(mine->fibers[first + lane].taken, all, sizeof all);
+        mine->fibers[first + lane].now = state::ready;
+    }
+    return true;
+}
+
+// What the coordinates of a thread have in common for all blocks.
+inline void place(launch* run, fiber& self, unsigned i) {
+    unsigned width = run->block[0], plane = width * run->block[1];
+    unsigned const found[coordinates_count] = {
+        i % width, i % plane / width, i / plane, 0, 0, 0, run->block[0], run->block[1], run->block[2],
+        run->grid[0], run->grid[1], run->grid[2]};
+    __builtin_memcpy(self.coordinates, found, sizeof found);
+}
+inline void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
+    launch* run = mine->run;
+    for (unsigned i = 0; i < mine->threads; ++i) {
+        fiber& each = mine->fibers[i];
+        each.coordinates[3] = x;
+        each.coordinates[4] = y;
+        each.coordinates[5] = z;
+        each.stack_pointer = first_frame(each.stack, enter);
+        each.now = state::ready;
+    }
+    bool moved = true;
+    while (moved && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) {
+        moved = false;
+        for (unsigned i = 0; i < mine->threads; ++i) {
+            fiber& each = mine->fibers[i];
+            if (each.now != state::ready) continue;
+            resume(mine, &each);
+            moved = true;
+            if (each.now == state::at_exchange) release_exchange(mine, i);
+        }
+        if (moved) continue;
+        for (unsigned i = 0; i < mine->threads && !moved; ++i)
+            if (mine->fibers[i].now == state::at_exchange) {
+                fail(run, mine->fibers[i].file, mine->fibers[i].line, "a warp operation that not all lanes of its mask reach");
+                return;
+            }
+        bool waiting = false;
+        for (unsigned i = 0; i < mine->threads; ++i) waiting |= mine->fibers[i].now == state::at_barrier;
+        moved = waiting && release_barrier(mine);
+    }
+}
+
+inline void* work(void* given) {
+    auto* run = (launch*)given;
+    worker mine{};
+    mine.run = run;
+    mine.threads = run->waits ? run->block[0] * run->block[1] * run->block[2] : 1;
+    size_t bytes = mine.threads * (sizeof(fiber) + stack_stride);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fail(run, "tilewright", 0, "no memory for the stacks of a block");
+        return nullptr;
+    }
+    mine.fibers = (fiber*)((unsigned char*)memory + mine.threads * stack_stride);
+    for (unsigned i = 0; i < mine.threads; ++i) {
+        mine.fibers[i].stack = (unsigned char*)memory + i * stack_stride;
+        place(run, mine.fibers[i], i);
+    }
+    here = &mine;
+    for (;;) {
+        unsigned long long at = __atomic_fetch_add(&run->next, 1, __ATOMIC_RELAXED);
+        if (at >= run->count || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) break;
+        unsigned long long row = at / run->grid[0];
+        run_block(&mine, unsigned(at % run->grid[0]), unsigned(row % run->grid[1]), unsigned(row / run->grid[1]));
+    }
+    here = nullptr;
+    munmap(memory, bytes);
+    return nullptr;
+}
+}  // namespace __tw_simt
+
+extern "C" {
+__attribute__((used, aligned(256))) __thread unsigned char __tw_simt_shared[232448];
+unsigned __tw_simt_current(int which) { return __tw_simt::coordinates_here[which]; }
+__attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
+    using namespace __tw_simt;
+    fiber* self = here->current;
+    self->predicate = predicate;
+    self->file = file;
+    self->line = line;
+    leave(self, state::at_barrier);
+    return kind == 0 ? here->outcome : kind == 1 ? here->outcome == int(here->threads) : here->outcome > 0;
+}
+__attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value,
+                                                                       char const* file, int line) {
+    using namespace __tw_simt;
+    fiber* self = here->current;
+    self->mask = mask;
+    self->given = value;
+    self->file = file;
+    self->line = line;
+    leave(self, state::at_exchange);
+    return self->taken;
+}
+unsigned __tw_simt_lane() { return unsigned(__tw_simt::here->current - __tw_simt::here->fibers) & 31; }
+__attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {
+    using namespace __tw_simt;
+    char text[256];
+    snprintf(text, sizeof text, "assertion failed: %s", what);
+    fail(here->run, file, int(line), text);
+    leave(here->current, state::done);
+    __builtin_trap();
+}
+__attribute__((used)) int __tw_simt_run(void* block, void* thread, void** slots, unsigned const* shape, int waits, int workers,
+                                        char* message, size_t room) {
+    using namespace __tw_simt;
+    launch run{{(void (*)(void**, unsigned const*))block, (void (*)(void**, unsigned const*))thread},
+               slots, {shape[0], shape[1], shape[2]}, {shape[3], shape[4], shape[5]}, waits != 0, 0,
+               (unsigned long long)shape[0] * shape[1] * shape[2], message, room, 0};
+    constexpr int most = 512;
+    pthread_t others[most];
+    int started = 0;
+    if (workers > most) workers = most;
+    while (started + 1 < workers && (unsigned long long)started + 1 < run.count &&
+           pthread_create(&others[started], nullptr, work, &run) == 0)
+        ++started;
+    work(&run);
+    for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
+    return run.failed;
+}
+}

@@ -1,0 +1,141 @@
+"""SIMT kernels of C++ programs on the CPU: many in one program, as each compilation takes a while."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAD = """#include <cstdio>
+#include "cuda_tile.h"
+#include "cuda_fp16.h"
+namespace ct = cuda::tiles;
+"""
+KERNELS = """
+__global__ void fill(float* p, float v, size_t n) { auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = v; }
+__device__ float twice(float x) { return x * 2 + threadIdx.x; }
+__global__ void tr(float* out, float const* in, int n) {
+  __shared__ float tile[32][33];
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
+  __syncthreads();
+  x = blockIdx.y * 32 + threadIdx.x; y = blockIdx.x * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
+}
+__global__ void sum(float const* in, float* out, int n) {
+  extern __shared__ float part[];
+  float s = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += in[i];
+  for (int d = 16; d > 0; d /= 2) s += __shfl_down_sync(0xffffffff, s, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  if (threadIdx.x == 0) { float t = 0; for (int i = 0; i < blockDim.x / 32; ++i) t += part[i]; atomicAdd(out, t); }
+}
+__global__ void half_init(__half* a, float* b, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { a[i] = __half{0.5 * i}; b[i] = twice(powf(2.0f, float(i % 4))); } }
+__global__ void bad(int* p) { if (threadIdx.x < 3) __syncthreads(); p[threadIdx.x] = 1; }
+__global__ void checked(int* p) { assert(p[0] == 7); }
+template <typename T> __global__ void votes(T* out) {
+  unsigned lane = threadIdx.x % 32;
+  out[threadIdx.x] = __ballot_sync(0xffffffffu, lane % 3 == 0) + __any_sync(0xffffffffu, lane == 40)
+      + __all_sync(0xffffffffu, lane < 32) + __shfl_xor_sync(0xffffffffu, int(lane), 1)
+      + __shfl_up_sync(0xffffffffu, int(lane), 2, 8) + __shfl_sync(0xffffffffu, int(lane), 5, 16);
+  if (lane < 4) out[threadIdx.x] += __shfl_down_sync(0xfu, int(lane), 1, 4);
+}
+__global__ void counted(int* out) {
+  int found = __syncthreads_count(threadIdx.x % 5 == 0), all = __syncthreads_and(1), any = __syncthreads_or(threadIdx.x == 77);
+  if (threadIdx.x == 0) { atomicMax(out, found); atomicOr(out + 1, all * 2 + any); atomicInc((unsigned*)out + 2, 1u); }
+  atomicCAS(out + 3 + blockIdx.x, 0, int(threadIdx.x) + 1);
+}
+struct Numbers { double a; int b[5]; };
+__constant__ int table[4] = {1, 10, 100, 1000};
+__device__ __host__ int recursive(int n) { return n <= 1 ? 1 : n * recursive(n - 1); }
+__global__ void several(Numbers n, char c, int* out, dim3 wanted) {
+  int i = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  dim3 shape = blockDim;
+  out[i] = int(n.a) + n.b[i % 5] + c + table[i % 4] + recursive(i % 5) + (shape.z == wanted.z && gridDim.y == 1);
+}
+__tile_global__ void tile(int* p) { ct::store(p, ct::load(p) + 1); }
+"""
+MAIN = """
+  const int n = 512;
+  float *a, *b, *s; __half* h;
+  cudaMallocManaged(&a, n * n * 4); cudaMallocManaged(&b, n * n * 4); cudaMallocManaged(&s, 4); cudaMallocManaged(&h, 400);
+  fill<<<(n * n + 255) / 256, 256>>>(a, 1.0f, n * n);
+  for (int i = 0; i < n * n; ++i) a[i] += i % 7;
+  tr<<<dim3(n / 32, n / 32), dim3(32, 8)>>>(b, a, n);
+  int wrong = 0; double want = 0;
+  for (int i = 0; i < n; ++i) for (int j = 0; j < n; ++j) { wrong += b[i * n + j] != a[j * n + i]; want += a[i * n + j]; }
+  *s = 0;
+  sum<<<4, 256, 256 * sizeof(float)>>>(a, s, n * n);
+  printf("%d wrong, %g %g, %s\\n", wrong, *s, want, cudaGetErrorName(cudaGetLastError()));
+  half_init<<<1, 128>>>(h, b, 100);
+  printf("%g %g %g\\n", float(h[9]), b[3], b[6]);
+  int* q; cudaMallocManaged(&q, 4096);
+  bad<<<1, 64>>>(q);
+  printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  cudaDeviceReset(); cudaMallocManaged(&q, 4096); *q = 3;
+  checked<<<1, 32>>>(q);
+  printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+"""
+MORE = """
+  int *p, *host = new int[64];
+  cudaMallocManaged(&p, 4096);
+  votes<<<1, 64>>>(p);
+  tile<<<1>>>(p);
+  unsigned ballot = 0, wrong = 0; for (int i = 0; i < 32; i += 3) ballot |= 1u << i;
+  for (int t = 0; t < 64; ++t) {
+    int lane = t % 32, up = lane % 8 < 2 ? lane : lane - 2;
+    wrong += p[t] != int(ballot + 1 + (lane ^ 1) + up + (lane & 16) + 5 + (lane < 3 ? lane + 1 : lane == 3 ? 3 : 0) + (t == 0));
+  }
+  cudaMemset(p, 0, 4096);
+  counted<<<3, 100>>>(p);
+  printf("%u wrong, %d %d %d, %d %d %d\\n", wrong, p[0], p[1], p[2], p[3] > 0, p[4] > 0, p[5] > 0);
+  several<<<1, dim3(2, 3, 4)>>>(Numbers{7.5, {1, 2, 3, 4, 5}}, 'a', p, dim3(1, 1, 4));
+  wrong = 0;
+  for (int i = 0; i < 24; ++i) wrong += p[i] != 7 + 1 + i % 5 + 'a' + table[i % 4] + recursive(i % 5) + 1;
+  fill<<<1, 1025>>>(nullptr, 1, 0);
+  printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
+"""
+
+
+def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
+    program.write_text(text)
+    command = [sys.executable, "-m", "tilewright", "run", str(program)]
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
+
+
+def test_simt_kernels(tmp_path: Path) -> None:
+    """Threads that need not wait, barriers, shared memory of both kinds, warps, atomics, failures."""
+    done = run(tmp_path / "program.cu", f"{HEAD}{KERNELS}int main() {{ {{ {MORE} }} {MAIN} }}\n")
+    assert done.stdout.splitlines() == [
+        "0 wrong, 20 3 1, 1 1 1",
+        "0 wrong, cudaErrorInvalidConfiguration",
+        "0 wrong, 1.04857e+06 1.04857e+06, cudaSuccess",
+        "4.5 19 14",
+        "cudaErrorLaunchFailure",
+        "cudaErrorAssert",
+    ]
+    lines = (HEAD + KERNELS).split("\n")
+    barrier, failed = (
+        next(i for i, line in enumerate(lines, 1) if f"void {name}(" in line) for name in ("bad", "checked")
+    )
+    assert done.stderr.splitlines() == [
+        f"tilewright: {tmp_path}/program.cu:{barrier}: a barrier that not all threads of the block reach: others have ended",
+        f"tilewright: {tmp_path}/program.cu:{failed}: assertion failed: p[0] == 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ('asm("nop");', "inline assembly is not available in SIMT code"),
+        ("k<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
+    ],
+)
+def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
+    done = run(tmp_path / "program.cu", f"__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n")
+    column = 4 if "<<<" in statement else 3
+    assert done.returncode != 0 and f"program.cu:2:{column}: {message}" in done.stderr
