@@ -47,6 +47,7 @@ from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
 from tilewright.system.environment import switch, variable
 from tilewright.system.forks import KERNEL, fork_aware_lock
+from tilewright.system.stack import require_stack
 from tilewright.version import __version__
 
 _SOURCE_STAGE = "Tile IR"
@@ -291,6 +292,7 @@ class Launchable:
         return found
 
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
+        require_stack()
         start = time.perf_counter()
         function = self.trace_checked(signature) if watches(backend) else self.trace(signature)
         wanted = run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function

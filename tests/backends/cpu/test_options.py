@@ -30,9 +30,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     run = threads.POOL.run
 
-    def counted(work: Callable[[], None], count: int) -> None:
+    def counted(work: Callable[[], None], count: int, **options: Any) -> None:
         found.append(count)
-        run(work, count)
+        run(work, count, **options)
 
     monkeypatch.setattr(threads.POOL, "run", counted)
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "4")

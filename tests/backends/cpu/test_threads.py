@@ -62,3 +62,21 @@ def test_what_the_work_raises_waits_for_the_threads() -> None:
     with pytest.raises(Late):
         pool.run(work, 2)
     assert ended
+
+
+def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, calls = Pool(), []
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        for _ in range(3):
+            pool.run(lambda: calls.append(threading.get_ident()), 4)
+        assert calls == [threading.get_ident()] * 3
+        with pytest.raises(RuntimeError, match="need 4 threads, but the system gives 3 fewer"):
+            pool.run(lambda: calls.append(0), 4, all_needed=True)
+    together = threading.Barrier(4)
+    pool.run(lambda: together.wait(30) and None, 4, all_needed=True)  # those that were refused are there now
+    assert len(calls) == 3

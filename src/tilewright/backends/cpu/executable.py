@@ -121,7 +121,11 @@ class CpuExecutable:
         if count == 1:
             entry(packed, context, threads.scratch(scratch_bytes))
         else:
-            threads.POOL.run(lambda: entry(packed, context, threads.scratch(scratch_bytes)), count)
+            threads.POOL.run(
+                lambda: entry(packed, context, threads.scratch(scratch_bytes)),
+                count,
+                all_needed=self.compiled.may_spin,
+            )
         if context[Field.FAILED]:
             self._raise(context, grid)
 

@@ -138,16 +138,22 @@ class Pool:
         self._wanted = 0  # by the launches that are running
         self._avoided = -1
 
-    def run(self, work: Callable[[], None], threads: int) -> None:
+    def run(self, work: Callable[[], None], threads: int, *, all_needed: bool = False) -> None:
         """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended.
 
-        Every call of this method gets threads of its own, as blocks of one kernel may wait for each other.
+        Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
+        system gives no more threads, the others do the work; with ``all_needed`` that is a RuntimeError.
         """
         job = _Job(work)
-        self._change_demand(threads - 1)
+        missing = self._change_demand(threads - 1)
         try:
+            if missing and all_needed:
+                raise RuntimeError(
+                    f"blocks of this kernel wait for each other and need {threads} threads, but the system gives "
+                    f"{missing} fewer: raise its limit of threads (ulimit -u), or launch fewer blocks"
+                )
             self._make_way(threads)
-            for _ in range(threads - 1):
+            for _ in range(threads - 1 - missing):
                 self._jobs.put(job)
             work()
         finally:
@@ -156,12 +162,17 @@ class Pool:
             finally:
                 self._change_demand(1 - threads)
 
-    def _change_demand(self, change: int) -> None:
+    def _change_demand(self, change: int) -> int:
+        """Want ``change`` more threads; returns how many the system did not give."""
         with self._lock:
             self._wanted += change
             for _ in range(self._started, self._wanted):
-                threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
+                try:
+                    threading.Thread(target=self._serve, name="tilewright", daemon=True).start()
+                except RuntimeError:  # can't start new thread
+                    break
                 self._started += 1
+            return max(0, self._wanted - self._started)
 
     def _make_way(self, threads: int) -> None:
         """Keep the threads off the processor that this one runs on, where each can have one of its own.
