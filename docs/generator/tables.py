@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.promotion import casts_implicitly, common_dtype
 from tilewright.passes.pipelines import OPTIMIZE
@@ -58,4 +60,20 @@ def passes() -> str:
     return markdown(["", "pass", "what it does"], rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"dtypes": dtypes, "promotion": promotion, "casts": casts, "passes": passes}
+def runtime_api() -> str:
+    """The entries of the CUDA runtime, from the headers that declare them."""
+    unsupported = re.findall(r"TW_ENTRY\((cuda\w+)\)", (INCLUDE_DIR / "tilewright/unsupported.h").read_text())
+    headers = ("cuda_runtime.h", "tilewright/functions.h", "tilewright/runtime_helpers.h")
+    text = "".join((INCLUDE_DIR / name).read_text() for name in headers)
+    supported = set(re.findall(r"^(?:inline )?(?:cudaError_t|char const\*) (cuda\w+)\(", text, re.M))
+    answers = {**dict.fromkeys(unsupported, "`cudaErrorNotSupported`"), **dict.fromkeys(supported, "supported")}
+    return markdown(["function", "here"], [[f"`{name}`", answer] for name, answer in sorted(answers.items())])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "dtypes": dtypes,
+    "promotion": promotion,
+    "casts": casts,
+    "passes": passes,
+    "runtime API": runtime_api,
+}

@@ -479,3 +479,20 @@ def test_what_headers_of_programs_look_at(tmp_path: Path, environment: dict[str,
     """
     out, err, status = run_main(tmp_path, environment, body, TOOLKIT)
     assert (out, err, status) == ("cudaSetDevice(7): cudaErrorInvalidDevice\n", "", 0)
+
+
+def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    cudaGraph_t graph; int blocks, grid, block; cudaFuncAttributes about;
+    for (int i = 0; i < 2; ++i) IS(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+    IS(cudaGetLastError(), cudaErrorNotSupported);
+    auto* k = (void (*)(int*))mark;
+    IS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 256, 0), cudaSuccess);
+    IS(cudaOccupancyMaxPotentialBlockSize(&grid, &block, k), cudaSuccess);
+    IS(cudaFuncGetAttributes(&about, k), cudaSuccess);
+    IS(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
+    CHECK(blocks == 8 && block == 1024 && grid >= 2 && about.maxThreadsPerBlock == 1024);
+    """
+    out, err, status = run_main(tmp_path, environment, body)
+    assert (out, status) == ("", 0)
+    assert err == "tilewright: cudaGraphCreate is not supported; it returns cudaErrorNotSupported\n"

@@ -80,3 +80,9 @@ def test_the_build_has_no_warning(tmp_path: Path) -> None:
             r'<(?:script|img)[^>]* src="(?:https?:)?//|<link[^>]* rel="stylesheet"[^>]* href="https?:', text
         )
         assert not loaded and "<!-- listing" not in text and "<!-- table" not in text, page
+
+
+def test_the_table_of_the_runtime_says_what_is_supported(generator: Callable[[str], Any]) -> None:
+    lines = generator("tables").runtime_api().splitlines()
+    assert "| `cudaMalloc` | supported |" in lines and "| `cudaGraphCreate` | `cudaErrorNotSupported` |" in lines
+    assert len(lines) > 300

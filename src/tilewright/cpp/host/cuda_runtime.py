@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -57,6 +58,7 @@ class Runtime:
         self._handles = itertools.count(1024)
         # Per thread of the program. A thread of C is a new one to Python in every call, so that it has no locals.
         self._configurations: dict[int, Configuration] = {}
+        self._said: set[str] = set()  # the entries that were said to be unsupported
         self._texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
     def report(self, error: Error) -> Error:
@@ -280,6 +282,15 @@ class Runtime:
 
     def __tw_host_report(self, error: Int) -> Error:
         return known_error(error) or Error.ErrorUnknown
+
+    def __tw_host_unsupported(self, name: Address) -> Error:
+        entry = ctypes.string_at(name).decode()
+        if entry not in self._said:
+            self._said.add(entry)
+            print(
+                f"tilewright: {entry} is not supported; it returns cudaErrorNotSupported", file=sys.stderr, flush=True
+            )
+        return Error.ErrorNotSupported
 
     def __tw_host_configure(
         self, gx: Int, gy: Int, gz: Int, bx: Int, by: Int, bz: Int, shared: Size, stream: Address

@@ -125,6 +125,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 // Notes an error as the last one and returns it.
 cudaError_t __tw_host_report(cudaError_t error);
+cudaError_t __tw_host_unsupported(char const* name);
 // Launches: the configuration of the next one, and a kernel called by its address.
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream);
@@ -134,7 +135,9 @@ cudaError_t __tw_host_launch(void const* function, void** arguments);
 #ifdef TW_SIMT
 #include "tilewright/simt.h"
 #endif
+#include "tilewright/functions.h"
 #include "tilewright/runtime_helpers.h"
+#include "tilewright/unsupported.h"
 
 template <typename T>
 inline cudaError_t cudaMalloc(T** address, size_t size) {
