@@ -178,6 +178,17 @@ def copy(x: Any, out: Any) -> None:
     ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (4,)))
 
 
+@ct.kernel
+def move(arrays: Any) -> None:
+    ct.store(arrays[0], (0,), ct.load(arrays[1], (0,), (4,)))
+
+
+def test_overlapping_arrays_of_a_list() -> None:
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    assert launch(move, 1, [x, y]) == []
+    assert launch(move, 1, [x, x]) == ["overlapping-arguments"]
+
+
 def test_overlapping_arguments() -> None:
     memory = np.arange(12, dtype=np.int32)
     with ct.sanitize() as report:
