@@ -225,7 +225,7 @@ class ProgramGenerator(Expressions):
         self.scopes.append({name: self.variable(name, "int32", ())})
         body = self._body(depth, True)
         self.scopes.pop()
-        lines = [f"{name} = 0", f"while {name} < ({bound.text} & 3):", f"    {name} = {name} + 1", *indented(body.lines)]
+        lines = [f"{name} = ct.int32(0)", f"while {name} < ({bound.text} & 3):", f"    {name} = {name} + 1", *indented(body.lines)]
 
         def run(env: Env) -> None:
             env.variables[name] = np.int32(0)
