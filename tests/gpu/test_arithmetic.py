@@ -91,3 +91,18 @@ def test_acquiring_loads_that_nobody_reads(dtype: Any) -> None:
     out = np.zeros(80, np.int32)
     ct.launch(None, (80,), looks, (np.zeros((64, 64), dtype)[::2, ::2], out), backend="cpu")
     assert (out == np.arange(80)).all()
+
+
+@ct.kernel
+def absolute(x, out):
+    ct.store(out, (0,), abs(ct.load(x, (0,), (8,))) % 33)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_absolute_value_of_the_least_integer(dtype: Any) -> None:
+    least = np.iinfo(dtype).min
+    x = np.array([least, least + 1, -1, 0, 1, 5, -40, 77], dtype)
+    out, expected = np.zeros_like(x), np.zeros_like(x)
+    ct.launch(None, (1,), absolute, (x, out), backend="cpu")
+    ct.launch(None, (1,), absolute, (x, expected), backend="reference")
+    assert out.tolist() == expected.tolist()

@@ -47,3 +47,9 @@ def test_no_saturation(dtype: Any, target: str, tmp_path: Path) -> None:
     command = [str(Path(assembler(parse_target(target))).with_name("nvdisasm")), "-c", str(path)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "MNMX" in listing and ".SAT" not in listing
+
+
+def test_float64_is_compared() -> None:
+    """There, ptxas makes a saturation of every form of a maximum with zero."""
+    made = lower_after_upper.compile_for("sm_90", (np.zeros(128), np.zeros((24, 128))))
+    assert "max.f64" not in made.stage("PTX") and "setp.gt.f64" not in made.stage("PTX")

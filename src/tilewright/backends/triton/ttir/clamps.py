@@ -2,7 +2,7 @@
 
 Of a minimum with 1 and then a maximum with 0, however they are written, ptxas (12.8 to 13.0) makes a saturation, which
 gives 0 for NaN; the minimum is 1. It leaves alone a maximum that propagates NaN, which is the same where no operand is
-NaN, such as after a minimum with a number.
+NaN, such as after a minimum with a number. There is none for float64, of which a comparison the other way round does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
         return False
     if op.name == "constant":
         return not math.isnan(op.attributes["value"])
+    if _is_identity(op):
+        return is_never_nan(op.operands[0], far - 1)
     if op.name in _MOVES or (op.name == "cast" and op.operands[0].tile.element.is_float):
         return is_never_nan(op.operands[0], far - 1)
     if op.name in ("min", "max"):
@@ -33,6 +35,15 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
     if op.name == "select":
         return _is_never_nan_where_selected(op, far)
     return False
+
+
+def _is_identity(op: Op) -> bool:
+    """Whether ``op`` gives its first operand, as LLVM finds out: x * 1, x / 1, x - 0."""
+    neutral = _NEUTRAL.get(op.name)
+    return neutral is not None and constant_of(op.operands[1]) == neutral
+
+
+_NEUTRAL = {"mul": 1, "div": 1, "sub": 0}
 
 
 def _is_never_nan_where_selected(op: Op, far: int) -> bool:

@@ -194,7 +194,13 @@ def _abs(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
-    return w.op("math.absi", x) if dtype_of(op).is_signed and x.element != "i1" else x
+    if not dtype_of(op).is_signed or x.element == "i1":
+        return x
+    if x.bits != 16 or not w.target.is_cuda:
+        return w.op("math.absi", x)
+    # ptxas takes an absolute value of 16 bits for a number of 32 that is not negative; that of the least one is.
+    zero = w.like(0, x)
+    return w.select(w.compare("slt", x, zero), w.opaque(w.op("arith.subi", zero, x)), x)
 
 
 def _mulhi(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
@@ -216,6 +222,10 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
+        if name == "max" and w.target.is_cuda and is_maximum_of_numbers(op):
+            number, bound = (x, y) if constant_of(op.operands[1]) is not None else (y, x)
+            if constant_of(op.operands[1 if bound is y else 0]) == 0:
+                return _at_least_zero(w, number)
         return _minmax_f64(w, name, nan, x, y)
     if name == "max" and w.target.is_cuda:
         nan = nan or is_maximum_of_numbers(op)
@@ -226,6 +236,12 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
         return w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs)
 
     return flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.attributes["flush_to_zero"])
+
+
+def _at_least_zero(w: Writer, x: Val) -> Val:
+    """The maximum of float64 numbers and +0.0, not written as one: see ``clamps``."""
+    zero = w.like(0.0, x)
+    return w.op("arith.addf", w.select(w.compare("olt", x, zero), zero, x), zero)  # of -0.0 the sum makes 0.0
 
 
 def _minmax_f64(w: Writer, name: str, nan: bool, x: Val, y: Val) -> Val:
@@ -267,6 +283,8 @@ def _select(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if x.element in ("f16", "bf16", "f32") and w.target.is_cuda and (both := selected_maximum(op)) is not None:
         numbers = [operands[at] for at in both]
         return _through_f32(w, numbers, lambda xs: w.op("arith.maximumf", *xs))
+    if x.element == "f64" and w.target.is_cuda and (both := selected_maximum(op)) is not None:
+        return _at_least_zero(w, operands[both[0]])
     wrong = _wrong_zero_of_an_extreme(op)
     if wrong == 1:
         x = w.opaque(x)
