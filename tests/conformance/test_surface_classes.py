@@ -473,11 +473,19 @@ def returning() -> Any:
 
 
 @pytest.mark.parametrize(
-    "make", [two_yields, guarded, lambda: in_a_branch(1), returning, lambda: 3, contextlib.nullcontext]
+    ("make", "error"),
+    [
+        (two_yields, TTE),
+        (guarded, TSE),
+        (lambda: in_a_branch(1), TTE),
+        (returning, TSE),
+        (lambda: 3, TSE),
+        (contextlib.nullcontext, UCE),
+    ],
 )
-def test_what_is_no_context_manager(make: Callable[..., Any]) -> None:
+def test_what_is_no_context_manager(make: Callable[..., Any], error: type[ct.TileError]) -> None:
     def use(n):
         with make():
             pass
 
-    refuses(use, TSE, 1)
+    refuses(use, error, 1)

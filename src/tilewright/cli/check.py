@@ -73,7 +73,7 @@ def _run_program(options: argparse.Namespace) -> int:
     except SystemExit as e:
         if e.code is None or isinstance(e.code, int):
             return e.code or 0
-        say(e.code, error=True)
+        say(str(e.code), error=True)
         return 1
 
 

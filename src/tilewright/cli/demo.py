@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     _progress("")
     say(harness.HEADER)
     for outcome in outcomes:
-        say(outcome)
+        say(str(outcome))
     wrong = [o.name for o in outcomes if not o.correct]
     say(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
     return 1 if wrong else 0
