@@ -19,21 +19,24 @@ class Uses:
         self._used: dict[Op, tuple[Value, ...]] = {}
         self._count(function.body)
 
-    def _count(self, block: Block) -> set[Value]:
-        """Counts uses in ``block`` and returns the values it takes from outside."""
+    def _count(self, block: Block) -> dict[Value, None]:
+        """Counts uses in ``block`` and returns the values it takes from outside.
+
+        The values are in program order, which the order of the code follows: sets would order them by their addresses.
+        """
         local: set[Value] = set(block.args)
-        outside: set[Value] = set()
+        outside: dict[Value, None] = {}
         self.remaining.update(dict.fromkeys(block.args, 0))
         self.home.update(dict.fromkeys(block.args, block))
         for op in block.ops:
             captured: dict[Value, None] = {}
             for region in op.regions:
-                captured.update(dict.fromkeys(self._count(region)))
+                captured.update(self._count(region))
             self.captured[op] = tuple(captured)
-            used = {*op.operands, *captured}
-            mine = used & local
-            outside |= used - local
-            self._used[op] = tuple(mine)
+            used = dict.fromkeys((*op.operands, *captured))
+            mine = tuple(v for v in used if v in local)
+            outside.update((v, None) for v in used if v not in local)
+            self._used[op] = mine
             for v in mine:
                 self.remaining[v] += 1
             for r in op.results:
