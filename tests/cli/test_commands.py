@@ -192,11 +192,16 @@ def test_programs_that_do_not_exist(command: list[str], program: str, capsys: py
 
 @pytest.mark.parametrize(
     "source, words",
-    [(b"def f(:\n", "bad.py:1:7: SyntaxError"), (b"x = 1\0\n", "null bytes"), (b"x = '\xff'\n", "can't decode byte 0xff")],
+    [
+        (b"def f(:\n", "bad.py:1:7: SyntaxError"),
+        (b"x = 1\0\n", "null bytes"),
+        (b"x = '\xff'\n", "can't decode byte 0xff"),
+    ],
     ids=["syntax", "null byte", "encoding"],
 )
 @pytest.mark.parametrize(
-    "command", [["inspect", "bad.py::f"], ["debug", "bad.py::f"], ["run", "bad.py"], ["check", "bad.py"], ["view", "bad.py"]]
+    "command",
+    [["inspect", "bad.py::f"], ["debug", "bad.py::f"], ["run", "bad.py"], ["check", "bad.py"], ["view", "bad.py"]],
 )
 def test_programs_that_are_no_python(
     command: list[str], source: bytes, words: str, capsys: pytest.CaptureFixture[str]

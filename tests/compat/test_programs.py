@@ -271,6 +271,12 @@ def test_torch_is_itself_again_afterwards() -> None:
         assert x.new_zeros(2, device="cuda:0").is_cuda and x.to("cuda", torch.float16).dtype == torch.float16
         assert torch.nn.Linear(2, 3, device="cuda").to("cuda").cuda().weight.device.type == "cpu"
         assert (torch.cuda.CUDAGraph | None) and not torch.overrides._get_current_function_mode_stack()
-    assert torch.empty is empty and torch.compile is compiler and not x.is_cuda and x.device.type == "cpu" and torch.Generator is generator
+    assert (
+        torch.empty is empty
+        and torch.compile is compiler
+        and not x.is_cuda
+        and x.device.type == "cpu"
+        and torch.Generator is generator
+    )
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")

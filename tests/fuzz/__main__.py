@@ -19,7 +19,9 @@ from fuzz.programs import program
 from support import gpu
 
 
-def _check(seed: int, backends: tuple[str, ...], targets: tuple[str, ...], on_gpu: bool) -> tuple[int, list[str], str, bool]:
+def _check(
+    seed: int, backends: tuple[str, ...], targets: tuple[str, ...], on_gpu: bool
+) -> tuple[int, list[str], str, bool]:
     if on_gpu:
         gpu.pytest_configure()
     warnings.simplefilter("ignore", RuntimeWarning)
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("start", type=int, help="the first seed")
     parser.add_argument("count", type=int)
-    parser.add_argument("--backends", default="reference,cpu", help="the first is the one that the model is compared with")
+    parser.add_argument(
+        "--backends", default="reference,cpu", help="the first is the one that the model is compared with"
+    )
     parser.add_argument("--targets", default="", help="GPU architectures to compile for, such as sm_80,sm_90")
     parser.add_argument("--gpu", action="store_true", help="a GPU in the place of the back end cpu")
     parser.add_argument("--keep", type=Path, help="a folder for the programs with faults")

@@ -13,7 +13,23 @@ from fuzz.model import ALL, DTYPES, FLOATS, INTEGERS, SIGNED, UNSIGNED, Array
 from fuzz.nodes import Env, Expr, Level, Unmodelled
 
 Shape = tuple[int, ...]
-SHAPES: list[Shape] = [(), (), (1,), (2,), (8,), (16,), (64,), (1, 1), (2, 4), (8, 8), (1, 16), (16, 1), (32, 4), (2, 4, 8), (4, 1, 2)]
+SHAPES: list[Shape] = [
+    (),
+    (),
+    (1,),
+    (2,),
+    (8,),
+    (16,),
+    (64,),
+    (1, 1),
+    (2, 4),
+    (8, 8),
+    (1, 16),
+    (16, 1),
+    (32, 4),
+    (2, 4, 8),
+    (4, 1, 2),
+]
 _PADDINGS = {"ZERO": 0, "NEG_ZERO": -0.0, "NAN": np.nan, "POS_INF": np.inf, "NEG_INF": -np.inf}
 
 
@@ -108,7 +124,9 @@ class Expressions:
         slack = [self.pick(0, 0, 1, 3) for _ in shape]
         step = [self.pick(1, 1, 1, 2) for _ in shape]
         whole = random_data(self.data, dtype, tuple((shape[k] * step[k]) + slack[k] for k in order))
-        view = np.transpose(whole, np.argsort(order))[tuple(slice(s, s + n * t, t) for s, n, t in zip(slack, shape, step))]
+        view = np.transpose(whole, np.argsort(order))[
+            tuple(slice(s, s + n * t, t) for s, n, t in zip(slack, shape, step))
+        ]
         if self.rng.random() < 0.15:
             axis = self.rng.randrange(rank)
             view = np.broadcast_to(np.take(view, [0], axis), view.shape)
@@ -126,7 +144,12 @@ class Expressions:
             value = self.constant(dtype)
             if not shape:
                 return value
-            return Expr(f"ct.full({shape}, {value.text}, ct.{dtype})", dtype, shape, lambda env: np.broadcast_to(value.value(env), shape))
+            return Expr(
+                f"ct.full({shape}, {value.text}, ct.{dtype})",
+                dtype,
+                shape,
+                lambda env: np.broadcast_to(value.value(env), shape),
+            )
         if shape and rng.random() < 0.25:
             return self._made(dtype, shape)
         return self.gather(dtype, shape, 0) if not shape or rng.random() < 0.25 else self.load(dtype, shape)
@@ -190,7 +213,11 @@ class Expressions:
             pad = np.asarray(fill)
             options.append(f"padding_value={fill}")
         pad = pad.astype(np.float64 if dtype in FLOATS else pad.dtype).astype(DTYPES[dtype])
-        index = indices[0].text if len(indices) == 1 and self.rng.random() < 0.5 else "(" + "".join(f"{i.text}, " for i in indices) + ")"
+        index = (
+            indices[0].text
+            if len(indices) == 1 and self.rng.random() < 0.5
+            else "(" + "".join(f"{i.text}, " for i in indices) + ")"
+        )
         text = f"ct.gather({', '.join([array.name, index, *options])})"
 
         def value(env: Env) -> Array:
@@ -201,7 +228,12 @@ class Expressions:
 
     def _modulo(self, index: Expr, n: int) -> Expr:
         n = min(n, np.iinfo(DTYPES[index.dtype]).max)
-        return Expr(f"({index.text}) % {n}", index.dtype, index.shape, lambda env: np.asarray(index.value(env) % np.asarray(n).astype(DTYPES[index.dtype])))
+        return Expr(
+            f"({index.text}) % {n}",
+            index.dtype,
+            index.shape,
+            lambda env: np.asarray(index.value(env) % np.asarray(n).astype(DTYPES[index.dtype])),
+        )
 
     # -- shapes of operands
 
@@ -243,7 +275,12 @@ class Expressions:
         value = self.constant(dtype)
         if not shape:
             return value
-        return Expr(f"ct.full({shape}, {value.text}, ct.{dtype})", dtype, shape, lambda env: np.broadcast_to(value.value(env), shape))
+        return Expr(
+            f"ct.full({shape}, {value.text}, ct.{dtype})",
+            dtype,
+            shape,
+            lambda env: np.broadcast_to(value.value(env), shape),
+        )
 
     def operands(self, dtype: str, shape: Shape, depth: int, most: Level) -> tuple[Expr, Expr]:
         """Two operands that promote to ``dtype`` and broadcast to ``shape``."""
@@ -262,7 +299,9 @@ class Expressions:
         if kind == 0 and depth > 0:
             a, b, word = self.condition(depth - 1), self.condition(depth - 1), self.pick("and", "or")
             if word == "and":
-                return Expr(f"({a.text} and {b.text})", "bool_", (), lambda env: bool(a.value(env)) and bool(b.value(env)))
+                return Expr(
+                    f"({a.text} and {b.text})", "bool_", (), lambda env: bool(a.value(env)) and bool(b.value(env))
+                )
             return Expr(f"({a.text} or {b.text})", "bool_", (), lambda env: bool(a.value(env)) or bool(b.value(env)))
         if kind == 1 and depth > 0:
             c = self.condition(depth - 1)
@@ -275,7 +314,12 @@ class Expressions:
             p, q = self.rng.choices(list(model.COMPARISONS), k=2)
             f, g = model.COMPARISONS[p], model.COMPARISONS[q]
             text = f"({x.text} {p} {y.text} {q} {z.text})"
-            return Expr(text, "bool_", (), lambda env: bool(f(x.value(env), y.value(env))) and bool(g(y.value(env), z.value(env))))
+            return Expr(
+                text,
+                "bool_",
+                (),
+                lambda env: bool(f(x.value(env), y.value(env))) and bool(g(y.value(env), z.value(env))),
+            )
         return self.expr("bool_", (), depth + 1, Level.MODELLED)
 
 
@@ -310,7 +354,9 @@ def _arithmetic(g: Expressions, dtype: str, shape: Shape, depth: int, most: Leve
     if mode or (ftz := (dtype == "float32" and symbol in "+-*" and g.rng.random() < 0.05)):
         name = {"+": "add", "-": "sub", "*": "mul"}[symbol]
         option = f"rounding_mode=ct.RoundingMode.{mode}" if mode else f"flush_to_zero={ftz}"
-        return Expr(f"ct.{name}({x.text}, {y.text}, {option})", dtype, shape, lambda env: None, max(Level.EXACT, _joined(x, y)))
+        return Expr(
+            f"ct.{name}({x.text}, {y.text}, {option})", dtype, shape, lambda env: None, max(Level.EXACT, _joined(x, y))
+        )
     text = f"ct.cdiv({x.text}, {y.text})" if symbol == "cdiv" else f"({x.text} {symbol} {y.text})"
     return Expr(text, dtype, shape, lambda env: op(cast(x.value(env), dtype), cast(y.value(env), dtype)), _joined(x, y))
 
@@ -338,7 +384,13 @@ def _bitwise(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) 
     x, y = (g.expr(dtype, s, depth, most) for s in shapes)
     symbol = g.rng.choice(list(model.BITWISE))
     op = model.BITWISE[symbol]
-    return Expr(f"({x.text} {symbol} {y.text})", dtype, shape, lambda env: np.asarray(op(x.value(env), y.value(env))), _joined(x, y))
+    return Expr(
+        f"({x.text} {symbol} {y.text})",
+        dtype,
+        shape,
+        lambda env: np.asarray(op(x.value(env), y.value(env))),
+        _joined(x, y),
+    )
 
 
 def _shift(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:
@@ -431,7 +483,13 @@ def _bitcast(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) 
         return None
     source = g.rng.choice([d for d in same if d not in FLOATS] or same)
     x = g.expr(source, shape, depth, most)
-    return Expr(f"ct.bitcast({x.text}, ct.{dtype})", dtype, shape, lambda env: np.ascontiguousarray(x.value(env)).view(DTYPES[dtype]).reshape(shape), x.level)
+    return Expr(
+        f"ct.bitcast({x.text}, ct.{dtype})",
+        dtype,
+        shape,
+        lambda env: np.ascontiguousarray(x.value(env)).view(DTYPES[dtype]).reshape(shape),
+        x.level,
+    )
 
 
 def _reduction(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:
@@ -460,8 +518,12 @@ def _reduction(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level
     options = "" if axis is None else f", axis={axis}"
     text = f"ct.{name}({x.text}{options}{', keepdims=True' if keep else ''})"
     if dtype in INTEGERS and axis is not None and not keep and g.rng.random() < 0.2:
-        word, op, identity = g.pick(("a ^ b", np.bitwise_xor, 0), ("a | b", np.bitwise_or, 0), ("a & b", np.bitwise_and, None))
-        start = identity if identity is not None else f"ct.{dtype}({-1 if dtype in SIGNED else 2 ** model.bits(dtype) - 1})"
+        word, op, identity = g.pick(
+            ("a ^ b", np.bitwise_xor, 0), ("a | b", np.bitwise_or, 0), ("a & b", np.bitwise_and, None)
+        )
+        start = (
+            identity if identity is not None else f"ct.{dtype}({-1 if dtype in SIGNED else 2 ** model.bits(dtype) - 1})"
+        )
         text = f"ct.reduce({x.text}, {axis}, lambda a, b: {word}, {start})"
     return Expr(text, dtype, shape, lambda env: model.reduced(x.value(env), axis, op, keep), x.level)
 
@@ -511,7 +573,9 @@ def _broadcast(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level
     x = g.expr(dtype, g._smaller(shape), depth, most)
     if x.shape and len(x.shape) == len(shape) - 1 and x.shape == shape[1:] and shape[0] == 1:
         return Expr(f"{x.text}[None]", dtype, shape, lambda env: x.value(env)[None], x.level)
-    return Expr(f"ct.broadcast_to({x.text}, {shape})", dtype, shape, lambda env: np.broadcast_to(x.value(env), shape), x.level)
+    return Expr(
+        f"ct.broadcast_to({x.text}, {shape})", dtype, shape, lambda env: np.broadcast_to(x.value(env), shape), x.level
+    )
 
 
 def _cat(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:
@@ -521,7 +585,13 @@ def _cat(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> E
     axis = g.rng.choice(axes)
     half = tuple(n // 2 if k == axis else n for k, n in enumerate(shape))
     x, y = (g.expr(dtype, half, depth, most) for _ in range(2))
-    return Expr(f"ct.cat(({x.text}, {y.text}), {axis})", dtype, shape, lambda env: np.concatenate([x.value(env), y.value(env)], axis), _joined(x, y))
+    return Expr(
+        f"ct.cat(({x.text}, {y.text}), {axis})",
+        dtype,
+        shape,
+        lambda env: np.concatenate([x.value(env), y.value(env)], axis),
+        _joined(x, y),
+    )
 
 
 def _extract(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:
@@ -547,7 +617,11 @@ def _matmul(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -
     if len(shape) != 2 or dtype not in ("int32", "float32", "float64"):
         return None
     k = g.pick(1, 2, 8, 16)
-    source = {"int32": g.pick("int8", "uint8"), "float32": g.pick("float16", "bfloat16", "float32"), "float64": "float64"}[dtype]
+    source = {
+        "int32": g.pick("int8", "uint8"),
+        "float32": g.pick("float16", "bfloat16", "float32"),
+        "float64": "float64",
+    }[dtype]
     if (shape[0] + shape[1]) * k > 1024:
         return None
     x, y = (g.expr("int16", s, depth, Level.MODELLED) for s in ((shape[0], k), (k, shape[1])))
@@ -566,7 +640,13 @@ def _matmul(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -
 def _conditional(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:
     c = g.condition(1)
     x, y = (g.expr(dtype, shape, depth, most) for _ in range(2))
-    return Expr(f"({x.text} if {c.text} else {y.text})", dtype, shape, lambda env: (x if c.value(env) else y).value(env), _joined(x, y))
+    return Expr(
+        f"({x.text} if {c.text} else {y.text})",
+        dtype,
+        shape,
+        lambda env: (x if c.value(env) else y).value(env),
+        _joined(x, y),
+    )
 
 
 def _gathered(g: Expressions, dtype: str, shape: Shape, depth: int, most: Level) -> Expr | None:

@@ -81,7 +81,9 @@ class Program:
         """What the model says, of the outputs that it covers; None where the data left what it can tell."""
         arrays = {a.name: a.data for a in self.inputs}
         arrays |= self.written()
-        scalars = {n: np.asarray(v).astype(np.int32 if isinstance(v, int) else np.float32) for n, v in self.scalars.items()}
+        scalars = {
+            n: np.asarray(v).astype(np.int32 if isinstance(v, int) else np.float32) for n, v in self.scalars.items()
+        }
         try:
             for z, y, x in itertools.product(*(range(n) for n in reversed(self.grid))):
                 with contextlib.suppress(Return):
@@ -117,7 +119,12 @@ class ProgramGenerator(Expressions):
         while len(self.outputs) < 2:
             body.append(self.store())
         run = block(body)
-        parameters = [*(a.name for a in self.arrays), *(o.name for o in self.outputs), *(a.name for a in self.accumulators), *self.scalars]
+        parameters = [
+            *(a.name for a in self.arrays),
+            *(o.name for o in self.outputs),
+            *(a.name for a in self.accumulators),
+            *self.scalars,
+        ]
         source = "\n".join(
             [*self.helper_lines, "", "@ct.kernel", f"def kernel({', '.join(parameters)}):", *indented(run.lines), ""]
         )
@@ -140,7 +147,9 @@ class ProgramGenerator(Expressions):
             if self.loops and self.loops[-1]:
                 kinds += [self.leave]
             kind = self.rng.choice(kinds)
-            statement = kind(depth) if kind in (self.branch, self.for_loop, self.while_loop, self.static_loop) else kind()
+            statement = (
+                kind(depth) if kind in (self.branch, self.for_loop, self.while_loop, self.static_loop) else kind()
+            )
             if statement is not None:
                 made.append(statement)
             if depth == 2 and self.rng.random() < 0.03:
@@ -209,13 +218,16 @@ class ProgramGenerator(Expressions):
         bound = self.expr("int32", (), 1, Level.MODELLED)
         fixed = self.pick(0, 1, 2, 4)
         text, stop = self.pick(
-            (str(start + fixed), lambda env: start + fixed), (f"{start} + ({bound.text} & 3)", lambda env: start + int(bound.value(env) & 3))
+            (str(start + fixed), lambda env: start + fixed),
+            (f"{start} + ({bound.text} & 3)", lambda env: start + int(bound.value(env) & 3)),
         )
         name = self.fresh("i")
         self.scopes.append({name: self.variable(name, "int32", ())})
         body = self._body(depth, True)
         self.scopes.pop()
-        header = f"for {name} in range({start}, {text}, {step}):" if start or step != 1 else f"for {name} in range({text}):"
+        header = (
+            f"for {name} in range({start}, {text}, {step}):" if start or step != 1 else f"for {name} in range({text}):"
+        )
         run = self._loop(body, lambda env: (np.int32(n) for n in range(start, stop(env), step)), name)
         return Stmt([header, *indented(body.lines)], run)
 
@@ -225,7 +237,12 @@ class ProgramGenerator(Expressions):
         self.scopes.append({name: self.variable(name, "int32", ())})
         body = self._body(depth, True)
         self.scopes.pop()
-        lines = [f"{name} = ct.int32(0)", f"while {name} < ({bound.text} & 3):", f"    {name} = {name} + 1", *indented(body.lines)]
+        lines = [
+            f"{name} = ct.int32(0)",
+            f"while {name} < ({bound.text} & 3):",
+            f"    {name} = {name} + 1",
+            *indented(body.lines),
+        ]
 
         def run(env: Env) -> None:
             env.variables[name] = np.int32(0)
@@ -254,7 +271,9 @@ class ProgramGenerator(Expressions):
     def leave(self) -> Stmt:
         """Leaves the loop, or the kernel."""
         condition = self.condition(1)
-        word, kind = ("return", Return) if self.rng.random() < 0.2 else self.pick(("break", Break), ("continue", Continue))
+        word, kind = (
+            ("return", Return) if self.rng.random() < 0.2 else self.pick(("break", Break), ("continue", Continue))
+        )
 
         def run(env: Env) -> None:
             if condition.value(env):
@@ -277,7 +296,10 @@ class ProgramGenerator(Expressions):
         whole, a, b = self.fresh("t"), self.fresh("v"), self.fresh("v")
         for name, e in ((a, first), (b, second)):
             self.scopes[-1][name] = self.variable(name, e.dtype, e.shape, e.level)
-        lines = [f"{whole} = ({first.text}, {second.text})", self.pick(f"{a}, {b} = {whole}", f"{a}, {b} = {whole}[0], {whole}[-1]")]
+        lines = [
+            f"{whole} = ({first.text}, {second.text})",
+            self.pick(f"{a}, {b} = {whole}", f"{a}, {b} = {whole}[0], {whole}[-1]"),
+        ]
 
         def run(env: Env) -> None:
             found = [e.value(env) if e.level == Level.MODELLED else None for e in (first, second)]
@@ -297,7 +319,9 @@ class ProgramGenerator(Expressions):
         size = shape or (1,)
         blocks = [self.grid[0] * self.grid[1] * self.grid[2], *([1] * (len(size) - 1))]
         extents = tuple(n * s - (self.rng.randrange(s) if self.rng.random() < 0.5 else 0) for n, s in zip(blocks, size))
-        order = tuple(self.rng.sample(range(len(size)), len(size))) if self.rng.random() < 0.3 else tuple(range(len(size)))
+        order = (
+            tuple(self.rng.sample(range(len(size)), len(size))) if self.rng.random() < 0.3 else tuple(range(len(size)))
+        )
         physical = tuple(extents[order.index(k)] for k in range(len(size)))
         name = self.fresh("o")
         self.outputs.append(Output(name, random_data(self.data, target, physical), e.level))
@@ -325,7 +349,9 @@ class ProgramGenerator(Expressions):
         shape = self.rng.choice(SHAPES)
         shapes = self._operand_shapes(shape, 2)
         index = self._modulo(self.expr(self.rng.choice(INTEGERS), shapes[0], 2, Level.MODELLED), target.data.size)
-        value = self.expr(dtype, shapes[1] if np.broadcast_shapes(shapes[1], shapes[0]) == shapes[0] else (), 2, Level.MODELLED)
+        value = self.expr(
+            dtype, shapes[1] if np.broadcast_shapes(shapes[1], shapes[0]) == shapes[0] else (), 2, Level.MODELLED
+        )
         lines = [f"ct.atomic_{target.op}({target.name}, {index.text}, {value.text})"]
 
         def run(env: Env) -> None:

@@ -31,9 +31,7 @@ def _increment(x: Any, out: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    say(
-        f"tilewright {ct.__version__}, Python {platform.python_version()} on {platform.machine()} {platform.system()}"
-    )
+    say(f"tilewright {ct.__version__}, Python {platform.python_version()} on {platform.machine()} {platform.system()}")
     say("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     cache = disk_cache()
     say(f"disk cache: {cache.folder if cache else 'switched off'}")

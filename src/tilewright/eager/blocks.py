@@ -16,6 +16,7 @@ from tilewright.backends.reference.interpreter import Exit, Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import TURN, run_blocks
 from tilewright.ir.core import Op
+from tilewright.ir.ops.control import Return
 
 # Strong memory operations after which a block hands over. It counts as a whole turn: changing threads is slow.
 HANDOVER = 16
@@ -115,7 +116,7 @@ class _Launch:
             if turn.ended:
                 self._waiting.remove(turn)
         self._free |= served
-        return Exit("return", [], [])
+        return Exit(Return, [], [])
 
     def _traced(self, turn: _Turn) -> None:
         """A debugger that steps through the thread of the launch follows blocks into theirs."""

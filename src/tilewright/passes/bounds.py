@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast, Div
+from tilewright.ir.ops.memory import LoadView, MakeTensorView, StoreView
 from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import PartitionViewType
 from tilewright.passes.canonicalize import constant_of
@@ -27,7 +29,7 @@ class InBounds:
         copied = clone_function(function)
         facts = IntegerFacts(copied)
         for op in copied.walk():
-            if op.name in ("load_view", "store_view"):
+            if isinstance(op, (LoadView, StoreView)):
                 view: PartitionViewType = op.operands[0].type  # type: ignore[assignment]
                 op.attributes["in_bounds"] = tuple(
                     known or _inside(facts, op, view, k) for k, known in enumerate(op.attributes["in_bounds"])
@@ -54,16 +56,16 @@ def _inside(facts: IntegerFacts, op: Op, view: PartitionViewType, k: int) -> boo
 def _dynamic_extent(partition: Value, axis: int) -> Value | None:
     """The scalar that gives the extent of ``axis`` of the partitioned array."""
     view = partition.op.operands[0].op if partition.op is not None else None
-    if view is None or view.name != "make_tensor_view":
+    if not isinstance(view, MakeTensorView):
         return None
     position = view.results[0].type.shape[:axis].count(None)  # type: ignore[union-attr]
-    extent: Value = view.shape[position]  # type: ignore[attr-defined]
+    extent: Value = view.shape[position]
     return _unwiden(extent)
 
 
 def _unwiden(value: Value) -> Value:
     """The value before conversions to a wider integer of the same signedness."""
-    while (op := value.op) is not None and op.name == "cast":
+    while isinstance(op := value.op, Cast):
         source, dtype = op.operands[0].tile.element, op.result.tile.element
         if source.kind is not dtype.kind or source.bitwidth > dtype.bitwidth:
             break
@@ -74,6 +76,6 @@ def _unwiden(value: Value) -> Value:
 def _counts_tiles(value: Value, extent: Value, tile: int) -> bool:
     """Whether ``value`` is ``extent`` divided by ``tile``, which divides it: the rounding does not matter."""
     op = _unwiden(value).op
-    if op is None or op.name != "div" or op.attributes["rounding"] is RoundingMode.RN:
+    if not isinstance(op, Div) or op.attributes["rounding"] is RoundingMode.RN:
         return False
     return _unwiden(op.operands[0]) is extent and constant_of(op.operands[1]) == tile

@@ -11,8 +11,28 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Mul, Sub
-from tilewright.ir.ops.shape import Broadcast, Iota, Permute, Reshape
+from tilewright.ir.ops.arith import (
+    Add,
+    And,
+    Bitcast,
+    Cast,
+    Cmp,
+    Div,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Rem,
+    Select,
+    Shl,
+    Shr,
+    Sub,
+    Xor,
+)
+from tilewright.ir.ops.control import Break, For, If, Loop, Yield
+from tilewright.ir.ops.memory import Assert, Assume, AssumeDivisible
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, PtrOffset, Reshape
 from tilewright.ir.rewrite import clone_op
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
@@ -32,21 +52,21 @@ class Canonicalize:
 
 class _Canonicalizer(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
-        if op.name == "if":
+        if isinstance(op, If):
             condition = constant_of(self.values.get(op.operands[0], op.operands[0]))
             if condition is not None:
                 self.inline(op, 0 if condition else 1, builder)
                 return
-        if op.name == "for" and self.never_runs(op):
+        if isinstance(op, For) and self.never_runs(op):
             builder.loc = op.loc
             self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.operands[3:]))
             return
-        if op.name == "loop" and (done := self.left_at_once(op)) is not None:
+        if isinstance(op, Loop) and (done := self.left_at_once(op)) is not None:
             *before, end = done
             builder.block.ops += before
             self.values.update(zip(op.results, end.operands))
             return
-        if op.name in ("assert", "assume") and constant_of(self.values.get(op.operands[0], op.operands[0])):
+        if isinstance(op, (Assert, Assume)) and constant_of(self.values.get(op.operands[0], op.operands[0])):
             return
         super().insert(op, builder)
 
@@ -57,7 +77,7 @@ class _Canonicalizer(Rewriter):
             self.insert(nested, builder)
             if builder.block.ops and builder.block.ops[-1].spec.terminator:
                 return
-        if end.name == "yield":
+        if isinstance(end, Yield):
             self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, end.operands))
         else:
             builder.block.ops.append(clone_op(end, self.values))
@@ -72,16 +92,16 @@ class _Canonicalizer(Rewriter):
         trial.values = {**self.values, **{a: self.values.get(v, v) for a, v in zip(body.args, op.operands)}}
         builder = Builder(Block(), op.loc)
         for nested in body.ops:
-            if nested.name == "if":
+            if isinstance(nested, If):
                 condition = trial.values.get(nested.operands[0], nested.operands[0])
                 if constant_of(condition) is None:
                     return None
-            elif nested.regions or not (nested.name == "break" or is_pure(nested)):
+            elif nested.regions or not (isinstance(nested, Break) or is_pure(nested)):
                 return None
             trial.insert(nested, builder)
             done = builder.block.ops
             if done and done[-1].spec.terminator:
-                return done if done[-1].name == "break" and all(is_pure(o) for o in done[:-1]) else None
+                return done if isinstance(done[-1], Break) and all(is_pure(o) for o in done[:-1]) else None
         return None
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
@@ -89,7 +109,7 @@ class _Canonicalizer(Rewriter):
             return None
         folded = fold_constants(op, builder)
         if folded is None:
-            rule = _RULES.get(op.name)
+            rule = _RULES.get(type(op))
             folded = rule(op, builder) if rule is not None else None
         if folded is None and op.spec.elementwise:
             folded = _one_for_all(op, builder)
@@ -99,7 +119,7 @@ class _Canonicalizer(Rewriter):
 def constant_of(value: Value) -> Any:
     """The number that every element of ``value`` equals, or None when it is not a constant."""
     op = value.op
-    return op.attributes["value"] if op is not None and op.name == "constant" else None
+    return op.attributes["value"] if isinstance(op, Constant) else None
 
 
 def fold_constants(op: Op, builder: Builder) -> Value | None:
@@ -140,7 +160,7 @@ def _single(value: Value) -> Value | None:
     if constant_of(value) is not None or value.tile.size == 1:
         return value
     op = value.op
-    return op.operands[0] if op is not None and op.name == "broadcast" and op.operands[0].tile.size == 1 else None
+    return op.operands[0] if isinstance(op, Broadcast) and op.operands[0].tile.size == 1 else None
 
 
 def _scalar(value: Value | None, builder: Builder) -> Value:
@@ -299,12 +319,12 @@ def _refill(op: Op, builder: Builder) -> Value | None:
 def _inner(op: Op) -> Op | None:
     """The op of the same kind that produces the operand."""
     inner = op.operands[0].op
-    return inner if inner is not None and inner.name == op.name else None
+    return inner if type(inner) is type(op) else None
 
 
 def _reshape(op: Op, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
-    if (made := op.operands[0].op) is not None and made.name == "iota":
+    if (made := op.operands[0].op) is not None and isinstance(made, Iota):
         return builder.emit(Iota, type=op.result.tile)
     if simple is None and (inner := _inner(op)) is not None:
         source = inner.operands[0]
@@ -339,28 +359,28 @@ def _assume_divisible(op: Op, builder: Builder) -> Value | None:
     return op.operands[0] if op.attributes["divisor"] == 1 or known is not None else None
 
 
-_RULES: dict[str, Callable[[Op, Builder], Value | None]] = {
-    "add": _add,
-    "sub": _sub,
-    "mul": _mul,
-    "div": _div,
-    "rem": _rem,
-    "min": _same_operands,
-    "max": _same_operands,
-    "shl": _shl,
-    "shr": _unless_zero,
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "not": _not,
-    "select": _select,
-    "cmp": _cmp,
-    "cast": _same_type,
-    "bitcast": _same_type,
-    "reshape": _reshape,
-    "broadcast": _broadcast,
-    "permute": _permute,
-    "extract": _same_type,
-    "ptr_offset": _unless_zero,
-    "assume_divisible": _assume_divisible,
+_RULES: dict[type[Op], Callable[[Op, Builder], Value | None]] = {
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    Div: _div,
+    Rem: _rem,
+    Min: _same_operands,
+    Max: _same_operands,
+    Shl: _shl,
+    Shr: _unless_zero,
+    And: _and,
+    Or: _or,
+    Xor: _xor,
+    Not: _not,
+    Select: _select,
+    Cmp: _cmp,
+    Cast: _same_type,
+    Bitcast: _same_type,
+    Reshape: _reshape,
+    Broadcast: _broadcast,
+    Permute: _permute,
+    Extract: _same_type,
+    PtrOffset: _unless_zero,
+    AssumeDivisible: _assume_divisible,
 }

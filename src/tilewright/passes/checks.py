@@ -11,9 +11,23 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import bool_, int32, int64, uint64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem, Sub
-from tilewright.ir.ops.memory import Assert
-from tilewright.ir.ops.shape import Broadcast, Extract, Iota, PtrToInt, Reshape
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem, Shl, Shr, Sub
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.memory import (
+    Assert,
+    Assume,
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Load,
+    LoadView,
+    MakeTensorView,
+    Store,
+    StoreView,
+)
+from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Iota, PtrToInt, Reshape
 from tilewright.ir.rewrite import clone_function, clone_op
 from tilewright.ir.types import PartitionViewType, TileType
 from tilewright.passes.base import Rewriter
@@ -56,14 +70,14 @@ class _Checker(Rewriter):
         self._roots = argument_roots(function)
 
     def insert(self, op: Op, builder: Builder) -> None:
-        check = _CHECKS.get(op.name)
+        check = _CHECKS.get(type(op))
         if check is not None:
             builder.loc = op.loc
             check(self, op, builder)
-        if op.name == "assume":
+        if isinstance(op, Assume):
             condition, *values = (self.values.get(v, v) for v in op.operands[: sum(op.segments[:2])])
             builder.emit_op(Assert, condition, values, message=op.attributes["message"])
-        elif op.name in ("reduce", "scan"):  # combiners hold elementwise ops only
+        elif isinstance(op, (Reduce, Scan)):  # combiners hold elementwise ops only
             builder.block.ops.append(clone_op(op, self.values))
         else:
             super().insert(op, builder)
@@ -84,12 +98,12 @@ class _Checker(Rewriter):
     def extent(self, partition: Value, axis: int, b: Builder) -> Value:
         """The number of elements along ``axis`` of the partitioned array, as int64."""
         view = partition.op.operands[0] if partition.op is not None else None
-        assert view is not None and view.op is not None and view.op.name == "make_tensor_view"
+        assert view is not None and isinstance(view.op, MakeTensorView)
         static: tuple[int | None, ...] = view.op.attributes["type"].shape
         known = static[axis]
         if known is not None:
             return b.constant(known, int64)
-        dynamic = view.op.shape[static[:axis].count(None)]  # type: ignore[attr-defined]
+        dynamic = view.op.shape[static[:axis].count(None)]
         return b.emit(Cast, self.operand(dynamic), dtype=int64)
 
 
@@ -126,7 +140,7 @@ def _between(b: Builder, x: Value, low: int, high: int) -> Value:
 
 def _source(value: Value) -> Value:
     """The smallest tile with the elements of ``value``."""
-    while (op := value.op) is not None and op.name in ("broadcast", "reshape"):
+    while isinstance(op := value.op, (Broadcast, Reshape)):
         value = op.operands[0]
     return value
 
@@ -144,7 +158,7 @@ def _shift(c: _Checker, op: Op, b: Builder) -> None:
 
 
 def _subtile(c: _Checker, op: Op, b: Builder) -> None:
-    part = op.attributes["shape"] if op.name == "extract" else op.operands[1].tile.shape
+    part = op.attributes["shape"] if isinstance(op, Extract) else op.operands[1].tile.shape
     for axis, (n, m, index) in enumerate(zip(op.operands[0].tile.shape, part, op.indices)):  # type: ignore[attr-defined]
         found = c.operand(index)
         message = f"index {{}} of the subtile along axis {axis}; valid are 0 to {n // m - 1}"
@@ -164,7 +178,7 @@ def _view(c: _Checker, op: Op, b: Builder) -> None:
         last = b.emit(Add, first, b.constant(n - 1, int64))
         end = b.emit(Sub, c.extent(partition, axis, b), b.constant(1, int64))
         inside = b.emit(And, _compare(b, CmpPredicate.GE, first, 0), b.emit(Cmp, last, end, predicate=CmpPredicate.LE))
-        verb = "load" if op.name == "load_view" else "store"
+        verb = "load" if isinstance(op, LoadView) else "store"
         message = (
             f"{verb} of the elements {{}} to {{}} along axis {axis} of {c.array(partition)}, which has the elements 0 "
             "to {}; the access promises to stay inside"
@@ -243,17 +257,17 @@ def _blocked(c: _Checker, op: Op, b: Builder) -> None:
     _require(b, b.emit(Cmp, x, first, predicate=CmpPredicate.EQ), [x, first], f"{message}, as the program assumes")
 
 
-_CHECKS: dict[str, Callable[[_Checker, Op, Builder], None]] = {
-    "div": _division,
-    "rem": _division,
-    "shl": _shift,
-    "shr": _shift,
-    "extract": _subtile,
-    "insert": _subtile,
-    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas"), _pointer),
-    "load_view": _view,
-    "store_view": _view,
-    "assume_divisible": _divisible,
-    "assume_bounded": _bounded,
-    "assume_blocked": _blocked,
+_CHECKS: dict[type[Op], Callable[[_Checker, Op, Builder], None]] = {
+    Div: _division,
+    Rem: _division,
+    Shl: _shift,
+    Shr: _shift,
+    Extract: _subtile,
+    Insert: _subtile,
+    **dict.fromkeys((Load, Store, AtomicRmw, AtomicCas), _pointer),
+    LoadView: _view,
+    StoreView: _view,
+    AssumeDivisible: _divisible,
+    AssumeBounded: _bounded,
+    AssumeBlocked: _blocked,
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.core import Function
+from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.ir.rewrite import clone_function
 
 
@@ -22,6 +23,6 @@ class ClipViews:
     def run(self, function: Function) -> Function:
         copied = clone_function(function)
         for op in copied.walk():
-            if op.name in ("load_view", "store_view"):
+            if isinstance(op, (LoadView, StoreView)):
                 op.attributes["in_bounds"] = (False,) * len(op.attributes["in_bounds"])
         return copied

@@ -8,10 +8,12 @@ from typing import ClassVar
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
 # How many leading operands decide what a control-flow op does; the rest are carried values. Others need all.
-_CONTROL_OPERANDS = {"for": 3, "if": 1, "loop": 0}
+_CONTROL_OPERANDS = {For: 3, If: 1, Loop: 0}
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class DeadCodeElimination:
 
 def _inits(loop: Op) -> list[Value]:
     """The initial values of what a ``for`` or ``loop`` carries."""
-    return loop.operands[_CONTROL_OPERANDS[loop.name] :]
+    return loop.operands[_CONTROL_OPERANDS[type(loop)] :]
 
 
 class _Liveness:
@@ -53,8 +55,8 @@ class _Liveness:
             self.chain[op] = enclosing[-1] if enclosing else None
             if op.spec.terminator and enclosing:
                 target = enclosing[-1]
-                if op.name != "yield":
-                    target = next(o for o in reversed(enclosing) if o.name in ("for", "loop"))
+                if not isinstance(op, Yield):
+                    target = next(o for o in reversed(enclosing) if isinstance(o, (For, Loop)))
                 self.exits.setdefault(target, []).append(op)
                 self.target[op] = target
             for region in op.regions:
@@ -63,7 +65,7 @@ class _Liveness:
 
     @staticmethod
     def _must_stay(op: Op) -> bool:
-        if op.name == "loop":  # it may not end
+        if isinstance(op, Loop):  # it may not end
             return True
         return bool(effect_of(op) & (Effect.WRITE | Effect.OUTPUT)) and not op.spec.terminator
 
@@ -72,7 +74,7 @@ class _Liveness:
         node: Op | None = op
         while node is not None and node not in self.ops:
             self.ops.add(node)
-            self.pending.extend(node.operands[: _CONTROL_OPERANDS.get(node.name)])
+            self.pending.extend(node.operands[: _CONTROL_OPERANDS.get(type(node))])
             if node.regions:
                 self._keep_jumps(node)
             node = self.chain[node]
@@ -80,9 +82,9 @@ class _Liveness:
     def _keep_jumps(self, op: Op) -> None:
         """An ``if`` that leaves a loop early decides about what follows it, so it stays with its loop."""
         for nested in op.walk():
-            if nested.name in ("continue", "break"):
+            if isinstance(nested, (Continue, Break)):
                 branch = self.chain[nested]
-                while branch is not None and branch.name == "if":
+                while isinstance(branch, If):
                     self.ops.add(branch)
                     self.pending.append(branch.operands[0])
                     branch = self.chain[branch]
@@ -94,32 +96,32 @@ class _Liveness:
         owner = value.owner
         if isinstance(owner, Op):
             self._keep(owner)
-            if owner.name == "for":
+            if isinstance(owner, For):
                 self._carried(owner, value.index)
-            elif owner.name in ("if", "loop"):
-                wanted = "yield" if owner.name == "if" else "break"
+            elif isinstance(owner, (If, Loop)):
+                wanted = Yield if isinstance(owner, If) else Break
                 for exit_op in self.exits.get(owner, []):
-                    if exit_op.name == wanted:
+                    if isinstance(exit_op, wanted):
                         self.pending.append(exit_op.operands[value.index])
-            elif owner.name in ("reduce", "scan"):
+            elif isinstance(owner, (Reduce, Scan)):
                 self.pending.extend(v for e in self.exits[owner] for v in e.operands)
             return
         parent = self.parent.get(owner)
-        if parent is not None and parent.name == "for" and value.index > 0:
+        if isinstance(parent, For) and value.index > 0:
             self._carried(parent, value.index - 1)
-        elif parent is not None and parent.name == "loop":
+        elif isinstance(parent, Loop):
             self._carried(parent, value.index)
 
     def _carried(self, loop: Op, i: int) -> None:
         """Carried value ``i`` of ``loop`` is read: so are its initial value and every next one."""
         self.pending.append(_inits(loop)[i])
-        if loop.name == "for":
+        if isinstance(loop, For):
             self.values.add(loop.results[i])
             self.pending.append(loop.regions[0].args[i + 1])
         else:
             self.pending.append(loop.regions[0].args[i])
         for exit_op in self.exits.get(loop, []):
-            if exit_op.name == "continue":
+            if isinstance(exit_op, Continue):
                 self.pending.append(exit_op.operands[i])
 
 
@@ -150,33 +152,33 @@ class _Sweeper:
         return [r in self.live.values for r in op.results]
 
     def kept_carried(self, op: Op) -> list[bool]:
-        offset = 1 if op.name == "for" else 0
+        offset = 1 if isinstance(op, For) else 0
         return [a in self.live.values for a in op.regions[0].args[offset:]]
 
     def terminator(self, op: Op, values: ValueMap) -> Op:
         target = self.live.target.get(op)
-        if target is None or target.name in ("reduce", "scan"):
+        if target is None or isinstance(target, (Reduce, Scan)):
             return clone_op(op, values)
-        keep = self.kept(target) if op.name in ("yield", "break") else self.kept_carried(target)
+        keep = self.kept(target) if isinstance(op, (Yield, Break)) else self.kept_carried(target)
         operands = [values.get(v, v) for v, k in zip(op.operands, keep) if k]
         return type(op)(operands, (len(operands),), {}, [], (), op.loc)
 
     def op(self, op: Op, values: ValueMap) -> Op:
-        if op.name not in ("for", "loop", "if"):
+        if not isinstance(op, (For, Loop, If)):
             return clone_op(op, values)
         attributes = dict(op.attributes)
         keep = self.kept(op)
         segments: tuple[int, ...]
-        if op.name == "if":
+        if isinstance(op, If):
             operands, segments = [values.get(op.operands[0], op.operands[0])], (1,)
             regions = [self.block(r, values) for r in op.regions]
         else:
             carried = self.kept_carried(op)
-            fixed = op.operands[:3] if op.name == "for" else []
+            fixed = op.operands[:3] if isinstance(op, For) else []
             inits = [v for v, k in zip(_inits(op), carried) if k]
             operands = [values.get(v, v) for v in [*fixed, *inits]]
-            segments = (1, 1, 1, len(inits)) if op.name == "for" else (len(inits),)
-            kept_args = [True, *carried] if op.name == "for" else carried
+            segments = (1, 1, 1, len(inits)) if isinstance(op, For) else (len(inits),)
+            kept_args = [True, *carried] if isinstance(op, For) else carried
             regions = [self.block(op.regions[0], values, kept_args)]
         if "types" in attributes:
             attributes["types"] = tuple(r.type for r, k in zip(op.results, keep) if k)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView, LocalArray
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 # Among the names of arguments: the block's own memory, and an address that was stored there.
 _LOCAL, _UNKNOWN = "", "?"
-_LOADS = ("load", "load_view", "atomic_rmw", "atomic_cas")
+_LOADS = (Load, LoadView, AtomicRmw, AtomicCas)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def argument_roots(function: Function) -> dict[Value, set[str]]:
         if _addresses(a):
             roots[a] = {p.argument}
     for op in function.walk():
-        if op.name == "local_array":
+        if isinstance(op, LocalArray):
             roots[op.result] = {_LOCAL}
     changed = True
     while changed:
@@ -76,35 +78,35 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
     def flow(source: Value, target: Value) -> None:
         nonlocal changed
         found = roots.get(source)
-        if found and target.op is not None and target.op.name in _LOADS:
+        if found and target.op is not None and isinstance(target.op, _LOADS):
             found = {_UNKNOWN if name == _LOCAL else name for name in found}
         if found and _carries(target) and not found <= roots.get(target, set()):
             roots[target] = roots.get(target, set()) | found
             changed = True
 
     for op in block.ops:
-        if op.name in ("for", "loop"):
-            offset = 1 if op.name == "for" else 0
-            inits = op.operands[3:] if op.name == "for" else op.operands
+        if isinstance(op, (For, Loop)):
+            offset = 1 if isinstance(op, For) else 0
+            inits = op.operands[3:] if isinstance(op, For) else op.operands
             for i, init in enumerate(inits):
                 flow(init, op.regions[0].args[i + offset])
-                if op.name == "for":
+                if isinstance(op, For):
                     flow(op.regions[0].args[i + offset], op.results[i])
-        elif op.name == "yield" and parent is not None and parent.name == "if":
+        elif isinstance(op, Yield) and isinstance(parent, If):
             for v, r in zip(op.operands, parent.results):
                 flow(v, r)
-        elif op.name == "break" and loop is not None:
+        elif isinstance(op, Break) and loop is not None:
             for v, r in zip(op.operands, loop.results):
                 flow(v, r)
-        elif op.name == "continue" and loop is not None:
-            offset = 1 if loop.name == "for" else 0
+        elif isinstance(op, Continue) and loop is not None:
+            offset = 1 if isinstance(loop, For) else 0
             for i, v in enumerate(op.operands):
                 flow(v, loop.regions[0].args[i + offset])
-        elif op.name != "if":
+        elif not isinstance(op, If):
             bases = [v for v in op.operands if _addresses(v)]
             for r in op.results:  # an address with an offset stays in its array; only a lone integer becomes an address
                 for v in bases if bases and _addresses(r) else op.operands:
                     flow(v, r)
         for region in op.regions:
-            changed |= _propagate(region, op, op if op.name in ("for", "loop") else loop, roots)
+            changed |= _propagate(region, op, op if isinstance(op, (For, Loop)) else loop, roots)
     return changed

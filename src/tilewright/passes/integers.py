@@ -7,6 +7,10 @@ from collections.abc import Callable
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Div, Max, Min, Mul, Rem, Sub
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Bid, NumBlocks
+from tilewright.ir.ops.shape import Constant
 
 Range = tuple[int, int]  # inclusive
 
@@ -15,7 +19,7 @@ class IntegerFacts:
     """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
 
     def __init__(self, function: Function) -> None:
-        self.loops: dict[Block, Op] = {op.regions[0]: op for op in function.walk() if op.name == "for"}
+        self.loops: dict[Block, Op] = {op.regions[0]: op for op in function.walk() if isinstance(op, For)}
         self.params = dict(zip(function.body.args, function.params))
         self._ranges: dict[Value, Range] = {}
         self._divisors: dict[Value, int] = {}
@@ -51,7 +55,7 @@ class IntegerFacts:
                 return (lower, max(upper - 1, lower))
             role = self.params[value].role if value in self.params else ""
             return (0, dtype.max) if role in ("shape", "length") else (dtype.min, dtype.max)
-        rule = _RANGE_RULES.get(op.name)
+        rule = _RANGE_RULES.get(type(op))
         return rule(self, op) if rule is not None else (dtype.min, dtype.max)
 
     def _divisor(self, value: Value) -> int:
@@ -59,7 +63,7 @@ class IntegerFacts:
         if op is None:
             loop = self.induction(value)
             return min(self.divisor(loop.operands[0]), self.divisor(loop.operands[2])) if loop is not None else 1
-        rule = _DIVISOR_RULES.get(op.name)
+        rule = _DIVISOR_RULES.get(type(op))
         found = rule(self, op) if rule is not None else 1
         return found & -found
 
@@ -137,36 +141,36 @@ def _bounded_range(facts: IntegerFacts, op: Op) -> Range:
     return (low if lower is None else max(low, lower), high if upper is None else min(high, upper))
 
 
-_RANGE_RULES: dict[str, Callable[[IntegerFacts, Op], Range]] = {
-    "constant": _constant_range,
-    "bid": lambda facts, op: (0, (1 << 24) - 2),
-    "num_blocks": lambda facts, op: (1, (1 << 24) - 1),
-    "add": _corners(lambda a, b: a + b),
-    "sub": lambda facts, op: (
+_RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Op], Range]] = {
+    Constant: _constant_range,
+    Bid: lambda facts, op: (0, (1 << 24) - 2),
+    NumBlocks: lambda facts, op: (1, (1 << 24) - 1),
+    Add: _corners(lambda a, b: a + b),
+    Sub: lambda facts, op: (
         facts.range(op.operands[0])[0] - facts.range(op.operands[1])[1],
         facts.range(op.operands[0])[1] - facts.range(op.operands[1])[0],
     ),
-    "mul": _corners(lambda a, b: a * b),
-    "min": _corners(min),
-    "max": _corners(max),
-    "div": _div_range,
-    "rem": _rem_range,
-    "and": _masked_range,
-    "cast": _cast_range,
-    "bitcast": _cast_range,  # what fits in both types is the same number
-    "assume_divisible": lambda facts, op: facts.range(op.operands[0]),
-    "assume_bounded": _bounded_range,
+    Mul: _corners(lambda a, b: a * b),
+    Min: _corners(min),
+    Max: _corners(max),
+    Div: _div_range,
+    Rem: _rem_range,
+    And: _masked_range,
+    Cast: _cast_range,
+    Bitcast: _cast_range,  # what fits in both types is the same number
+    AssumeDivisible: lambda facts, op: facts.range(op.operands[0]),
+    AssumeBounded: _bounded_range,
 }
 
-_DIVISOR_RULES: dict[str, Callable[[IntegerFacts, Op], int]] = {
-    "constant": lambda facts, op: abs(int(op.attributes["value"])) or 1 << 30,  # zero: by everything
-    "add": lambda facts, op: min(map(facts.divisor, op.operands)),
-    "sub": lambda facts, op: min(map(facts.divisor, op.operands)),
-    "mul": lambda facts, op: facts.divisor(op.operands[0]) * facts.divisor(op.operands[1]),
-    "cast": _cast_divisor,
-    "bitcast": _cast_divisor,
-    "assume_bounded": lambda facts, op: facts.divisor(op.operands[0]),
-    "assume_divisible": lambda facts, op: (
+_DIVISOR_RULES: dict[type[Op], Callable[[IntegerFacts, Op], int]] = {
+    Constant: lambda facts, op: abs(int(op.attributes["value"])) or 1 << 30,  # zero: by everything
+    Add: lambda facts, op: min(map(facts.divisor, op.operands)),
+    Sub: lambda facts, op: min(map(facts.divisor, op.operands)),
+    Mul: lambda facts, op: facts.divisor(op.operands[0]) * facts.divisor(op.operands[1]),
+    Cast: _cast_divisor,
+    Bitcast: _cast_divisor,
+    AssumeBounded: lambda facts, op: facts.divisor(op.operands[0]),
+    AssumeDivisible: lambda facts, op: (
         max(facts.divisor(op.operands[0]), _power_of_two(op.attributes["divisor"]))
         if op.attributes["every"] is None
         else facts.divisor(op.operands[0])

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
+from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.rewrite import clone_function
 
 
@@ -31,7 +32,7 @@ def _hoist(block: Block) -> None:
     for op in block.ops:
         for region in op.regions:
             _hoist(region)
-        if op.name in ("for", "loop"):
+        if isinstance(op, (For, Loop)):
             ops.extend(_take_invariant(op))
         ops.append(op)
     block.ops = ops

@@ -17,7 +17,7 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Part
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView, padding_value
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, Lanes, Touched, Window, injective, outside_axis, owner_of
@@ -82,10 +82,10 @@ def _order(block: CheckedBlock, op: Op, kind: str, array: ArrayState, touched: T
 
 
 _DOES = {
-    "load": "reads",
-    "load_view": "reads",
-    "store": "writes",
-    "store_view": "writes",
+    Load: "reads",
+    LoadView: "reads",
+    Store: "writes",
+    StoreView: "writes",
 }
 
 
@@ -93,8 +93,8 @@ def _report_race(block: CheckedBlock, op: Op, array: ArrayState, touched: Touche
     first = int(touched.elements()[race.wrong].reshape(-1)[0])
     other = race.other
     place = array.element(first)
-    does = _DOES.get(op.name, "updates")
-    did = {"reads": "read", "writes": "written", "updates": "updated"}[_DOES.get(other.op.name, "updates")]
+    does = _DOES.get(type(op), "updates")
+    did = {"reads": "read", "writes": "written", "updates": "updated"}[_DOES.get(type(other.op), "updates")]
     advice = ""
     scopes = {op.attributes["memory_scope"], other.op.attributes["memory_scope"]}
     if MemoryScope.BLOCK in scopes and MemoryScope.NONE not in scopes:
@@ -173,7 +173,7 @@ def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[A
         high = max(min(extent - start, length), low)
         if promised[k] and high - low < length:
             wrong = wrong or (UNMASKED, k, start)
-        elif low == high and op.name != "atomic_view" and not _pads(block, op, type):
+        elif low == high and not isinstance(op, AtomicView) and not _pads(block, op, type):
             wrong = OUTSIDE, k, start
         inside.append(slice(low, high))
         starts.append(start)
@@ -187,7 +187,7 @@ def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[A
 
 def _pads(block: CheckedBlock, op: Op, type: PartitionViewType) -> bool:
     """Whether a tile wholly outside of its array is all padding: in Python, where the padding is named."""
-    return op.name == "load_view" and not block.launch.function.may_alias and type.padding is not _UNDETERMINED
+    return isinstance(op, LoadView) and not block.launch.function.may_alias and type.padding is not _UNDETERMINED
 
 
 _UNDETERMINED = PaddingMode.UNDETERMINED
@@ -249,7 +249,7 @@ def _window(
         place = array.place(low if low < buffer.low else high - size, size)
         block.report(op, "out-of-bounds", f"the tile leaves the memory of '{buffer.name}'", place=place)
         return None, None
-    writes = op.name != "load_view"
+    writes = not isinstance(op, LoadView)
     if writes and not buffer.writable:
         block.report(op, "read-only", f"'{buffer.name}' is read-only", place=array.place(first, size))
         return None, None
@@ -651,12 +651,12 @@ def atomic_cas(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
     return old, None
 
 
-ACCESSES: dict[str, Callable[[Any, Op, list[Any], Marks], Outcome]] = {
-    "load_view": load_view,
-    "store_view": store_view,
-    "atomic_view": atomic_view,
-    "load": load,
-    "store": store,
-    "atomic_rmw": atomic_rmw,
-    "atomic_cas": atomic_cas,
+ACCESSES: dict[type[Op], Callable[[Any, Op, list[Any], Marks], Outcome]] = {
+    LoadView: load_view,
+    StoreView: store_view,
+    AtomicView: atomic_view,
+    Load: load,
+    Store: store,
+    AtomicRmw: atomic_rmw,
+    AtomicCas: atomic_cas,
 }

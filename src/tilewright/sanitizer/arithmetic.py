@@ -11,6 +11,9 @@ import numpy as np
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.arith import Abs, Add, Cast, Div, Mul, Neg, Rem, Shl, Shr, Sub
+from tilewright.ir.ops.memory import Assert, Assume, AssumeBlocked, AssumeBounded, AssumeDivisible
+from tilewright.ir.ops.shape import Extract, Insert, PtrDiff, PtrOffset
 from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import PointerType, TileType
 from tilewright.sanitizer.undefined import Marks
@@ -55,14 +58,18 @@ def _mul_overflows(a: Array, b: Array) -> Array:
     return near
 
 
-_BINARY = {"add": (_add_overflows, "+"), "sub": (_sub_overflows, "-"), "mul": (_mul_overflows, "*")}
+_BINARY: dict[type[Op], tuple[Callable[[Array, Array], Array], str]] = {
+    Add: (_add_overflows, "+"),
+    Sub: (_sub_overflows, "-"),
+    Mul: (_mul_overflows, "*"),
+}
 
 
 def _binary(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
     dtype = _element(op)
     if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed or block.folding:
         return
-    overflows, sign = _BINARY[op.name]
+    overflows, sign = _BINARY[type(op)]
     a, b = operands
     block.flag(
         op,
@@ -79,7 +86,7 @@ def _least(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> No
     if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed:
         return
     (x,) = operands
-    text = "-({x})" if op.name == "neg" else "|{x}|"
+    text = "-({x})" if isinstance(op, Neg) else "|{x}|"
     block.flag(op, f"{op.name}-overflow", x == dtype.min, f"{text} does not fit {dtype}", {"x": x}, marks)
 
 
@@ -92,7 +99,7 @@ def _divide(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
         return
     a, b = operands
     values = {"lhs": a, "rhs": b}
-    what = "division" if op.name == "div" else "remainder"
+    what = "division" if isinstance(op, Div) else "remainder"
     block.flag(op, "division-by-zero", b == 0, f"{what} of {{lhs}} by zero", values, marks)
     if dtype.is_signed:
         wrong = (a == dtype.min) & (b == -1)
@@ -176,8 +183,8 @@ def _difference(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) 
 
 def _subtile(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
     whole = op.operands[0].tile.shape
-    part = op.attributes["shape"] if op.name == "extract" else op.operands[1].tile.shape
-    indices = operands[1:] if op.name == "extract" else operands[2:]
+    part = op.attributes["shape"] if isinstance(op, Extract) else op.operands[1].tile.shape
+    indices = operands[1:] if isinstance(op, Extract) else operands[2:]
     for axis, (n, m, index) in enumerate(zip(whole, part, indices)):
         count = n // m
         if not 0 <= int(index) < count:
@@ -269,24 +276,24 @@ def _assert(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
     operands[0] = np.ones_like(operands[0])
 
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[type[Op], Check] = {
     **dict.fromkeys(_BINARY, _binary),
-    "neg": _least,
-    "abs": _least,
-    "div": _divide,
-    "rem": _divide,
-    "shl": _shift,
-    "shr": _shift,
-    "cast": _cast,
-    "ptr_offset": _offset,
-    "ptr_diff": _difference,
-    "extract": _subtile,
-    "insert": _subtile,
-    "assume_divisible": _divisible,
-    "assume_bounded": _bounded,
-    "assume_blocked": _blocked,
-    "assume": _assume,
-    "assert": _assert,
+    Neg: _least,
+    Abs: _least,
+    Div: _divide,
+    Rem: _divide,
+    Shl: _shift,
+    Shr: _shift,
+    Cast: _cast,
+    PtrOffset: _offset,
+    PtrDiff: _difference,
+    Extract: _subtile,
+    Insert: _subtile,
+    AssumeDivisible: _divisible,
+    AssumeBounded: _bounded,
+    AssumeBlocked: _blocked,
+    Assume: _assume,
+    Assert: _assert,
 }
 
 

@@ -13,6 +13,10 @@ from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
+from tilewright.ir.ops import shape
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import Assume
 from tilewright.sanitizer.accesses import ACCESSES
 from tilewright.sanitizer.arithmetic import CHECKS, born
 from tilewright.sanitizer.categories import CATEGORIES
@@ -29,7 +33,7 @@ _BIRTHS = (
 )
 
 
-_COMPUTE = ("reduce", "scan", "mma", "mma_scaled")  # what may give birth to a NaN besides elementwise operations
+_COMPUTE = (Reduce, Scan, Mma, MmaScaled)  # what may give birth to a NaN besides elementwise operations
 
 
 class CheckedBlock(BlockInterpreter):
@@ -90,29 +94,28 @@ class CheckedBlock(BlockInterpreter):
                 marks = ()
             elif any(m is not None and m.unassigned for m in marks):
                 marks = self._unassigned(op, marks)
-        name = op.name
-        access = ACCESSES.get(name)
+        access = ACCESSES.get(type(op))
         if access is not None:
             result, mark = access(self, op, operands, marks)
             if op.results:
                 self.values[op.results[0]] = result
             self._mark(op, mark)
             return
-        check = CHECKS.get(name)
+        check = CHECKS.get(type(op))
         if check is not None:
             check(self, op, operands, marks)
-        if name in ("reduce", "scan"):
+        if isinstance(op, (Reduce, Scan)):
             self._fold(op, operands, marks)
         else:
             super().execute(op, operands)
-        if name == "int_to_ptr":
+        if isinstance(op, shape.IntToPtr):
             self.values[op.results[0]] = self.launch.resolved(self.values[op.results[0]])
         self.strays.passed_on(op)
-        if name == "undefined":
+        if isinstance(op, shape.Undefined):
             self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:
             self._mark(op, propagate(op, operands, marks) if marks and op.results else None)
-        if self.launch.births and not self.folding and (op.spec.elementwise or name in _COMPUTE):
+        if self.launch.births and not self.folding and (op.spec.elementwise or isinstance(op, _COMPUTE)):
             self._births(op, operands, marks)
 
     def _fold(self, op: Op, operands: list[Any], marks: Marks) -> None:
@@ -138,7 +141,7 @@ class CheckedBlock(BlockInterpreter):
     def _births(self, op: Op, operands: list[Any], marks: Marks) -> None:
         value = op.results[0]
         types = [v.tile for v in (value, *op.operands)]
-        if op.name == "bitcast" or any(t.is_pointer for t in types) or not value.tile.element.is_float:
+        if isinstance(op, Bitcast) or any(t.is_pointer for t in types) or not value.tile.element.is_float:
             return
         result = np.asarray(self.values[value], np.float64)
         for category, test, message in _BIRTHS:
@@ -213,7 +216,7 @@ class CheckedBlock(BlockInterpreter):
             return
         element = _first(wrong)
         here = {name: _at(x, element, wrong.shape) for name, x in values.items()}
-        if op.name == "assume":
+        if isinstance(op, Assume):
             self.unchecked.add(op.loc)
         text = message.format(**here) if here else message
         self.report(op, category, text, element=element, operands=here, place=place, elements=count)

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.arith import Add, Mul
 from tilewright.sanitizer.undefined import Marks
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def check_fold(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
 def _combiner(op: Op) -> str | None:
     """``add`` or ``mul`` when the fold is one of them on signed integers that must not wrap."""
     (body,) = op.regions
-    if len(body.ops) != 2 or body.ops[0].name not in ("add", "mul"):
+    if len(body.ops) != 2 or not isinstance(body.ops[0], (Add, Mul)):
         return None
     combine = body.ops[0]
     dtype = combine.operands[0].tile.dtype

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.arith import Bitcast, Select
+from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Permute, PtrOffset, Reshape
 
-_PASSES_ON = ("ptr_offset", "broadcast", "reshape", "permute", "cat", "extract", "select", "bitcast")
+_PASSES_ON = (PtrOffset, Broadcast, Reshape, Permute, Cat, Extract, Select, Bitcast)
 _MANY = 4096  # strays that a block may collect before those that were settled are dropped
 
 
@@ -43,7 +45,7 @@ class Strays:
 
     def passed_on(self, op: Op) -> None:
         """``op`` has run: what comes from stray pointers is stray."""
-        if not self._of or op.name not in _PASSES_ON:
+        if not self._of or not isinstance(op, _PASSES_ON):
             return
         found = [s for v in op.operands for s in self._of.get(v, ())]
         if found:

@@ -17,6 +17,10 @@ from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float4_e2m1fn
+from tilewright.ir.ops.arith import And, Mul, Or, Select
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
+from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Pack, Permute, Reshape, Unpack
 from tilewright.ir.types import TileType
 from tilewright.sanitizer.report import Related
 
@@ -88,12 +92,12 @@ def _moved(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
         for v, mask in zip(op.operands, m)
         if isinstance(v.type, TileType)
     ]
-    if op.name in ("extract", "insert"):
-        tiles = 1 if op.name == "extract" else 2
+    if isinstance(op, (Extract, Insert)):
+        tiles = 1 if isinstance(op, Extract) else 2
         moved = [*moved[:tiles], *operands[tiles:]]
         if any(bool(mask.any()) for mask in m[tiles:]):
             return np.asarray(True)
-    result: Array = SHAPE[op.name](op.attributes, moved, [v.type for v in op.operands])
+    result: Array = SHAPE[type(op)](op.attributes, moved, [v.type for v in op.operands])
     return result
 
 
@@ -127,33 +131,33 @@ def _scanned(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
 
 def _product(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     full = [np.broadcast_to(mask, _shape(op, i)) for i, mask in enumerate(m)]
-    x, y, acc = full[0], full[1 if op.name == "mma" else 2], full[-1]
+    x, y, acc = full[0], full[1 if isinstance(op, Mma) else 2], full[-1]
     rows, columns = np.asarray(x.any(axis=-1)), np.asarray(y.any(axis=-2))
-    if op.name == "mma_scaled":
+    if isinstance(op, MmaScaled):
         rows, columns = rows | full[1].any(axis=-1), columns | full[3].any(axis=-2)
     return np.asarray(rows[..., :, None] | columns[..., None, :] | acc)
 
 
-_RULES: dict[str, Callable[[Op, Sequence[Any], list[Array]], Array]] = {
-    "select": _select,
-    "and": _absorbing(lambda dtype: 0),
-    "mul": _absorbing(lambda dtype: 0),
-    "or": _absorbing(lambda dtype: 1 if dtype.is_bool or dtype.min == 0 else -1),
-    **dict.fromkeys(("reshape", "broadcast", "permute", "cat", "extract", "insert"), _moved),
-    "pack": _bytes,
-    "unpack": _elements,
-    "reduce": _reduced,
-    "scan": _scanned,
-    "mma": _product,
-    "mma_scaled": _product,
-    "make_tensor_view": _whole,
-    "make_partition_view": _whole,
+_RULES: dict[type[Op], Callable[[Op, Sequence[Any], list[Array]], Array]] = {
+    Select: _select,
+    And: _absorbing(lambda dtype: 0),
+    Mul: _absorbing(lambda dtype: 0),
+    Or: _absorbing(lambda dtype: 1 if dtype.is_bool or dtype.min == 0 else -1),
+    **dict.fromkeys((Reshape, Broadcast, Permute, Cat, Extract, Insert), _moved),
+    Pack: _bytes,
+    Unpack: _elements,
+    Reduce: _reduced,
+    Scan: _scanned,
+    Mma: _product,
+    MmaScaled: _product,
+    MakeTensorView: _whole,
+    MakePartitionView: _whole,
 }
 
 
 def propagate(op: Op, operands: Sequence[Any], marks: Marks) -> Undefined | None:
     """The undefined elements of the results of ``op``, at least one of whose operands has some."""
-    mask = _RULES.get(op.name, _any)(op, operands, masks(marks))
+    mask = _RULES.get(type(op), _any)(op, operands, masks(marks))
     if not mask.any():
         return None
     known = [m for m in marks if m is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from tilewright.backends.triton.target import parse_target
 from tilewright.backends.triton.ttir import elements
 from tilewright.ir.dtypes import FLOATS, DType, bfloat16, float32, float64
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.location import UNKNOWN
+from tilewright.ir.opdef import OPS
 from tilewright.ir.semantics.arithmetic import arithmetic
 
 RN, RZ, RM, RP = RoundingMode.RN, RoundingMode.RZ, RoundingMode.RM, RoundingMode.RP
@@ -51,10 +52,10 @@ def test_directed_rounding(name: str, dtype: DType) -> None:
     cases += [(RN, False)] if name == "fma" and dtype is bfloat16 else []
     for mode, ftz in cases:
         attributes = {"rounding": mode, "flush_to_zero": ftz}
-        op: Any = SimpleNamespace(name=name, attributes=attributes)
+        op = OPS[name]([], (), attributes, [], (), UNKNOWN)
         with np.errstate(all="ignore"):
             wanted = arithmetic(name)(dtype, attributes, *xs)
-            found = elements.RULES[name](writer, op, [Computed(x, held) for x in xs]).array  # type: ignore[arg-type]
+            found = elements.RULES[OPS[name]](writer, op, [Computed(x, held) for x in xs]).array  # type: ignore[arg-type]
         assert_equal_bits(found, wanted, dtype)
 
 
@@ -69,8 +70,8 @@ def test_float64_quotients_and_roots_next_to_exact_ones() -> None:
             for mode in (RZ, RM, RP):
                 attributes = {"rounding": mode, "flush_to_zero": False}
                 for name, values in (("div", (x, y)), ("sqrt", (np.abs(x),))):
-                    op: Any = SimpleNamespace(name=name, attributes=attributes)
+                    op = OPS[name]([], (), attributes, [], (), UNKNOWN)
                     wanted = arithmetic(name)(float64, attributes, *values)
                     operands = [Computed(v, "f64") for v in values]
-                    found = elements.RULES[name](writer, op, operands).array  # type: ignore[arg-type]
+                    found = elements.RULES[OPS[name]](writer, op, operands).array  # type: ignore[arg-type]
                     assert_equal_bits(found, wanted, float64)

@@ -57,7 +57,9 @@ def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: p
         return compile_ttir(kernel, target, options, **how)
 
     monkeypatch.setattr(driver, "compile_ttir", failing)
-    with pytest.warns(RuntimeWarning, match=r"stored_first\(\): it failed; its report is in a file\. It compiles without"):
+    with pytest.warns(
+        RuntimeWarning, match=r"stored_first\(\): it failed; its report is in a file\. It compiles without"
+    ):
         texts = compiled(1, "sm_100").binary.texts
     assert "mma.sync" in texts["PTX"] and "tcgen05" not in texts["PTX"]
     assert "\ntensor memory: not used, for the compiler fails\n" in texts["choices"]

@@ -14,8 +14,12 @@ from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.codegen.loop_nests import enclosing_loops
 from tilewright.backends.cpu.jit import assemble
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.semantics import constant_array, evaluate
 
+_PASSES_ON = (AssumeDivisible, AssumeBounded, AssumeBlocked, Reshape, Broadcast)
 _SAMPLES = 64  # blocks whose loops are counted
 _HEADER = ("nest", "line", "elements", "lanes", "vector", "flops", "bytes", "spills", "runs", "fused")
 _LINE = "{:>4} {:>5} {:>9} {:>5} {:>7} {:>9} {:>9} {:>6}  {:<16} {}"
@@ -92,7 +96,7 @@ class _Scalars:
     def __init__(
         self, function: Function, numbers: Sequence[Any], index: tuple[int, int, int], grid: tuple[int, int, int]
     ) -> None:
-        self._special: Mapping[str, tuple[int, int, int]] = {"bid": index, "num_blocks": grid}
+        self._special: Mapping[type[Op], tuple[int, int, int]] = {Bid: index, NumBlocks: grid}
         self._known: dict[Value, Any] = {}
         for value, number in zip(function.body.args, numbers):
             if not value.tile.is_pointer:
@@ -102,7 +106,7 @@ class _Scalars:
         """How often the body of the innermost of ``loops`` runs."""
         total = 1
         for op in loops:
-            if op.name != "for":
+            if not isinstance(op, For):
                 raise ValueError(f"line {op.loc.line}: how often the loop runs is known only when it has run")
             lower, upper, step = (int(self._at(v)) for v in op.operands[:3])
             total *= max(0, -(-(upper - lower) // step))
@@ -117,11 +121,11 @@ class _Scalars:
         op = value.op
         if op is None or value.tile.size != 1:
             raise ValueError(f"a loop runs as often as a value says that is known only when it has run: {value.type}")
-        if op.name in self._special:
-            return np.int32(self._special[op.name][op.attributes["axis"]])
-        if op.name == "constant":
+        if type(op) in self._special:
+            return np.int32(self._special[type(op)][op.attributes["axis"]])
+        if isinstance(op, Constant):
             return constant_array(op.attributes["value"], op.result.tile.element, ())
-        if op.name.startswith("assume_") or op.name in ("reshape", "broadcast"):
+        if isinstance(op, _PASSES_ON):
             return self._at(op.operands[0])
         if not op.spec.elementwise:
             raise ValueError(f"line {op.loc.line}: a loop runs as often as {op.name} says, which is not known before")

@@ -14,10 +14,22 @@ import numpy as np
 from tilewright.backends.reference.elementwise import element_type
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, PartitionView, Pointers, TensorView
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.errors import TileError
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.memory import (
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    Store,
+    StoreView,
+    padding_value,
+)
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import PointerType, Type
 
@@ -195,14 +207,14 @@ def atomic_view(
     _update(memory, dtype, pointers, lambda now, before: _combine(kind, dtype, before, values[now]))
 
 
-MEMORY: dict[str, Callable[..., Any]] = {
-    "make_tensor_view": make_tensor_view,
-    "make_partition_view": make_partition_view,
-    "load": load,
-    "store": store,
-    "atomic_rmw": atomic_rmw,
-    "atomic_cas": atomic_cas,
-    "load_view": load_view,
-    "store_view": store_view,
-    "atomic_view": atomic_view,
+MEMORY: dict[type[Op], Callable[..., Any]] = {
+    MakeTensorView: make_tensor_view,
+    MakePartitionView: make_partition_view,
+    Load: load,
+    Store: store,
+    AtomicRmw: atomic_rmw,
+    AtomicCas: atomic_cas,
+    LoadView: load_view,
+    StoreView: store_view,
+    AtomicView: atomic_view,
 }

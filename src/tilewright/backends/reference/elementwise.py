@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, rearrange
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int64
+from tilewright.ir.opdef import OPS
+from tilewright.ir.ops.arith import Bitcast, Cmp, Select
+from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.semantics import ELEMENT_OPS, evaluate
 from tilewright.ir.types import ElementType, PointerType, TileType, Type
 
@@ -79,13 +83,13 @@ def _from_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types:
     return Pointers(np.full(address.shape, UNKNOWN_ALLOCATION, np.int64), address)
 
 
-ELEMENTWISE: dict[str, Evaluator] = {
-    **{name: partial(_numbers, name) for name in ELEMENT_OPS},
-    "cmp": _compare,
-    "select": _select,
-    "bitcast": _bitcast,
-    "ptr_offset": _offset,
-    "ptr_diff": _difference,
-    "ptr_to_int": _to_integer,
-    "int_to_ptr": _from_integer,
+ELEMENTWISE: dict[type[Op], Evaluator] = {
+    **{OPS[name]: partial(_numbers, name) for name in ELEMENT_OPS},
+    Cmp: _compare,
+    Select: _select,
+    Bitcast: _bitcast,
+    PtrOffset: _offset,
+    PtrDiff: _difference,
+    PtrToInt: _to_integer,
+    IntToPtr: _from_integer,
 }

@@ -22,10 +22,14 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError, TileInternalError
 from tilewright.ir.opdef import Arity
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.memory import Bid, LocalArray, NumBlocks
+from tilewright.ir.ops.shape import Constant, Undefined
 
 Index = tuple[int, int, int]
 
-EVALUATORS: dict[str, Evaluator] = {**ELEMENTWISE, **SHAPE, **PRODUCTS, **OUTPUT}
+EVALUATORS: dict[type[Op], Evaluator] = {**ELEMENTWISE, **SHAPE, **PRODUCTS, **OUTPUT}
 
 
 class Observer(Protocol):
@@ -39,9 +43,9 @@ class Observer(Protocol):
 
 
 class Exit(NamedTuple):
-    """How a region ended: the name of its terminator, the values of its operands, and the operands."""
+    """How a region ended: the class of its terminator, the values of its operands, and the operands."""
 
-    kind: str
+    kind: type[Op]
     values: list[Any]
     sources: Sequence[Value]
 
@@ -85,9 +89,9 @@ class BlockInterpreter:
             if self.observer is not None:
                 self.observer.before(op, self.index, operands)
             if op.spec.terminator:
-                return Exit(op.name, operands, op.operands)
-            if op.name in STRUCTURED:
-                left = yield from getattr(self, STRUCTURED[op.name])(op, operands)
+                return Exit(type(op), operands, op.operands)
+            if type(op) in STRUCTURED:
+                left = yield from getattr(self, STRUCTURED[type(op)])(op, operands)
                 if left is not None:
                     return left
                 continue
@@ -111,21 +115,21 @@ class BlockInterpreter:
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
         """The results of an op that is neither a terminator nor structured control flow."""
-        evaluator = EVALUATORS.get(op.name)
+        evaluator = EVALUATORS.get(type(op))
         types = [v.type for v in op.operands]
         if evaluator is not None:
             return (evaluator(op.attributes, operands, types),)
-        if op.name in MEMORY:
-            return (MEMORY[op.name](self.memory, op.attributes, types, *grouped(op, operands)),)
-        if op.name in FOLDS:
-            return FOLDS[op.name](op.attributes, operands, self._combiner(op.regions[0]))
-        if op.name in BLOCK_VALUES:
-            return (BLOCK_VALUES[op.name](self, op),)
+        if type(op) in MEMORY:
+            return (MEMORY[type(op)](self.memory, op.attributes, types, *grouped(op, operands)),)
+        if type(op) in FOLDS:
+            return FOLDS[type(op)](op.attributes, operands, self._combiner(op.regions[0]))
+        if type(op) in BLOCK_VALUES:
+            return (BLOCK_VALUES[type(op)](self, op),)
         raise TileInternalError(f"the reference back end does not know the op {op.name}", op.loc)
 
     def _combiner(self, body: Block) -> Combiner:
         """The function that a combiner region computes, on whole arrays where every op in it is elementwise."""
-        elementwise = all(op.spec.elementwise or op.name in ("constant", "undefined", "yield") for op in body.ops)
+        elementwise = all(op.spec.elementwise or isinstance(op, (Constant, Undefined, Yield)) for op in body.ops)
 
         def combine(left: Tiles, right: Tiles) -> Tiles:
             tiles = left + right
@@ -158,7 +162,7 @@ class BlockInterpreter:
 
     def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
         left = yield from self.run(op.regions[0 if operands[0] else 1])
-        if left.kind != "yield":
+        if left.kind is not Yield:
             return left
         self.bind(op.results, left.values, left.sources)
         return None
@@ -173,7 +177,7 @@ class BlockInterpreter:
             self.values[body.args[0]] = np.array(i, lower.dtype)
             self.bind(body.args[1:], carried, sources)
             left = yield from self.run(body)
-            if left.kind != "continue":
+            if left.kind is not Continue:
                 return left
             carried, sources = left.values, left.sources
         self.bind(op.results, carried, sources)
@@ -185,10 +189,10 @@ class BlockInterpreter:
         while True:
             self.bind(body.args, carried, sources)
             left = yield from self.run(body)
-            if left.kind == "break":
+            if left.kind is Break:
                 self.bind(op.results, left.values, left.sources)
                 return None
-            if left.kind != "continue":
+            if left.kind is not Continue:
                 return left
             carried, sources = left.values, list(left.sources)
 
@@ -204,10 +208,10 @@ def grouped(op: Op, operands: list[Any]) -> list[Any]:
     return groups
 
 
-STRUCTURED = {"if": "run_if", "for": "run_for", "loop": "run_loop"}  # methods of the interpreter
-FOLDS: dict[str, Callable[..., Tiles]] = {"reduce": reduce, "scan": scan}
-BLOCK_VALUES: dict[str, Callable[[BlockInterpreter, Op], Any]] = {
-    "bid": lambda block, op: np.array(block.index[op.attributes["axis"]], np.int32),
-    "num_blocks": lambda block, op: np.array(block.grid[op.attributes["axis"]], np.int32),
-    "local_array": BlockInterpreter.local_array,
+STRUCTURED = {If: "run_if", For: "run_for", Loop: "run_loop"}  # methods of the interpreter
+FOLDS: dict[type[Op], Callable[..., Tiles]] = {Reduce: reduce, Scan: scan}
+BLOCK_VALUES: dict[type[Op], Callable[[BlockInterpreter, Op], Any]] = {
+    Bid: lambda block, op: np.array(block.index[op.attributes["axis"]], np.int32),
+    NumBlocks: lambda block, op: np.array(block.grid[op.attributes["axis"]], np.int32),
+    LocalArray: BlockInterpreter.local_array,
 }

@@ -9,8 +9,9 @@ import numpy as np
 
 from tilewright.backends.reference.elementwise import Evaluator, element_type
 from tilewright.backends.reference.values import Array
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32, float64
-from tilewright.ir.ops.linear import reduction_partials
+from tilewright.ir.ops.linear import Mma, MmaScaled, reduction_partials
 from tilewright.ir.semantics import evaluate
 from tilewright.ir.types import Type
 
@@ -89,4 +90,4 @@ def _mma_scaled(attributes: Mapping[str, Any], operands: Sequence[Array], types:
         return _convert(_add_products(acc, *factors, np.float64), float64, float32)
 
 
-PRODUCTS: dict[str, Evaluator] = {"mma": _mma, "mma_scaled": _mma_scaled}
+PRODUCTS: dict[type[Op], Evaluator] = {Mma: _mma, MmaScaled: _mma_scaled}

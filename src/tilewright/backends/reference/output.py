@@ -10,8 +10,10 @@ import numpy as np
 
 from tilewright.backends.reference.elementwise import element_type
 from tilewright.backends.reference.values import Pointers
+from tilewright.ir.core import Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure, format_print
+from tilewright.ir.ops.memory import Assert, Assume, Print
 from tilewright.ir.types import Type
 
 
@@ -35,8 +37,8 @@ def _nothing(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequ
     """Promises have no effect here."""
 
 
-OUTPUT: dict[str, Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], None]] = {
-    "print": print_values,
-    "assert": check_assertion,
-    "assume": _nothing,
+OUTPUT: dict[type[Op], Callable[[Mapping[str, Any], Sequence[Any], Sequence[Type]], None]] = {
+    Print: print_values,
+    Assert: check_assertion,
+    Assume: _nothing,
 }

@@ -9,7 +9,22 @@ import numpy as np
 
 from tilewright.backends.reference.elementwise import Evaluator, element_type
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, rearrange
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float4_e2m1fn
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Insert,
+    Iota,
+    Pack,
+    Permute,
+    Reshape,
+    Undefined,
+    Unpack,
+)
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import Type
 
@@ -96,19 +111,19 @@ def _identity(attributes: Attributes, operands: Sequence[Any], types: Types) -> 
     return operands[0]
 
 
-SHAPE: dict[str, Evaluator] = {
-    "constant": _constant,
-    "undefined": _undefined,
-    "iota": _iota,
-    "reshape": _reshape,
-    "broadcast": _broadcast,
-    "permute": _permute,
-    "cat": _cat,
-    "extract": _extract,
-    "insert": _insert,
-    "pack": _pack,
-    "unpack": _unpack,
-    "assume_divisible": _identity,
-    "assume_bounded": _identity,
-    "assume_blocked": _identity,
+SHAPE: dict[type[Op], Evaluator] = {
+    Constant: _constant,
+    Undefined: _undefined,
+    Iota: _iota,
+    Reshape: _reshape,
+    Broadcast: _broadcast,
+    Permute: _permute,
+    Cat: _cat,
+    Extract: _extract,
+    Insert: _insert,
+    Pack: _pack,
+    Unpack: _unpack,
+    AssumeDivisible: _identity,
+    AssumeBounded: _identity,
+    AssumeBlocked: _identity,
 }

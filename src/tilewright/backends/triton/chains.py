@@ -7,6 +7,8 @@ from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.passes.integers import IntegerFacts
 
 
@@ -22,9 +24,9 @@ def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> list
 
 def _is_chain(loop: Op, plan: Plan) -> bool:
     inside = [op for o in loop.regions[0].ops for op in o.walk()]
-    loads = [op for op in inside if op.name.startswith("load")]
+    loads = [op for op in inside if isinstance(op, (Load, LoadView))]
     pair = products(loop)
-    if len(pair) != 2 or any(p.name != "mma" or p.operands[0].tile.element.bitwidth != 16 for p in pair):
+    if len(pair) != 2 or any(not isinstance(p, Mma) or p.operands[0].tile.element.bitwidth != 16 for p in pair):
         return False
     ahead = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
     return ahead and depends(pair[1], pair[0])

@@ -16,13 +16,16 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Exp2, Fma, Neg
+from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
 from tilewright.passes.base import Rewriter
 from tilewright.passes.canonicalize import constant_of
 
 _MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
-_BOUNDED = ("mma", "mma_scaled", "tanh")
-_COMPUTED = ("add", "sub", "mul", "neg", "abs", "max", "min", "reshape", "broadcast", "permute")
+_BOUNDED = (Mma, MmaScaled, Tanh)
+_COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
 
 
 def contract(function: Function, target: GpuTarget) -> Function:
@@ -32,11 +35,11 @@ def contract(function: Function, target: GpuTarget) -> Function:
 
 class _Contractor(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if op.name != "exp2" or not op.attributes["flush_to_zero"] or op.operands[0].tile.element is not float32:
+        if not isinstance(op, Exp2) or not op.attributes["flush_to_zero"] or op.operands[0].tile.element is not float32:
             return None
         difference = op.operands[0].op
-        product = difference.operands[0].op if difference is not None and _is_plain(difference, "sub") else None
-        if difference is None or product is None or not _is_plain(product, "mul"):
+        product = difference.operands[0].op if difference is not None and _is_plain(difference, Sub) else None
+        if difference is None or product is None or not _is_plain(product, Mul):
             return None
         if not all(map(_is_moderate, product.operands)):
             return None
@@ -44,8 +47,8 @@ class _Contractor(Rewriter):
         return [builder.emit(Exp2, argument, flush_to_zero=True)]
 
 
-def _is_plain(op: Op, name: str) -> bool:
-    return op.name == name and op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]
+def _is_plain(op: Op, kind: type[Op]) -> bool:
+    return isinstance(op, kind) and op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]
 
 
 def _is_moderate(value: Value) -> bool:
@@ -69,9 +72,9 @@ def _sources(value: Value) -> list[Value] | None:
         return []
     if op is None:
         return None
-    if op.name == "if":
+    if isinstance(op, If):
         ends = [region.terminator for region in op.regions]
-        return [end.operands[value.index] for end in ends if end.name == "yield"]
-    if op.name == "select":
+        return [end.operands[value.index] for end in ends if isinstance(end, Yield)]
+    if isinstance(op, Select):
         return list(op.operands[1:])
-    return [] if op.name in _BOUNDED else list(op.operands) if op.name in _COMPUTED else None
+    return [] if isinstance(op, _BOUNDED) else list(op.operands) if isinstance(op, _COMPUTED) else None

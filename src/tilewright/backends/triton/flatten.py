@@ -21,9 +21,10 @@ from tilewright.ir.dtypes import bool_, float32, int64
 from tilewright.ir.effects import is_pure, jumps_out
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
-from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.shape import Permute
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import TileType
 from tilewright.passes.base import Rewriter
@@ -69,7 +70,8 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
         return unchanged
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=True, staging=staging)
-    nests = {op: nest for op in function.walk() if op.name == "for" and (nest := _nest(op, plan)) is not None}
+    loops_around = (op for op in function.walk() if isinstance(op, For))
+    nests: dict[Op, Nest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
     for nest in nests.values() if sharing else ():
         if all(only_stores(op) for op in nest.after):
             loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
@@ -94,17 +96,17 @@ def _is_interrupted(loop: Op, plan: Plan) -> bool:
 
 def _nest(outer: Op, plan: Plan) -> Nest | None:
     ops = outer.regions[0].ops[:-1]
-    loops = [op for op in ops if op.name == "for"]
+    loops = [op for op in ops if isinstance(op, For)]
     if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
         return None
     (inner,) = loops
     at = ops.index(inner)
     before, after, body = ops[:at], ops[at + 1 :], inner.regions[0]
-    if any(op.name in ("for", "loop") for part in (before, body.ops, after) for o in part for op in o.walk()):
+    if any(isinstance(op, (For, Loop)) for part in (before, body.ops, after) for o in part for op in o.walk()):
         return None
     if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
         return None  # what comes before a tile will run ahead
-    stores = [op for o in after for op in o.walk() if op.name in ("store", "store_view")]
+    stores = [op for o in after for op in o.walk() if isinstance(op, (Store, StoreView))]
     if not stores or not all(op in plan.descriptors for op in stores) or not _is_fetched(body, plan):
         return None
     inside = {value for op in before for value in op.results} | {outer.regions[0].args[0]}
@@ -129,19 +131,19 @@ def _can_turn(product: Op, loop: Op) -> bool:
 
 def _is_single(op: Op, plan: Plan) -> bool:
     """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
-    if op.name != "for" or op in plan.unpipelined:
+    if not isinstance(op, For) or op in plan.unpipelined:
         return False
     body = op.regions[0]
     inside = [o for part in body.ops[:-1] for o in part.walk()]
-    simple = not any(o.name in ("for", "loop") or o in plan.barriers_before for o in inside)
+    simple = not any(isinstance(o, (For, Loop)) or o in plan.barriers_before for o in inside)
     return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
 
 
 def _is_fetched(body: Block, plan: Plan) -> bool:
     """Whether the copy engine does all loads of ``body``, and brings the operands of its products to where they are
     multiplied."""
-    products = [op for op in body.ops if op.name == "mma"]
-    loads = [op for op in body.walk() if op.name in ("load", "load_view")]
+    products = [op for op in body.ops if isinstance(op, Mma)]
+    loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
     return (
         bool(products)
         and all(_runs_asynchronously(op) for op in products)
@@ -159,7 +161,7 @@ def _runs_asynchronously(product: Op) -> bool:
 
 def _is_loaded(value: Value, plan: Plan) -> bool:
     """Whether ``value`` is a tile as the copy engine leaves it in shared memory."""
-    while value.op is not None and (value.op.name in ("reshape", "permute") or value.op in plan.rounded):
+    while value.op is not None and (isinstance(value.op, (Reshape, Permute)) or value.op in plan.rounded):
         value = value.op.operands[0]
     return value.op in plan.descriptors
 

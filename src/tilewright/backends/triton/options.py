@@ -19,6 +19,8 @@ from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.backends.triton.target import GpuTarget, resolved
 from tilewright.backends.triton.ttir.counting import most_turns
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import TileType
 from tilewright.passes.integers import IntegerFacts
 
@@ -84,7 +86,7 @@ def choose(
 
 
 def _guess(function: Function, target: GpuTarget, chained: bool, light: bool) -> Options:
-    found = [op for op in function.walk() if op.name in ("mma", "mma_scaled")]
+    found: list[Op] = [op for op in function.walk() if isinstance(op, (Mma, MmaScaled))]
     if found:
         return _guess_products(function, found, target, chained)
     if light:
@@ -107,7 +109,7 @@ def _warps_of_streams(function: Function) -> int:
 
 
 def _is_kept(op: Op) -> bool:
-    if op.name in ("load", "load_view"):
+    if isinstance(op, (Load, LoadView)):
         return True
     tiles = (r.type for r in op.results if isinstance(r.type, TileType))
     return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)

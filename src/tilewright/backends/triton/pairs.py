@@ -23,8 +23,10 @@ from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, RoundingMode
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import And, Cmp, Min, Sub, Xor
-from tilewright.ir.ops.memory import NumBlocks
+from tilewright.ir.ops.arith import And, Cast, Cmp, Div, Min, Sub, Xor
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import ElementType, PointerType, TileType
 from tilewright.passes.canonicalize import constant_of
@@ -46,8 +48,8 @@ def shared_loads(
     lower, upper, step = outer.operands[:3]
     together = (
         _comes_to(outer, function)
-        and _counts(lower, "bid")
-        and _counts(step, "num_blocks")
+        and _counts(lower, Bid)
+        and _counts(step, NumBlocks)
         and all(_is_uniform(v, function) for v in (upper, *inner.operands[:3]))
     )
     body = inner.regions[0]
@@ -90,7 +92,7 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
     for op in function.body.ops:
         if op not in needed or all(_is_uniform(v, function) for v in op.results):
             continue
-        if op.name == "bid":
+        if isinstance(op, Bid):
             one = b.constant(1, op.result.tile.element)
             last = b.emit(Sub, b.emit(NumBlocks, axis=0), one)
             theirs[op.result] = b.emit(Min, b.emit(Xor, values[op.result], one), last)
@@ -112,9 +114,9 @@ def _loads(body: Block, function: Function, plan: Plan, facts: IntegerFacts) -> 
 def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence[Op]]) -> bool:
     """Whether nothing but products of ``body`` sees ``value``, all of which read it from where it was loaded."""
     for op in uses.get(value, ()):
-        if op not in body.ops or not (_reads_in_place(op, value) if op.name == "mma" else _moves_nothing(op)):
+        if op not in body.ops or not (_reads_in_place(op, value) if isinstance(op, Mma) else _moves_nothing(op)):
             return False
-        if op.name != "mma" and not _is_only_multiplied(op.results[0], body, uses):
+        if not isinstance(op, Mma) and not _is_only_multiplied(op.results[0], body, uses):
             return False
     return True
 
@@ -128,10 +130,10 @@ def _reads_in_place(product: Op, value: Value) -> bool:
 
 def _moves_nothing(op: Op) -> bool:
     """Whether the result of ``op`` is the same tile in shared memory, seen otherwise."""
-    if op.name == "reshape":  # by axes of one element
+    if isinstance(op, Reshape):  # by axes of one element
         old, new = (v.tile.shape for v in (op.operands[0], op.results[0]))
         return [old[k] for k in axes_kept(old)] == [new[k] for k in axes_kept(new)]
-    return op.name == "permute"
+    return isinstance(op, Permute)
 
 
 def _pays(load: Any, plan: Plan, facts: IntegerFacts) -> bool:
@@ -151,14 +153,14 @@ def _comes_to(loop: Op, function: Function) -> bool:
 
 def _stops(op: Op) -> bool:
     """Whether a block may end at ``op``, or wait there for another one, which a pair may not."""
-    return op.name == "assert" or op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
+    return isinstance(op, Assert) or op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
 
 
 def only_stores(op: Op) -> bool:
     """Whether ``op`` may be done twice: it only loads and stores tiles."""
     if op.regions:
         return all(only_stores(o) for region in op.regions for o in region.ops)
-    return op.name == "store_view" or op.spec.effect in (Effect.NONE, Effect.READ)
+    return isinstance(op, StoreView) or op.spec.effect in (Effect.NONE, Effect.READ)
 
 
 def are_equal(
@@ -169,11 +171,11 @@ def are_equal(
     return reduce(lambda x, y: b.emit(And, x, y), same) if same else b.constant(True, bool_)
 
 
-def _counts(value: Value, name: str) -> bool:
+def _counts(value: Value, kind: type[Op]) -> bool:
     """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
-    while value.op is not None and value.op.name == "cast" and _holds_all(value.tile.element):
+    while isinstance(value.op, Cast) and _holds_all(value.tile.element):
         value = value.op.operands[0]
-    return value.op is not None and value.op.name == name and value.op.attributes["axis"] == 0
+    return isinstance(value.op, kind) and value.op.attributes["axis"] == 0
 
 
 def _holds_all(dtype: ElementType) -> bool:
@@ -184,18 +186,18 @@ def _holds_all(dtype: ElementType) -> bool:
 def _is_uniform(value: Value, function: Function) -> bool:
     """Whether ``value`` is the same in both blocks of a pair."""
     return all(
-        _is_plain(v.op) and not _counts(v, "bid") if v.op is not None else v in function.body.args
+        _is_plain(v.op) and not _counts(v, Bid) if v.op is not None else v in function.body.args
         for v in _sources([value], lambda op: not _numbers_pairs(op))
     )
 
 
 def _numbers_pairs(op: Op) -> bool:
     """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
-    if op.name != "div" or op.attributes["rounding"] not in (RoundingMode.RM, RoundingMode.RZ):
+    if not isinstance(op, Div) or op.attributes["rounding"] not in (RoundingMode.RM, RoundingMode.RZ):
         return False
     dividend, divisor = op.operands
     count = constant_of(divisor)
-    return _counts(dividend, "bid") and count is not None and count > 0 and count % 2 == 0
+    return _counts(dividend, Bid) and count is not None and count > 0 and count % 2 == 0
 
 
 def _is_plain(op: Op) -> bool:

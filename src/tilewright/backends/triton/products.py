@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.memory import Load, LoadView
 
 
 def loops_of_products(function: Function) -> list[Op]:
-    return [op for op in function.walk() if op.name == "for" and products(op)]
+    return [op for op in function.walk() if isinstance(op, For) and products(op)]
 
 
 def products(loop: Op) -> list[Op]:
     """The products of an iteration, in order."""
-    return [op for op in loop.regions[0].ops if op.name in ("mma", "mma_scaled")]
+    return [op for op in loop.regions[0].ops if isinstance(op, (Mma, MmaScaled))]
 
 
 def depends(later: Op, earlier: Op) -> bool:
@@ -70,5 +73,5 @@ def loaded_before(function: Function) -> int:
 
 
 def _bytes(ops: Sequence[Op]) -> int:
-    tiles = [op.results[0].tile for op in ops if op.name in ("load", "load_view")]
+    tiles = [op.results[0].tile for op in ops if isinstance(op, (Load, LoadView))]
     return sum(t.size * t.element.bytes for t in tiles)

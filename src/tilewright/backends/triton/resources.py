@@ -10,6 +10,27 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import (
+    Atan2,
+    Cos,
+    Cosh,
+    Div,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Pow,
+    Rem,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+)
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota
 from tilewright.ir.types import TileType, Type
 
 _REGISTERS = 65536  # of 32 bits, of a multiprocessor
@@ -22,20 +43,20 @@ _MOST_WORDS_OF_LONG_KERNELS = 256
 _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
-_PRODUCTS = ("mma", "mma_scaled")
+_PRODUCTS = (Mma, MmaScaled)
 _ROWS_OF_MATRIX_UNITS = 64  # products of fewer rows are computed another way
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
-_INSTRUCTIONS = {
-    **dict.fromkeys(("load", "store", "load_view", "store_view", "exp", "exp2", "log", "log2", "reduce"), 3),
-    **dict.fromkeys(("div", "rem", "sqrt", "rsqrt", "tanh", "atomic_rmw", "atomic_cas", "atomic_view"), 8),
-    **dict.fromkeys(("sin", "cos", "tan", "pow", "sinh", "cosh", "atan2", "scan", "mma", "mma_scaled"), 30),
+_INSTRUCTIONS: dict[type[Op], int] = {
+    **dict.fromkeys((Load, Store, LoadView, StoreView, Exp, Exp2, Log, Log2, Reduce), 3),
+    **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Tanh, AtomicRmw, AtomicCas, AtomicView), 8),
+    **dict.fromkeys((Sin, Cos, Tan, Pow, Sinh, Cosh, Atan2, Scan, Mma, MmaScaled), 30),
 }
 
 
 def words(op: Op) -> int:
     """Registers that the largest result of ``op`` takes."""
-    return max(map(_words, op.results), default=0) if op.name not in ("constant", "broadcast", "iota") else 0
+    return max(map(_words, op.results), default=0) if not isinstance(op, (Constant, Broadcast, Iota)) else 0
 
 
 def _words(value: Value) -> int:
@@ -59,7 +80,7 @@ def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
     result of a product has too few: with more warps it would have fewer in each thread."""
     warps = num_warps
     while found := list(_too_large(function, target, warps)):
-        if warps >= target.most_warps or any(op.name in _PRODUCTS for op, _ in found):
+        if warps >= target.most_warps or any(isinstance(op, _PRODUCTS) for op, _ in found):
             return num_warps
         warps *= 2
     return warps
@@ -71,7 +92,7 @@ def _too_large(function: Function, target: GpuTarget, num_warps: int) -> Iterato
     long = sum(map(_instructions, function.walk())) > _LONG * threads
     for op in function.walk():
         most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
-        if op.name in _PRODUCTS:
+        if isinstance(op, _PRODUCTS):
             most = _MOST_WORDS_OF_PRODUCTS
         if words(op) > most * threads:
             yield op, most
@@ -96,8 +117,8 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
 def _instructions(op: Op) -> int:
     """How many instructions ``op`` takes in all threads of a block, roughly."""
     size = max((v.type.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)), default=0)
-    fold = op.name == "reduce" and not op.attributes["commutative"]  # it is a scan
-    return size * (_INSTRUCTIONS["scan"] if fold else _INSTRUCTIONS.get(op.name, 1))
+    fold = isinstance(op, Reduce) and not op.attributes["commutative"]  # it is a scan
+    return size * (_INSTRUCTIONS[Scan] if fold else _INSTRUCTIONS.get(type(op), 1))
 
 
 class CompilerFailure(TileError):
@@ -149,9 +170,9 @@ class OutOfSharedMemory(Exception):
 def check_shared(function: Function, target: GpuTarget) -> None:
     """TileError when an operand of a product is too large for shared memory, or both are where the matrix units read
     them there, without asking the compiler: it would take minutes for some."""
-    products: list[Any] = [op for op in function.walk() if op.name in _PRODUCTS]
+    products: list[Any] = [op for op in function.walk() if isinstance(op, _PRODUCTS)]
     for op in products:
-        loaded = [v for v in (op.x, op.y) if v.op is not None and v.op.name in ("load", "load_view")]
+        loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
         sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
         both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _ROWS_OF_MATRIX_UNITS
         needed = sum(sizes) if both else max(sizes, default=0)

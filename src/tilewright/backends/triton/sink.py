@@ -6,9 +6,13 @@ from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.control import For, If, Loop
+from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
 from tilewright.ir.rewrite import clone_function
 
-_THROUGH = ("reshape", "permute", "cast", "broadcast")  # what goes with a load
+_THROUGH = (Reshape, Permute, Cast, Broadcast)  # what goes with a load
 
 
 def sink(function: Function) -> Function:
@@ -20,7 +24,7 @@ def sink(function: Function) -> Function:
 
 def _sink(block: Block) -> None:
     for op in list(reversed(block.ops)):
-        if op.name in ("for", "loop", "if"):
+        if isinstance(op, (For, Loop, If)):
             for region in op.regions:
                 _sink(region)
         elif _moves(op):
@@ -30,9 +34,9 @@ def _sink(block: Block) -> None:
 
 
 def _moves(op: Op) -> bool:
-    if op.name in ("load", "load_view"):
+    if isinstance(op, (Load, LoadView)):
         return op.attributes["memory_order"] is MemoryOrder.WEAK
-    return op.name in _THROUGH and op.result.tile.size > 1
+    return isinstance(op, _THROUGH) and op.result.tile.size > 1
 
 
 def _before_first_use(op: Op, rest: list[Op]) -> int:
@@ -40,6 +44,6 @@ def _before_first_use(op: Op, rest: list[Op]) -> int:
     for i, other in enumerate(rest):
         if any(v in op.results for o in other.walk() for v in o.operands):
             return i
-        if op.name not in _THROUGH and effect_of(other) & ~Effect.READ:
+        if not isinstance(op, _THROUGH) and effect_of(other) & ~Effect.READ:
             return i
     return 0

@@ -20,6 +20,9 @@ from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.types import TileType
 from tilewright.passes.integers import IntegerFacts
 
@@ -50,11 +53,11 @@ class Stream:
 
 def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
     """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
-    if not target.is_cuda or any(op.name in ("mma", "mma_scaled") for op in function.walk()):
+    if not target.is_cuda or any(isinstance(op, (Mma, MmaScaled)) for op in function.walk()):
         return []
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
-    loops = (op for op in function.walk() if op.name == "for" and op not in plan.unpipelined)
+    loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
     innermost = (loop for loop in loops if _is_innermost(loop) and not hands_on_folds(loop))
     streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)
     return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
@@ -63,17 +66,17 @@ def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, st
 def hands_on_folds(loop: Op) -> bool:
     """Whether iterations fold tiles and hand on values, as an online softmax does: the threads of a block wait for each
     other at each fold, and other blocks fill the gaps better than loads that run ahead."""
-    return bool(loop.results) and any(op.name in ("reduce", "scan") for op in loop.regions[0].ops)
+    return bool(loop.results) and any(isinstance(op, (Reduce, Scan)) for op in loop.regions[0].ops)
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(op.name in ("for", "loop") for op in loop.regions[0].walk())
+    return not any(isinstance(op, (For, Loop)) for op in loop.regions[0].walk())
 
 
 def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
-    loads = [op for op in loop.regions[0].ops if op.name in ("load", "load_view")]
+    loads = [op for op in loop.regions[0].ops if isinstance(op, (Load, LoadView))]
     loads = [op for op in loads if op.attributes["memory_order"] is MemoryOrder.WEAK]
-    stores = [op for op in loop.regions[0].ops if op.name == "store_view" and op in by_engine]
+    stores = [op for op in loop.regions[0].ops if isinstance(op, StoreView) and op in by_engine]
     hints = [resolved(op.attributes["latency"], target) for op in loads]
     return Stream(
         loop,
@@ -101,7 +104,7 @@ def how_far_ahead(streams: Sequence[Stream], target: GpuTarget, given: Mapping[s
 def is_light(function: Function, ahead: Mapping[Op, Ahead]) -> bool:
     """Whether few warps are enough for the loops: those that run ``ahead`` carry nothing, or there are only such as
     hand on folds, which fewer warps do sooner."""
-    folding = any(op.name == "for" and _is_innermost(op) and hands_on_folds(op) for op in function.walk())
+    folding = any(isinstance(op, For) and _is_innermost(op) and hands_on_folds(op) for op in function.walk())
     return bool(ahead or folding) and not any(loop.results for loop in ahead)
 
 

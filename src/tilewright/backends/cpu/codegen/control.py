@@ -19,6 +19,7 @@ from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Loop
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
 
 
@@ -216,7 +217,7 @@ def _body(state: State, region: Block, args: Sequence[Value], frame: LoopFrame) 
 
 def may_spin(op: Op) -> bool:
     """Whether ``op`` is a loop that may wait for another block: one with strong memory operations in its body."""
-    if op.name != "loop":
+    if not isinstance(op, Loop):
         return False
     return any(
         nested.spec.effect & (Effect.READ | Effect.WRITE)

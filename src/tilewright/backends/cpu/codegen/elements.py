@@ -23,7 +23,9 @@ from tilewright.backends.cpu.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.memory import Load, LoadView, padding_value
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import ElementType
 
 _WINDOW = 4  # a strided read of a buffer loads and shuffles up to this many vectors rather than gather
@@ -66,7 +68,7 @@ class Elements:
         self._splats: dict[tuple[int, int], ir.Value] = {}
 
     @property
-    def rearranged(self) -> Mapping[str, Callable[[Elements, Op, Position], Position]]:
+    def rearranged(self) -> Mapping[type[Op], Callable[[Elements, Op, Position], Position]]:
         """For ops that move elements: where the element at a position of the result lies in the operand."""
         return REARRANGED
 
@@ -83,7 +85,7 @@ class Elements:
                 found = Element(bound, None, 0)
             else:
                 assert value.op is not None
-                found = _RULES.get(value.op.name, _elementwise)(self, value.op, position)
+                found = _RULES.get(type(value.op), _elementwise)(self, value.op, position)
             self._known[key] = found
         return found
 
@@ -252,7 +254,7 @@ def _unextract(self: Elements, op: Op, position: Position) -> Position:
 
 
 def _moved(self: Elements, op: Op, position: Position) -> Element:
-    return self.at(op.operands[0], REARRANGED[op.name](self, op, position))
+    return self.at(op.operands[0], REARRANGED[type(op)](self, op, position))
 
 
 def _load_view(self: Elements, op: Op, position: Position) -> Element:
@@ -301,19 +303,19 @@ def _load(self: Elements, op: Op, position: Position) -> Element:
     return Element(builder.select(*(self.vector(o, count) for o in operands)), count, level)
 
 
-REARRANGED: dict[str, Callable[[Elements, Op, Position], Position]] = {
-    "broadcast": _unbroadcast,
-    "reshape": _unreshape,
-    "permute": _unpermute,
-    "extract": _unextract,
+REARRANGED: dict[type[Op], Callable[[Elements, Op, Position], Position]] = {
+    Broadcast: _unbroadcast,
+    Reshape: _unreshape,
+    Permute: _unpermute,
+    Extract: _unextract,
 }
-_RULES: dict[str, Callable[[Elements, Op, Position], Element]] = {
-    "constant": _constant,
-    "undefined": _constant,
-    "iota": _iota,
-    "load_view": _load_view,
-    "load": _load,
-    "cast": _cast,
+_RULES: dict[type[Op], Callable[[Elements, Op, Position], Element]] = {
+    Constant: _constant,
+    Undefined: _constant,
+    Iota: _iota,
+    LoadView: _load_view,
+    Load: _load,
+    Cast: _cast,
     **dict.fromkeys(REARRANGED, _moved),
 }
 DEFERRABLE = frozenset(_RULES) | scalars.ELEMENTWISE

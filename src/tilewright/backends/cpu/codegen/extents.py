@@ -17,10 +17,13 @@ from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, PtrOffset, Reshape
 
 _WIDE = ir.IntType(128)  # of the numbers here: nothing wraps around
-_REARRANGING = frozenset({"broadcast", "reshape", "permute", "extract"})
-_PROMISES = frozenset({"assume_divisible", "assume_bounded", "assume_blocked"})
+_REARRANGING = frozenset({Broadcast, Reshape, Permute, Extract})
+_PROMISES = frozenset({AssumeDivisible, AssumeBounded, AssumeBlocked})
 # A comparison holds for all elements if it does for the ends; whether that is the high end of the left operand.
 _ENDS = {
     CmpPredicate.LT: ("<", True),
@@ -58,12 +61,12 @@ class Extents:
             return self._state.scalar(mask)
         if op is None or mask in self._state.bindings:
             return None
-        if op.name in _REARRANGING:
+        if type(op) in _REARRANGING:
             return self.all_true(op.operands[0])
-        if op.name == "and":
+        if isinstance(op, And):
             x, y = map(self.all_true, op.operands)
             return None if x is None or y is None else builder.and_(x, y)
-        if op.name != "cmp" or op.attributes["predicate"] not in _ENDS:
+        if not isinstance(op, Cmp) or op.attributes["predicate"] not in _ENDS:
             return None
         left, right = map(self._of, op.operands)
         if left is None or right is None:
@@ -98,18 +101,18 @@ class Extents:
             return Extent(scalar, scalar, _bits(value))
         if op is None or value in self._state.bindings:
             return self._search(value)
-        if op.name == "constant":
+        if isinstance(op, Constant):
             number: int = op.attributes["value"]
             return Extent(ir.Constant(_WIDE, number), ir.Constant(_WIDE, number), number.bit_length() + 1)
-        if op.name == "iota" and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
+        if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
             return Extent(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1), t.size.bit_length() + 1)
-        if op.name in _REARRANGING or op.name in _PROMISES or _is_widening(op):
+        if type(op) in _REARRANGING or type(op) in _PROMISES or _is_widening(op):
             return self._of(op.operands[0])
-        combine = {"add": self._sum, "mul": self._product, "ptr_offset": self._moved}.get(op.name)
+        combine = _COMBINING.get(type(op))
         if combine is None or not (t.is_pointer or (t.element.bitwidth == 64 and t.element.is_signed)):
             return self._search(value)
         left, right = map(self._of, op.operands)
-        return None if left is None or right is None else combine(left, right, value)
+        return None if left is None or right is None else combine(self, left, right, value)
 
     def _sum(self, x: Extent, y: Extent, value: Value) -> Extent | None:
         builder = self._state.builder
@@ -171,10 +174,17 @@ class Extents:
         return builder.sext(register, _WIDE) if signed else builder.zext(register, _WIDE)
 
 
+_COMBINING: dict[type[Op], Callable[[Extents, Extent, Extent, Value], Extent | None]] = {
+    Add: Extents._sum,
+    Mul: Extents._product,
+    PtrOffset: Extents._moved,
+}
+
+
 def _bits(value: Value) -> int:
     """Of the signed numbers that hold every element of ``value``."""
     op, t = value.op, value.tile
-    if op is not None and (op.name in _REARRANGING or op.name in _PROMISES or _is_widening(op)):
+    if op is not None and (type(op) in _REARRANGING or type(op) in _PROMISES or _is_widening(op)):
         return _bits(op.operands[0])
     return 65 if t.is_pointer else t.element.bitwidth + (not t.element.is_signed)
 
@@ -198,7 +208,7 @@ def _less(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, signed: bool) -> ir.V
 
 def _is_widening(op: Op) -> bool:
     """Whether ``op`` is a conversion that keeps every number."""
-    if op.name != "cast":
+    if not isinstance(op, Cast):
         return False
     source, result = op.operands[0].tile, op.result.tile
     if source.is_pointer or result.is_pointer or not (source.element.is_integer and result.element.is_integer):

@@ -20,6 +20,8 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.transpose import transposed_axis, write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.memory import Load, LoadView, Store
+from tilewright.ir.ops.shape import Permute, Reshape
 
 # Emits the loops of a group and returns the scalars that they compute, if any. The second argument is the number
 # of lanes that fill a vector register; ``visit`` is to be called at each position.
@@ -78,9 +80,9 @@ class _Tests:
         unmasked: dict[Op, ir.Value] = {}
         apart: dict[Op, ir.Value] = {}
         loads = [] if _scatters(consumer) else Plan(state, values, consumer).loads()
-        for op in [op for op in loads if op.name == "load" and op.result.tile.size > 1]:
+        for op in [op for op in loads if isinstance(op, Load) and op.result.tile.size > 1]:
             extents = Extents(state, op.result.tile.size // _WORTH_A_SEARCH, materialize)
-            mask: Value | None = op.mask  # type: ignore[attr-defined]
+            mask: Value | None = op.mask
             true = None if mask is None else extents.all_true(mask)
             if true is not None:
                 unmasked[op] = true
@@ -116,7 +118,7 @@ def _apart(
     def stands_apart(op: Op) -> bool:
         if op in shared or op in costly_repeats:
             return True
-        if (scatters and op.name == "load_view") or ((scatters or store is not None) and op.name == "load"):
+        if (scatters and isinstance(op, LoadView)) or ((scatters or store is not None) and isinstance(op, Load)):
             # Pointers may repeat and overlap in any way: load all before storing, unless a test excludes it.
             return op.result.tile.size > 1 and op not in tests.apart
         return op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
@@ -125,20 +127,20 @@ def _apart(
 
 
 def _scatters(consumer: Op | None) -> bool:
-    return consumer is not None and consumer.name == "store"
+    return isinstance(consumer, Store)
 
 
 def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> bool:
     if store is None or op.result.tile.size == 1:
         return False
-    if op.name == "load":
+    if isinstance(op, Load):
         return True
     return not (plan.exact(op) and views.same_elements(state.accesses[op], store))
 
 
 def _all_inside(state: State, plan: Plan, store: ViewAccess | None, tests: _Tests) -> ir.Value | None:
     """i1: does every view tile lie inside its array, and is every mask true? None when that is sure."""
-    tiles = [state.accesses[op] for op in plan.loads() if op.name == "load_view"]
+    tiles = [state.accesses[op] for op in plan.loads() if isinstance(op, LoadView)]
     found = {id(t.inside): t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None}
     return _conjunction(state, [*found.values(), *(tests.unmasked[op] for op in plan.loads() if op in tests.unmasked)])
 
@@ -150,7 +152,7 @@ def _all_apart(
     if store is None:
         return None
     found = [
-        tests.apart[op] if op.name == "load" else views.may_fuse(state, state.accesses[op], store, plan.exact(op))
+        tests.apart[op] if isinstance(op, Load) else views.may_fuse(state, state.accesses[op], store, plan.exact(op))
         for op in overlapping
     ]
     return _conjunction(state, found)
@@ -221,7 +223,7 @@ def write(state: State, value: Value, buffer: Buffer) -> None:
     """Compute ``value`` into ``buffer``, which may hold what ``value`` is computed from, element by element."""
     shape = value.tile.shape
     axis = transposed_axis(state, value)
-    if axis is not None and value.op is not None and value.op.name == "permute":
+    if axis is not None and isinstance(value.op, Permute):
         x = value.op.operands[0]
         if x not in state.bindings and cost(state, x) > CHEAP:
             materialize(state, x)
@@ -256,7 +258,7 @@ def materialize(state: State, value: Value) -> Buffer:
         return bound
     op = value.op
     assert op is not None and op in state.deferred
-    if op.name == "reshape":
+    if isinstance(op, Reshape):
         buffer = materialize(state, op.operands[0])
         buffer.users += 1
     else:

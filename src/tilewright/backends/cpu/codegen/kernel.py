@@ -33,6 +33,25 @@ from tilewright.ir.dtypes import float64
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import (
+    Assert,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Bid,
+    Load,
+    LoadView,
+    LocalArray,
+    MakePartitionView,
+    MakeTensorView,
+    NumBlocks,
+    Print,
+    Store,
+    StoreView,
+)
+from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 from tilewright.ir.types import TileType
 
 _DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
@@ -171,7 +190,7 @@ def _emit(state: State, op: Op) -> None:
     if _is_deferrable(op):
         _defer(state, op)
         return
-    emit = _STRONG.get(op.name) if _is_strong(op) else _STATEMENTS.get(op.name)
+    emit = _STRONG.get(type(op)) if _is_strong(op) else _STATEMENTS.get(type(op))
     if emit is None:
         raise unsupported(op, "the operation is not implemented")
     if effect_of(op) & Effect.WRITE:
@@ -186,16 +205,16 @@ def _emit(state: State, op: Op) -> None:
 
 
 def _is_strong(op: Op) -> bool:
-    return op.name in _STRONG and op.attributes["memory_order"] is not MemoryOrder.WEAK
+    return type(op) in _STRONG and op.attributes["memory_order"] is not MemoryOrder.WEAK
 
 
 def _is_deferrable(op: Op) -> bool:
-    return op.name in DEFERRABLE and not _is_strong(op)
+    return type(op) in DEFERRABLE and not _is_strong(op)
 
 
 def _defer(state: State, op: Op) -> None:
     """Leave ``op`` to the loops that need its result; a single element is computed right away."""
-    if op.name == "load_view":
+    if isinstance(op, LoadView):
         state.accesses[op] = views.access(state, op)
     state.deferred.add(op)
     if state.uses.remaining[op.result] == 0:
@@ -207,7 +226,7 @@ def _defer(state: State, op: Op) -> None:
         state.complete(op)
     elif state.deepen(op) == _DEEPEST:
         materialize(state, op.result)
-    elif op.name in ("load", "load_view"):
+    elif isinstance(op, (Load, LoadView)):
         state.pending.append(op)
 
 
@@ -248,36 +267,36 @@ def _emit_return(state: State, op: Op) -> None:
     state.builder.branch(state.exit)
 
 
-_STATEMENTS: dict[str, Callable[[State, Op], None]] = {
-    "bid": _bind_grid_value,
-    "num_blocks": _bind_grid_value,
-    "local_array": _emit_local_array,
-    "make_tensor_view": views.bind_tensor_view,
-    "make_partition_view": _bind_view,
-    "store_view": memory.emit_store_view,
-    "store": memory.emit_store,
-    "atomic_rmw": atomics.emit_atomic_rmw,
-    "atomic_cas": atomics.emit_atomic_cas,
-    "atomic_view": atomics.emit_atomic_view,
-    "reduce": reduce.emit_reduce,
-    "scan": reduce.emit_scan,
-    "mma": mma.emit_mma,
-    "mma_scaled": mma_scaled.emit_mma_scaled,
-    "cat": shape.emit_cat,
-    "insert": shape.emit_insert,
-    "pack": shape.emit_pack,
-    "unpack": shape.emit_unpack,
-    "for": control.emit_for,
-    "loop": control.emit_loop,
-    "if": control.emit_if,
-    "yield": control.emit_yield,
-    "continue": control.emit_continue,
-    "break": control.emit_break,
-    "return": _emit_return,
-    "print": output.emit_print,
-    "assert": output.emit_assert,
+_STATEMENTS: dict[type[Op], Callable[[State, Op], None]] = {
+    Bid: _bind_grid_value,
+    NumBlocks: _bind_grid_value,
+    LocalArray: _emit_local_array,
+    MakeTensorView: views.bind_tensor_view,
+    MakePartitionView: _bind_view,
+    StoreView: memory.emit_store_view,
+    Store: memory.emit_store,
+    AtomicRmw: atomics.emit_atomic_rmw,
+    AtomicCas: atomics.emit_atomic_cas,
+    AtomicView: atomics.emit_atomic_view,
+    Reduce: reduce.emit_reduce,
+    Scan: reduce.emit_scan,
+    Mma: mma.emit_mma,
+    MmaScaled: mma_scaled.emit_mma_scaled,
+    Cat: shape.emit_cat,
+    Insert: shape.emit_insert,
+    Pack: shape.emit_pack,
+    Unpack: shape.emit_unpack,
+    For: control.emit_for,
+    Loop: control.emit_loop,
+    If: control.emit_if,
+    Yield: control.emit_yield,
+    Continue: control.emit_continue,
+    Break: control.emit_break,
+    Return: _emit_return,
+    Print: output.emit_print,
+    Assert: output.emit_assert,
 }
-_STRONG: dict[str, Callable[[State, Op], None]] = {
-    "load": atomics.emit_strong_load,
-    "load_view": atomics.emit_strong_load_view,
+_STRONG: dict[type[Op], Callable[[State, Op], None]] = {
+    Load: atomics.emit_strong_load,
+    LoadView: atomics.emit_strong_load_view,
 }

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.codegen.scalars import ELEMENTWISE
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.ops.arith import Bitcast, Cast, Cmp, Select
+from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
 from tilewright.ir.types import TileType
 
-_ACCESSES = ("load", "load_view", "store", "store_view", "atomic_rmw", "atomic_cas", "atomic_view")
+_ACCESSES = (Load, LoadView, Store, StoreView, AtomicRmw, AtomicCas, AtomicView)
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,14 @@ def _tiles(op: Op) -> list[TileType]:
 
 
 def _flops(op: Op) -> int:
-    if op.name in ("reduce", "scan"):
+    if isinstance(op, (Reduce, Scan)):
         combined = [nested for nested in op.regions[0].ops if _is_arithmetic(nested)]
         return len(combined) * op.operands[0].tile.size
     return op.result.tile.size if op.results and _is_arithmetic(op) else 0
 
 
 def _is_arithmetic(op: Op) -> bool:
-    if op.name not in ELEMENTWISE or op.name in ("cast", "bitcast", "select", "cmp") or not op.results:
+    if type(op) not in ELEMENTWISE or isinstance(op, (Cast, Bitcast, Select, Cmp)) or not op.results:
         return False
     t = op.result.tile
     return not t.is_pointer and t.element.is_floating
@@ -62,7 +66,7 @@ def _is_arithmetic(op: Op) -> bool:
 
 def _moved(op: Op) -> int:
     """Bytes between arrays and registers."""
-    if op.name not in _ACCESSES:
+    if not isinstance(op, _ACCESSES):
         return 0
     types = [t for t in _tiles(op) if not t.is_pointer]
     numbers = [t for t in types if not t.element.is_bool] or types  # masks do not count, unless all is bool
@@ -78,7 +82,7 @@ def enclosing_loops(function: Function) -> Mapping[Block, tuple[Op, ...]]:
         found[block] = loops
         for op in block.ops:
             for region in op.regions:
-                visit(region, (*loops, op) if op.name in ("for", "loop") else loops)
+                visit(region, (*loops, op) if isinstance(op, (For, Loop)) else loops)
 
     visit(function.body, ())
     return found

@@ -21,7 +21,9 @@ from tilewright.backends.cpu.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.arith import Mul
+from tilewright.ir.ops.memory import LoadView, padding_value
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _held(state: State, x: Value, axis: int) -> Index | None:
 
 def _loaded(x: Value) -> Value:
     """What ``x`` is a reshape of."""
-    while x.op is not None and x.op.name == "reshape":
+    while isinstance(x.op, Reshape):
         x = x.op.operands[0]
     return x
 
@@ -121,7 +123,7 @@ def _in_array(state: State, op: Op, x: Value) -> Left | None:
     """
     value = _loaded(x)
     load, dying = value.op, state.uses.would_die(op, state.deferred)
-    if load is None or load.name != "load_view" or load not in state.deferred or not {x, value} <= dying:
+    if not isinstance(load, LoadView) or load not in state.deferred or not {x, value} <= dying:
         return None
     tile = state.accesses[load]
     axes = [k for k, n in enumerate(tile.shape) if n > 1]
@@ -229,7 +231,7 @@ def _sums(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
 
 
 def _is_zero(acc: Value) -> bool:
-    if acc.op is None or acc.op.name != "constant":
+    if not isinstance(acc.op, Constant):
         return False
     return str(float(acc.op.attributes["value"])) == "0.0"  # and not -0.0
 
@@ -237,7 +239,12 @@ def _is_zero(acc: Value) -> bool:
 def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
     """A tile, and a factor for each of its rows or columns, whose product is ``acc`` and needed only by ``op``."""
     product = acc.op
-    if product is None or product.name != "mul" or product not in state.deferred or acc.tile.element.bitwidth < 32:
+    if (
+        product is None
+        or not isinstance(product, Mul)
+        or product not in state.deferred
+        or acc.tile.element.bitwidth < 32
+    ):
         return None
     if not acc.tile.element.is_floating or acc not in state.uses.would_die(op, state.deferred):
         return None
@@ -245,7 +252,7 @@ def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
         return None
     for base, factor in (product.operands, product.operands[::-1]):
         spread = factor.op
-        if spread is None or spread.name != "broadcast" or factor in state.bindings:
+        if not isinstance(spread, Broadcast) or factor in state.bindings:
             continue
         line, (*batches, m, n) = spread.operands[0], acc.tile.shape
         if line.tile.size > 1 and line.tile.shape in ((*batches, m, 1), (*batches, 1, n)) and base is not factor:

@@ -7,8 +7,11 @@ import math
 from tilewright.ir.core import Block, Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Add, And, Max, Min, Mul, Or, Xor
 
-_INTEGERS = {"add": 0, "mul": 1, "or": 0, "xor": 0, "and": -1}
+_FLOATS: dict[type[Op], float] = {Add: -0.0, Mul: 1.0, Max: -math.inf, Min: math.inf}
+_BOOLS: dict[type[Op], int] = {Or: 0, Xor: 0, And: 1}
+_INTEGERS: dict[type[Op], int] = {Add: 0, Mul: 1, Or: 0, Xor: 0, And: -1}
 
 
 def neutral_element(body: Block) -> int | float | None:
@@ -29,12 +32,14 @@ def neutral_element(body: Block) -> int | float | None:
 def _of_floats(op: Op) -> float | None:
     if op.attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN:
         return None
-    if op.name in ("max", "min") and not op.attributes["propagate_nan"]:
+    if isinstance(op, (Max, Min)) and not op.attributes["propagate_nan"]:
         return math.nan  # a NaN operand is dropped
-    return {"add": -0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}.get(op.name)
+    return _FLOATS.get(type(op))
 
 
 def _of_integers(op: Op, dtype: DType) -> int | None:
     if dtype.is_bool:
-        return {"or": 0, "xor": 0, "and": 1}.get(op.name)
-    return {"max": dtype.min, "min": dtype.max}.get(op.name, _INTEGERS.get(op.name))
+        return _BOOLS.get(type(op))
+    if isinstance(op, (Max, Min)):
+        return dtype.min if isinstance(op, Max) else dtype.max
+    return _INTEGERS.get(type(op))

@@ -8,18 +8,40 @@ from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.arith import (
+    Atan2,
+    Cos,
+    Cosh,
+    Div,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Pow,
+    Rem,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+)
+from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Load, LoadView
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
 from tilewright.ir.types import TileType
 
 # What an element costs relative to an addition; 1 where nothing is said.
-_COSTS = {
-    **dict.fromkeys(("constant", "iota", "undefined", "broadcast", "reshape", "permute", "extract"), 0),
-    **dict.fromkeys(("assume_divisible", "assume_bounded", "assume_blocked", "ptr_to_int", "int_to_ptr"), 0),
-    **dict.fromkeys(("div", "rem", "sqrt", "rsqrt", "load"), 8),
-    **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh"), 20),
-    **dict.fromkeys(("pow", "tan", "sinh", "cosh", "atan2"), 40),
+_COSTS: dict[type[Op], int] = {
+    **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
+    **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
+    **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Load), 8),
+    **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
+    **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
 }
 CHEAP = 3  # computing this much again costs less than keeping it in memory
-_REARRANGING = frozenset({"permute", "extract"})
+_REARRANGING = frozenset({Permute, Extract})
 
 
 class Plan:
@@ -61,9 +83,9 @@ class Plan:
         if seen is not None and (exact or not seen):
             return
         self._exact[op] = exact
-        exact = exact and op.name not in _REARRANGING
+        exact = exact and type(op) not in _REARRANGING
         for v in op.operands:
-            if op.name == "broadcast" and v.tile.shape != op.result.tile.shape:
+            if isinstance(op, Broadcast) and v.tile.shape != op.result.tile.shape:
                 exact = False
                 if v.op is not None:
                     self._repeated.add(v.op)
@@ -91,17 +113,17 @@ class Plan:
         return [op for op in self.ops if op in self._repeated and op.result.tile.size > 1]
 
     def loads(self) -> list[Op]:
-        return [op for op in self.ops if op.name in ("load", "load_view")]
+        return [op for op in self.ops if isinstance(op, (Load, LoadView))]
 
 
 def block_work(function: Function) -> int | None:
     """About how much a block computes, in additions of elements; None when a loop makes that unknown."""
     total = 0
     for op in function.walk():
-        if op.name in ("for", "loop", "mma", "mma_scaled"):
+        if isinstance(op, (For, Loop, Mma, MmaScaled)):
             return None
         tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
-        total += _COSTS.get(op.name, 1) * max(tiles, default=0)
+        total += _COSTS.get(type(op), 1) * max(tiles, default=0)
     return total
 
 
@@ -115,7 +137,7 @@ def cost(state: State, value: Value) -> int:
         if state.bindings.get(v) is not None or v.op is None:
             total += 1
             continue
-        total += _COSTS.get(v.op.name, 1)
+        total += _COSTS.get(type(v.op), 1)
         fresh = [o for o in v.op.operands if o not in seen]
         seen.update(fresh)
         pending.extend(fresh)

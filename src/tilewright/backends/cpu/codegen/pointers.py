@@ -13,13 +13,15 @@ from tilewright.backends.cpu.codegen.state import storage_bytes
 from tilewright.backends.cpu.codegen.views import Spot
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.arith import Add, Cast, Sub
+from tilewright.ir.ops.shape import Iota, PtrOffset
 from tilewright.ir.types import PointerType
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.elements import Elements
 
 
-_SCALES: dict[str, tuple[int, int]] = {"add": (1, 1), "sub": (1, -1)}  # of the operands' patterns in the result's
+_SCALES: dict[type[Op], tuple[int, int]] = {Add: (1, 1), Sub: (1, -1)}  # of the operands' patterns in the result's
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,21 @@ def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
     An offset that wrapped around within a vector would lie outside of any array, so wrapping need not be minded.
     """
     op = value.op if value not in elements.state.bindings else None
-    if op is not None and op.name == "iota":
+    if isinstance(op, Iota):
         flat = elements.map.flatten(position, strides_of(value.tile.shape))
         if flat.pattern is not None:
             first = elements.at(value, elements.map.unflatten(flat.first_lane(), value.tile.shape))
             return _Line(first.value, first.level, tuple(p - flat.pattern[0] for p in flat.pattern))
-    elif op is not None and op.name in elements.rearranged:
-        return _line(elements, op.operands[0], elements.rearranged[op.name](elements, op, position))
-    elif op is not None and (op.name in _SCALES or op.name == "ptr_offset" or _is_widening(op)):
+    elif op is not None and type(op) in elements.rearranged:
+        return _line(elements, op.operands[0], elements.rearranged[type(op)](elements, op, position))
+    elif op is not None and (type(op) in _SCALES or isinstance(op, PtrOffset) or _is_widening(op)):
         return _combined(elements, op, position)
     found = elements.at(value, position)
     return _Line(found.value, found.level, None) if found.lanes is None else None
 
 
 def _is_widening(op: Op) -> bool:
-    if op.name != "cast":
+    if not isinstance(op, Cast):
         return False
     source, dtype = op.operands[0].tile.dtype, op.result.tile.dtype
     if not isinstance(source, DType) or not isinstance(dtype, DType):
@@ -87,6 +89,6 @@ def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
     level = max(line.level for line in lines)
     builder = elements.nest.builders[level]
     first = scalars.emit(elements.state.emitter(builder), builder, op, [line.first for line in lines])
-    scales = _SCALES.get(op.name) or (1, storage_bytes(op.result.tile.pointee) if op.name == "ptr_offset" else 1)
+    scales = _SCALES.get(type(op)) or (1, storage_bytes(op.result.tile.pointee) if isinstance(op, PtrOffset) else 1)
     moving = [[p * scale for p in line.pattern] for line, scale in zip(lines, scales) if line.pattern is not None]
     return _Line(first, level, tuple(map(sum, zip(*moving))) if moving else None)

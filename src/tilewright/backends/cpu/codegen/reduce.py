@@ -23,7 +23,9 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.linear import reduction_partials
+from tilewright.ir.ops.arith import Cmp
+from tilewright.ir.ops.linear import Scan, reduction_partials
+from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 
 _ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
 
@@ -38,13 +40,13 @@ _NO_FACTS: Mapping[Op, bool] = {}
 def _counts_along(value: Value, axis: int) -> bool:
     """Whether the elements of ``value`` along ``axis`` are 0, 1, 2 and so on."""
     length = value.tile.shape[axis]
-    while value.op is not None and value.op.name == "broadcast":
+    while isinstance(value.op, Broadcast):
         value = value.op.operands[0]
         if value.tile.shape[axis] != length:
             return False
-    while value.op is not None and value.op.name == "reshape" and value.tile.size == length:
+    while isinstance(value.op, Reshape) and value.tile.size == length:
         value = value.op.operands[0]
-    return value.op is not None and value.op.name == "iota" and value.tile.size == length
+    return isinstance(value.op, Iota) and value.tile.size == length
 
 
 class _Fold:
@@ -58,7 +60,7 @@ class _Fold:
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
         self.neutral = neutral_element(op.regions[0])
-        if op.name == "scan" and self.neutral is not None and math.isnan(self.neutral):
+        if isinstance(op, Scan) and self.neutral is not None and math.isnan(self.neutral):
             # LLVM takes the running maximum of numbers that are none, started at NaN, to be NaN.
             self.neutral = None
         self.ordered = self._ordered(op.regions[0])
@@ -74,7 +76,7 @@ class _Fold:
         n = len(self.values)
         positions = {i for i, v in enumerate(self.values) if _counts_along(v, self.axis)}
         pairs = {(body.args[i], body.args[n + i]) for i in positions}
-        compared = [op for op in body.ops if op.name == "cmp" and tuple(op.operands) in pairs]
+        compared = [op for op in body.ops if isinstance(op, Cmp) and tuple(op.operands) in pairs]
         return {op: op.attributes["predicate"] in _HOLD_IN_ORDER for op in compared}
 
     def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:

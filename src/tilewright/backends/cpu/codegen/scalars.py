@@ -13,11 +13,25 @@ from tilewright.backends.cpu.vector import ELEMENTWISE_OPS, VectorEmitter, regis
 from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.opdef import OPS
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Constant,
+    IntToPtr,
+    Permute,
+    PtrDiff,
+    PtrOffset,
+    PtrToInt,
+    Reshape,
+    Undefined,
+)
 from tilewright.ir.types import ElementType, PointerType
 
-_POINTER_OPS = frozenset({"ptr_offset", "ptr_diff", "ptr_to_int", "int_to_ptr"})
-_PROMISES = frozenset({"assume_divisible", "assume_bounded", "assume_blocked"})
-ELEMENTWISE = ELEMENTWISE_OPS | _POINTER_OPS | _PROMISES
+_POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
+_PROMISES = frozenset({AssumeDivisible, AssumeBounded, AssumeBlocked})
+ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | _POINTER_OPS | _PROMISES
 
 
 def emit(
@@ -29,9 +43,9 @@ def emit(
 ) -> ir.Value:
     """The result of the elementwise ``op`` on registers; ``attributes`` replace its own."""
     dtype = op.operands[-1].tile.dtype
-    if op.name in _PROMISES:
+    if type(op) in _PROMISES:
         return operands[0]
-    if op.name in _POINTER_OPS or (isinstance(dtype, PointerType) and op.name == "bitcast"):
+    if type(op) in _POINTER_OPS or (isinstance(dtype, PointerType) and isinstance(op, Bitcast)):
         return _pointer(emitter, builder, op, operands)
     attributes = op.attributes if attributes is None else attributes
     return emitter.emit(op.name, dtype, operands, attributes, op.result.tile.dtype)
@@ -44,12 +58,12 @@ def _pointee_bytes(dtype: ElementType) -> int:
 
 def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
     t = op.operands[0].tile.dtype
-    if op.name == "ptr_offset":
+    if isinstance(op, PtrOffset):
         offset = op.operands[1].tile.element
         distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
         item = ir.Constant(I64, _pointee_bytes(t))
         return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
-    if op.name == "ptr_diff":
+    if isinstance(op, PtrDiff):
         distance = builder.sub(operands[0], operands[1])
         item = ir.Constant(I64, _pointee_bytes(t))
         distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
@@ -95,12 +109,12 @@ def combine(
     for op in body.ops[:-1]:
         if op in facts:
             known[op.result] = emitter.constant(op.result.tile.dtype, facts[op])
-        elif op.name in ("constant", "undefined"):
+        elif isinstance(op, (Constant, Undefined)):
             known[op.result] = emitter.constant(op.result.tile.dtype, op.attributes.get("value", 0))
-        elif op.name in ELEMENTWISE:
+        elif type(op) in ELEMENTWISE:
             attributes = {**op.attributes, LEFT_IS_RESULT: running and op.operands[0] is body.args[0]}
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
-        elif op.name in ("reshape", "broadcast", "permute"):
+        elif isinstance(op, (Reshape, Broadcast, Permute)):
             known[op.result] = register(op.operands[0])
         else:
             raise unsupported(op, "a combiner of reduce or scan holds elementwise operations only")

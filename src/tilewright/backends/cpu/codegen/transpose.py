@@ -11,6 +11,8 @@ from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.scalars import ELEMENTWISE
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.ir.core import Value
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute
 from tilewright.ir.types import TileType
 
 SIDE = 16  # of the largest square
@@ -24,14 +26,14 @@ def memory_axis(state: State, value: Value) -> int | None:
         return _innermost(value.tile)
     if bound is not None or op is None:
         return None
-    if op.name == "load_view":
+    if isinstance(op, LoadView):
         tile = state.accesses[op]
         axes = [k for k, stride in enumerate(tile.strides) if isinstance(stride, int) and stride == 1]
         return next((k for k in axes if tile.shape[k] > 1), None)
-    if op.name == "permute":
+    if isinstance(op, Permute):
         axis = memory_axis(state, op.operands[0])
         return None if axis is None else op.attributes["axes"].index(axis)
-    if op.name in ELEMENTWISE:
+    if type(op) in ELEMENTWISE:
         return next((a for a in (memory_axis(state, v) for v in op.operands) if a is not None), None)
     return None
 
@@ -39,7 +41,7 @@ def memory_axis(state: State, value: Value) -> int | None:
 def transposed_axis(state: State, value: Value) -> int | None:
     """``memory_axis`` of a deferred permute or load_view where that is not the innermost axis; else None."""
     op, t = value.op, value.tile
-    if op is None or value in state.bindings or op.name not in ("permute", "load_view"):
+    if op is None or value in state.bindings or not isinstance(op, (Permute, LoadView)):
         return None
     axis, last = memory_axis(state, value), _innermost(t)
     if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < WORTHWHILE:

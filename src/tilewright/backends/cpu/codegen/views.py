@@ -15,6 +15,7 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.backends.cpu.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.memory import MakePartitionView
 from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
@@ -104,7 +105,7 @@ def same_elements(a: ViewAccess, b: ViewAccess) -> bool:
 
 
 def _root(view: Value) -> Value:
-    return view.op.operands[0] if view.op is not None and view.op.name == "make_partition_view" else view
+    return view.op.operands[0] if isinstance(view.op, MakePartitionView) else view
 
 
 def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> ir.Value:

@@ -13,6 +13,7 @@ from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.types import PartitionViewType, Type
 from tilewright.passes.pipelines import optimize
 
@@ -58,7 +59,7 @@ def divide(function: Function, blocks: int) -> Divided:
 
 
 def _halved(function: Function) -> Function | None:
-    stores = [op for op in function.walk() if op.name in STORES]
+    stores: list[Op] = [op for op in function.walk() if isinstance(op, STORES)]
     if not stores or not _is_independent(function):
         return None
     for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
@@ -86,16 +87,16 @@ def _is_independent(function: Function) -> bool:
         effect = op.spec.effect
         if effect == Effect.NONE:
             continue
-        if op.name not in MOVES or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        if not isinstance(op, MOVES) or op.attributes["memory_order"] is not MemoryOrder.WEAK:
             return False
-        (writes if op.name in STORES else reads).add(roots.of(op.operands[0]))
+        (writes if isinstance(op, STORES) else reads).add(roots.of(op.operands[0]))
     return not any(meets(root, writes) for root in reads)
 
 
 def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = Roots(function)
-    looped = {op for loop in function.walk() if loop.name in ("for", "loop") for op in loop.regions[0].walk()}
+    looped = {op for loop in function.walk() if isinstance(loop, (For, Loop)) for op in loop.regions[0].walk()}
     kinds: dict[Root, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
         view = store.operands[0].type

@@ -10,8 +10,9 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
-from tilewright.ir.ops.memory import Bid, MakePartitionView
-from tilewright.ir.ops.shape import Broadcast, Reshape
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, MakePartitionView, NumBlocks
+from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import PartitionViewType, TileType
 
@@ -42,7 +43,7 @@ class Halver:
             self._b.loc = op.loc
             if op.spec.terminator:
                 self._end(op)
-            elif op.name in CONTROLS:
+            elif type(op) in CONTROLS:
                 self._structured(op)
             elif op in self._needs.axes:
                 self._copy(op, self._needs.axes[op])
@@ -56,8 +57,8 @@ class Halver:
     # -- control flow
 
     def _structured(self, op: Op) -> None:
-        carried, count = carried_by(op), CONTROLS[op.name]
-        results = carried if op.name == "for" else op.results
+        carried, count = carried_by(op), CONTROLS[type(op)]
+        results = carried if isinstance(op, For) else op.results
         operands = [self._get(v, None) for v in op.operands[:count]]
         operands += self._versions(op.operands[count:], carried)
         attributes, types = dict(op.attributes), tuple(_half(v.tile, axis) for v, axis in self._keys(results))
@@ -100,7 +101,7 @@ class Halver:
         if found is None:
             attributes = dict(op.attributes)
             if axis is not None:
-                if op.name in MOVES and isinstance(op.operands[0].type, PartitionViewType):
+                if isinstance(op, MOVES) and isinstance(op.operands[0].type, PartitionViewType):
                     self._narrow(op, axis, operands)
                 if isinstance(attributes.get("type"), TileType):
                     attributes["type"] = _half(attributes["type"], axis)
@@ -117,11 +118,11 @@ class Halver:
     def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
         """What stands for the results of ``op`` where it is not ``op`` of halves."""
         b = self._b
-        if op.name in ("bid", "num_blocks") and op.attributes["axis"] == 0:
+        if isinstance(op, (Bid, NumBlocks)) and op.attributes["axis"] == 0:
             return [b.emit(Shr, b.emit(type(op), axis=0), b.constant(1, int32))]
-        if op.name.startswith("assume_") and axis is not None:
+        if isinstance(op, (AssumeDivisible, AssumeBounded, AssumeBlocked)) and axis is not None:
             return [operands[0]]
-        if op.name == "iota" and axis is not None:
+        if isinstance(op, Iota) and axis is not None:
             t = _half(op.result.tile, axis)
             first = b.emit(Mul, self._part, b.constant(t.size, int32))
             first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)

@@ -7,14 +7,18 @@ from itertools import repeat
 from math import prod
 
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Load, LoadView, Store, StoreView
+from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import PartitionViewType
 
 Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
 
 _ROWS, _COLUMNS = 64, 16  # of the result of a product, at least, that a block computes
-STORES = ("store", "store_view")
+STORES = (Store, StoreView)
 STORED = 1  # which of their operands it is that they store
-MOVES = ("load", "load_view", *STORES)
+MOVES = (Load, LoadView, *STORES)
 
 
 class Undivided(Exception):
@@ -35,8 +39,8 @@ class Needs:
             for value, source in zip(values, op.operands):
                 self._sources.setdefault(value, []).append(source)
         for op in function.walk():
-            if op.name in ("for", "if"):
-                self._need(op.operands[: CONTROLS[op.name]], [None] * CONTROLS[op.name])
+            if isinstance(op, (For, If)):
+                self._need(op.operands[: CONTROLS[type(op)]], [None] * CONTROLS[type(op)])
             elif op in axes:
                 self._need(op.operands, operand_axes(op, axes[op]))
         while self._pending:
@@ -49,19 +53,19 @@ class Needs:
     def _enter(self, block: Block, continued: Sequence[Value], broken: Sequence[Value]) -> None:
         """Find what the terminators in ``block`` lead to; those of a loop around it to ``continued`` and ``broken``."""
         for op in block.ops:
-            if op.name in CONTROLS:
+            if type(op) in CONTROLS:
                 carried = carried_by(op)
-                inner = (continued, broken) if op.name == "if" else (carried, op.results)
-                for value, source in zip(carried, op.operands[CONTROLS[op.name] :]):
+                inner = (continued, broken) if isinstance(op, If) else (carried, op.results)
+                for value, source in zip(carried, op.operands[CONTROLS[type(op)] :]):
                     self._sources[value] = [source]
-                if op.name == "for":
+                if isinstance(op, For):
                     self._sources.update((result, [value]) for result, value in zip(op.results, carried))
                 for region in op.regions:
                     self._enter(region, *inner)
-                    if region.terminator.name == "yield":
+                    if isinstance(region.terminator, Yield):
                         self.targets[region.terminator] = op.results
-            elif op.name in ("continue", "break"):
-                self.targets[op] = continued if op.name == "continue" else broken
+            elif isinstance(op, (Continue, Break)):
+                self.targets[op] = continued if isinstance(op, Continue) else broken
 
     def _need(self, values: Iterable[Value], axes: Iterable[Axis]) -> None:
         for value, axis in zip(values, axes):
@@ -78,19 +82,19 @@ class Needs:
         if value in self._sources:
             self._need(self._sources[value], repeat(axis))
         elif op is not None:
-            if len(self.of(value)) > 1 and op.name in ("mma", "load", "load_view"):
+            if len(self.of(value)) > 1 and isinstance(op, (Mma, Load, LoadView)):
                 raise Undivided  # each block would do it twice
             self._need(op.operands, operand_axes(op, axis))
             self._need(captured(op), repeat(None))
 
 
 # Op of control flow -> how many of its operands say where it goes; the others are what it carries.
-CONTROLS = {"for": 3, "loop": 0, "if": 1}
+CONTROLS = {For: 3, Loop: 0, If: 1}
 
 
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
-    return op.regions[0].args[1:] if op.name == "for" else op.regions[0].args
+    return op.regions[0].args[1:] if isinstance(op, For) else op.regions[0].args
 
 
 def captured(op: Op) -> Iterator[Value]:
@@ -105,19 +109,19 @@ def captured(op: Op) -> Iterator[Value]:
 def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
     """How the operands of ``op`` are halved where its results, or what it stores, are halved along ``axis``."""
     if axis is None:
-        if op.name in ("mma", "mma_scaled"):
+        if isinstance(op, (Mma, MmaScaled)):
             raise Undivided
         return [None] * len(op.operands)
-    if op.name in MOVES and isinstance(op.operands[0].type, PartitionViewType):
+    if isinstance(op, MOVES) and isinstance(op.operands[0].type, PartitionViewType):
         t = op.operands[0].type
         if t.steps[axis] % (t.tile_shape[axis] // 2):
             raise Undivided
-        stored = STORED if op.name in STORES else None
+        stored = STORED if isinstance(op, STORES) else None
         return [axis if i == stored else None for i in range(len(op.operands))]
-    rule = _RULES.get(op.name)
+    rule = _RULES.get(type(op))
     if rule is not None:
         return rule(op, axis)
-    if op.spec.elementwise or op.name in MOVES:
+    if op.spec.elementwise or isinstance(op, MOVES):
         return [axis if v.tile.shape else None for v in op.operands]
     raise Undivided
 
@@ -149,7 +153,7 @@ def _along_others(op: Op, axis: int) -> Sequence[Axis]:
 
 
 def _parts_of_whole_length(op: Op, axis: int) -> Sequence[Axis]:
-    count = {"extract": 1, "insert": 2}[op.name]  # of the operands that are tiles; the others are indices
+    count = 1 if isinstance(op, Extract) else 2  # of the operands that are tiles; the others are indices
     if len({v.tile.shape[axis] for v in (*op.operands[:count], *op.results)}) > 1:
         raise Undivided
     return [axis] * count + [None] * (len(op.operands) - count)
@@ -161,20 +165,20 @@ def _leading(op: Op, axis: int) -> Sequence[Axis]:
     return []
 
 
-_RULES: dict[str, Callable[[Op, int], Sequence[Axis]]] = {
-    "constant": lambda op, axis: [],
-    "undefined": lambda op, axis: [],
-    "iota": _leading,
-    "broadcast": lambda op, axis: [axis if op.operands[0].tile.shape[axis] > 1 else None],
-    "reshape": _reshaped,
-    "permute": lambda op, axis: [op.attributes["axes"][axis]],
-    "reduce": lambda op, axis: [axis + (axis >= op.attributes["axis"])] * len(op.operands),
-    "scan": _along_others,
-    "cat": _along_others,
-    "extract": _parts_of_whole_length,
-    "insert": _parts_of_whole_length,
-    "mma": _multiplied,
-    "assume_divisible": lambda op, axis: [axis],
-    "assume_bounded": lambda op, axis: [axis],
-    "assume_blocked": lambda op, axis: [axis],
+_RULES: dict[type[Op], Callable[[Op, int], Sequence[Axis]]] = {
+    Constant: lambda op, axis: [],
+    Undefined: lambda op, axis: [],
+    Iota: _leading,
+    Broadcast: lambda op, axis: [axis if op.operands[0].tile.shape[axis] > 1 else None],
+    Reshape: _reshaped,
+    Permute: lambda op, axis: [op.attributes["axes"][axis]],
+    Reduce: lambda op, axis: [axis + (axis >= op.attributes["axis"])] * len(op.operands),
+    Scan: _along_others,
+    Cat: _along_others,
+    Extract: _parts_of_whole_length,
+    Insert: _parts_of_whole_length,
+    Mma: _multiplied,
+    AssumeDivisible: lambda op, axis: [axis],
+    AssumeBounded: lambda op, axis: [axis],
+    AssumeBlocked: lambda op, axis: [axis],
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.arith import Add, Sub
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.types import PartitionViewType
 from tilewright.passes.canonicalize import constant_of
 
-_VIEWS = ("make_tensor_view", "make_partition_view")
+_VIEWS = (MakeTensorView, MakePartitionView)
 
 
 def are_apart(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
-    if x.name != "store_view" or y.name != "store_view":
+    if not isinstance(x, StoreView) or not isinstance(y, StoreView):
         return False
     (view, _, *places), (other, _, *others) = x.operands, y.operands
     type_ = view.type
@@ -27,7 +29,7 @@ def _same(x: Value, y: Value) -> bool:
     if x is y:
         return True
     a, b = x.op, y.op
-    if a is None or b is None or a.name != b.name or a.name not in _VIEWS or a.attributes != b.attributes:
+    if a is None or b is None or a.name != b.name or not isinstance(a, _VIEWS) or a.attributes != b.attributes:
         return False
     return len(a.operands) == len(b.operands) and all(map(_same, a.operands, b.operands))
 
@@ -46,14 +48,14 @@ def _without_constants(number: Value) -> tuple[Value | None, int]:
         if own is not None:
             return None, total + int(own)
         op = number.op
-        if op is None or op.name not in ("add", "sub"):
+        if not isinstance(op, (Add, Sub)):
             return number, total
         left, right = op.operands
         added: Any = constant_of(right)
         if added is not None:
-            total += int(added) if op.name == "add" else -int(added)
+            total += int(added) if isinstance(op, Add) else -int(added)
             number = left
-        elif op.name == "add" and (added := constant_of(left)) is not None:
+        elif isinstance(op, Add) and (added := constant_of(left)) is not None:
             total += int(added)
             number = right
         else:

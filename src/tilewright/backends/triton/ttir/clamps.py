@@ -11,9 +11,11 @@ import math
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Cast, Cmp, Div, Max, Min, Mul, Not, Select, Sub
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Permute, Reshape
 from tilewright.passes.canonicalize import constant_of
 
-_MOVES = ("reshape", "broadcast", "permute", "extract")
+_MOVES = (Reshape, Broadcast, Permute, Extract)
 _ORDERED = (CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE, CmpPredicate.EQ)
 _FAR = 16  # ops that are looked through
 
@@ -23,27 +25,27 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
     op = value.op
     if op is None or not far:
         return False
-    if op.name == "constant":
+    if isinstance(op, Constant):
         return not math.isnan(op.attributes["value"])
     if _is_identity(op):
         return is_never_nan(op.operands[0], far - 1)
-    if op.name in _MOVES or (op.name == "cast" and op.operands[0].tile.element.is_float):
+    if isinstance(op, _MOVES) or (isinstance(op, Cast) and op.operands[0].tile.element.is_float):
         return is_never_nan(op.operands[0], far - 1)
-    if op.name in ("min", "max"):
+    if isinstance(op, (Min, Max)):
         known = [is_never_nan(v, far // 2) for v in op.operands]
         return all(known) if op.attributes["propagate_nan"] else any(known)
-    if op.name == "select":
+    if isinstance(op, Select):
         return _is_never_nan_where_selected(op, far)
     return False
 
 
 def _is_identity(op: Op) -> bool:
     """Whether ``op`` gives its first operand, as LLVM finds out: x * 1, x / 1, x - 0."""
-    neutral = _NEUTRAL.get(op.name)
+    neutral = _NEUTRAL.get(type(op))
     return neutral is not None and constant_of(op.operands[1]) == neutral
 
 
-_NEUTRAL = {"mul": 1, "div": 1, "sub": 0}
+_NEUTRAL: dict[type[Op], int] = {Mul: 1, Div: 1, Sub: 0}
 
 
 def _is_never_nan_where_selected(op: Op, far: int) -> bool:
@@ -59,9 +61,9 @@ def _is_never_nan_where_selected(op: Op, far: int) -> bool:
 def _comparison(condition: Value) -> tuple[Op | None, bool]:
     """What ``condition`` compares, and whether it is the contrary."""
     op, negated = condition.op, False
-    while op is not None and op.name == "not":
+    while isinstance(op, Not):
         op, negated = op.operands[0].op, not negated
-    return (op, negated) if op is not None and op.name == "cmp" else (None, False)
+    return (op, negated) if isinstance(op, Cmp) else (None, False)
 
 
 def is_maximum_of_numbers(op: Op) -> bool:

@@ -15,6 +15,8 @@ from tilewright.backends.triton.ttir.state import Ahead, State
 from tilewright.backends.triton.ttir.text import Val, type_text
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import jumps_out
+from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
+from tilewright.ir.ops.linear import Mma
 from tilewright.passes.canonicalize import constant_of
 
 _NOT_AHEAD = Ahead(0, 0)
@@ -63,7 +65,7 @@ class LoopFrame(Frame):
 
     def leave(self, s: State, op: Op) -> list[Val]:
         values = s.flat(op.operands)
-        if op.name == "continue":
+        if isinstance(op, Continue):
             return [s.w.constant(True, "i1"), *values, *self._no_results(s)]
         return [s.w.constant(False, "i1"), *self.carried, *values]
 
@@ -79,7 +81,7 @@ class BranchFrame(Frame):
         return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *(zero(s.w, *form) for form in self.forms)]
 
     def leave(self, s: State, op: Op) -> list[Val]:
-        if op.name == "yield":
+        if isinstance(op, Yield):
             return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.flat(op.operands)]
         return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *form) for form in self.forms)]
 
@@ -102,7 +104,7 @@ class ControlFlow:
         self.lower = lower
         self.before = before
         self._ahead = 0  # loops around that run ahead
-        self._structured: dict[str, Lower] = {"if": self._if, "for": self._for, "loop": self._loop}
+        self._structured: dict[type[Op], Lower] = {If: self._if, For: self._for, Loop: self._loop}
 
     def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
         """Lowers ``block``; returns the state of ``frame`` after it."""
@@ -117,10 +119,10 @@ class ControlFlow:
                 return frame.leave(s, op)
             self.before(op)
             self._wait(op)
-            if op.name == "if" and jumps_out(op):
+            if isinstance(op, If) and jumps_out(op):
                 return self._jumping_if(op, ops, i + 1, frame)
-            if op.name in self._structured:
-                self._structured[op.name](op)
+            if type(op) in self._structured:
+                self._structured[type(op)](op)
             else:
                 self.lower(op)
         raise AssertionError("a block without a terminator")
@@ -259,7 +261,7 @@ class ControlFlow:
         s = self.s
         if not s.target.has_wgmma:
             return s.flat(inits)
-        sums = {op.operands[2] for op in body.ops if op.name == "mma"}
+        sums = {op.operands[2] for op in body.ops if isinstance(op, Mma)}
         flat = []
         for value, arg in zip(inits, body.args[1:]):
             if arg in sums and s[value].element == "f32" and len(s[value].shape) == 2 and constant_of(value) == 0:

@@ -21,6 +21,28 @@ from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.arith import (
+    Abs,
+    Add,
+    And,
+    Cmp,
+    Div,
+    Fma,
+    Max,
+    Min,
+    Mul,
+    MulHi,
+    Neg,
+    Not,
+    Or,
+    Rem,
+    Select,
+    Shl,
+    Shr,
+    Sqrt,
+    Sub,
+    Xor,
+)
 from tilewright.passes.canonicalize import constant_of
 
 Rule = Callable[[Writer, Op, Sequence[Val]], Val]
@@ -50,7 +72,11 @@ def _through_f32(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[Val]]
 
 # -- arithmetic with a rounding mode
 
-_PLAIN = {"add": ("arith.addi", "arith.addf"), "sub": ("arith.subi", "arith.subf"), "mul": ("arith.muli", "arith.mulf")}
+_PLAIN: dict[type[Op], tuple[str, str]] = {
+    Add: ("arith.addi", "arith.addf"),
+    Sub: ("arith.subi", "arith.subf"),
+    Mul: ("arith.muli", "arith.mulf"),
+}
 
 
 def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
@@ -72,12 +98,12 @@ def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode
 
 
 def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    integer, floating = _PLAIN[op.name]
+    integer, floating = _PLAIN[type(op)]
     if operands[0].element == "i1":
         return _boolean(w, op.name, operands)
     x = operands[0]
     if x.element.startswith("i"):
-        known = op.name == "mul" or not mixes(op)
+        known = isinstance(op, Mul) or not mixes(op)
         return w.op(integer, *operands, attributes="" if known else w.any_multiple(*operands))
     if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
@@ -214,20 +240,20 @@ def _mulhi(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 
 def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     x, y = operands
-    name = op.name
+    name, is_max = op.name, isinstance(op, Max)
     if x.element == "i1":
-        return w.op("arith.ori" if name == "max" else "arith.andi", x, y)
+        return w.op("arith.ori" if is_max else "arith.andi", x, y)
     if x.element.startswith("i"):
         sign = "si" if dtype_of(op).is_signed else "ui"
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.attributes["propagate_nan"]
     if x.element == "f64":
-        if name == "max" and w.target.is_cuda and is_maximum_of_numbers(op):
+        if is_max and w.target.is_cuda and is_maximum_of_numbers(op):
             number, bound = (x, y) if constant_of(op.operands[1]) is not None else (y, x)
             if constant_of(op.operands[1 if bound is y else 0]) == 0:
                 return _at_least_zero(w, number)
         return _minmax_f64(w, name, nan, x, y)
-    if name == "max" and w.target.is_cuda:
+    if is_max and w.target.is_cuda:
         nan = nan or is_maximum_of_numbers(op)
     if op.attributes["flush_to_zero"] and w.target.is_cuda:
         return w.asm(f"{name}.ftz{'.NaN' if nan else ''}.f32 $0, $1, $2;", "=f,f,f", operands, "f32")
@@ -267,9 +293,9 @@ def _not(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 def _shift(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     x, count = operands
     wide = w.compare("uge", count, w.like(x.bits, count))
-    if op.name == "shr" and dtype_of(op).is_signed:
+    if isinstance(op, Shr) and dtype_of(op).is_signed:
         return w.op("arith.shrsi", x, w.select(wide, w.like(x.bits - 1, count), count))
-    shifted = w.op("arith.shli" if op.name == "shl" else "arith.shrui", x, w.select(wide, w.like(0, count), count))
+    shifted = w.op("arith.shli" if isinstance(op, Shl) else "arith.shrui", x, w.select(wide, w.like(0, count), count))
     return w.select(wide, w.like(0, x), shifted)
 
 
@@ -300,7 +326,7 @@ def _wrong_zero_of_an_extreme(op: Op) -> int | None:
     x is -0.0 and c is 0.0.
     """
     compared = op.operands[0].op
-    if compared is None or compared.name != "cmp":
+    if not isinstance(compared, Cmp):
         return None
     compares = compared.operands[0].tile
     if compares.is_pointer or not compares.element.is_floating:
@@ -318,24 +344,24 @@ def _wrong_zero_of_an_extreme(op: Op) -> int | None:
     return None
 
 
-RULES: dict[str, Rule] = {
-    "add": _arithmetic,
-    "sub": _arithmetic,
-    "mul": _arithmetic,
-    "fma": _fma,
-    "div": _div,
-    "rem": _rem,
-    "sqrt": _sqrt,
-    "neg": _neg,
-    "abs": _abs,
-    "mulhi": _mulhi,
-    "max": _minmax,
-    "min": _minmax,
-    "and": _bitwise("arith.andi"),
-    "or": _bitwise("arith.ori"),
-    "xor": _bitwise("arith.xori"),
-    "not": _not,
-    "shl": _shift,
-    "shr": _shift,
-    "select": _select,
+RULES: dict[type[Op], Rule] = {
+    Add: _arithmetic,
+    Sub: _arithmetic,
+    Mul: _arithmetic,
+    Fma: _fma,
+    Div: _div,
+    Rem: _rem,
+    Sqrt: _sqrt,
+    Neg: _neg,
+    Abs: _abs,
+    MulHi: _mulhi,
+    Max: _minmax,
+    Min: _minmax,
+    And: _bitwise("arith.andi"),
+    Or: _bitwise("arith.ori"),
+    Xor: _bitwise("arith.xori"),
+    Not: _not,
+    Shl: _shift,
+    Shr: _shift,
+    Select: _select,
 }

@@ -29,6 +29,45 @@ from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import (
+    Assert,
+    Assume,
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Bid,
+    Load,
+    LoadView,
+    LocalArray,
+    MakePartitionView,
+    MakeTensorView,
+    NumBlocks,
+    Print,
+    Store,
+    StoreView,
+)
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Insert,
+    IntToPtr,
+    Iota,
+    Pack,
+    Permute,
+    PtrDiff,
+    PtrOffset,
+    PtrToInt,
+    Reshape,
+    Undefined,
+    Unpack,
+)
 from tilewright.passes.integers import IntegerFacts
 
 ENTRY = "kernel"
@@ -148,7 +187,7 @@ def _divisors(function: Function) -> dict[int, int]:
     positions = {value: i for i, value in enumerate(function.body.args)}
     found: dict[int, int] = {}
     for op in function.body.ops:
-        if op.name == "assume_divisible" and op.operands[0] in positions and op.attributes["every"] is None:
+        if isinstance(op, AssumeDivisible) and op.operands[0] in positions and op.attributes["every"] is None:
             divisor = op.attributes["divisor"]
             i = positions[op.operands[0]]
             found[i] = max(found.get(i, 1), divisor & -divisor)
@@ -157,21 +196,21 @@ def _divisors(function: Function) -> dict[int, int]:
 
 def _lower(s: State, op: Op) -> None:
     """One op that is not control flow."""
-    name = op.name
+    kind = type(op)
     if op in s.plan.rounded:
         s.bind(op.result, s[op.operands[0]])
-    elif name in _ELEMENTWISE:
-        s.bind(op.result, _ELEMENTWISE[name](s.w, op, s.all(op.operands)))
-    elif name in _VALUES:
-        s.bind(op.result, _VALUES[name](s, op))
-    elif name in _EFFECTS:
-        _EFFECTS[name](s, op)
-    elif name == "reduce":
+    elif kind in _ELEMENTWISE:
+        s.bind(op.result, _ELEMENTWISE[kind](s.w, op, s.all(op.operands)))
+    elif kind in _VALUES:
+        s.bind(op.result, _VALUES[kind](s, op))
+    elif kind in _EFFECTS:
+        _EFFECTS[kind](s, op)
+    elif isinstance(op, Reduce):
         linear.reduce(s, op, _lower)
-    elif name == "scan":
+    elif isinstance(op, Scan):
         linear.scan(s, op, _lower)
     else:
-        raise TileUnsupportedFeatureError(f"the GPU engine does not have the operation {name}", op.loc)
+        raise TileUnsupportedFeatureError(f"the GPU engine does not have the operation {op.name}", op.loc)
     if acquires(op):
         s.w.located("gpu.barrier")
         if s.plan.descriptors:  # what other blocks wrote is there for the loads of the copy engine too
@@ -194,49 +233,49 @@ def _first_operand(s: State, op: Op) -> Val:
     return s[op.operands[0]]
 
 
-_ELEMENTWISE: dict[str, Callable[[Any, Op, Sequence[Val]], Val]] = {
+_ELEMENTWISE: dict[type[Op], Callable[[Any, Op, Sequence[Val]], Val]] = {
     **elements.RULES,
     **math.RULES,
-    "cmp": compare.cmp_op,
-    "cast": convert.cast_op,
-    "bitcast": convert.bitcast_op,
+    Cmp: compare.cmp_op,
+    Cast: convert.cast_op,
+    Bitcast: convert.bitcast_op,
 }
-_VALUES: dict[str, Callable[[State, Any], Val]] = {
-    "constant": shape.constant,
-    "iota": shape.iota,
-    "undefined": shape.undefined,
-    "reshape": shape.reshape,
-    "broadcast": shape.broadcast,
-    "permute": shape.permute,
-    "cat": shape.cat,
-    "extract": shape.extract,
-    "insert": shape.insert,
-    "pack": shape.pack,
-    "unpack": shape.unpack,
-    "ptr_offset": memory.ptr_offset,
-    "ptr_diff": memory.ptr_diff,
-    "ptr_to_int": memory.ptr_to_int,
-    "int_to_ptr": memory.int_to_ptr,
-    "local_array": local.local_array,
-    "load": memory.load,
-    "atomic_rmw": memory.atomic_rmw,
-    "atomic_cas": memory.atomic_cas,
-    "load_view": views.load_view,
-    "mma": linear.mma,
-    "mma_scaled": linear.mma_scaled,
-    "bid": _program_id,
-    "num_blocks": _program_count,
-    "assume_divisible": _first_operand,
-    "assume_bounded": _first_operand,
-    "assume_blocked": _first_operand,
+_VALUES: dict[type[Op], Callable[[State, Any], Val]] = {
+    Constant: shape.constant,
+    Iota: shape.iota,
+    Undefined: shape.undefined,
+    Reshape: shape.reshape,
+    Broadcast: shape.broadcast,
+    Permute: shape.permute,
+    Cat: shape.cat,
+    Extract: shape.extract,
+    Insert: shape.insert,
+    Pack: shape.pack,
+    Unpack: shape.unpack,
+    PtrOffset: memory.ptr_offset,
+    PtrDiff: memory.ptr_diff,
+    PtrToInt: memory.ptr_to_int,
+    IntToPtr: memory.int_to_ptr,
+    LocalArray: local.local_array,
+    Load: memory.load,
+    AtomicRmw: memory.atomic_rmw,
+    AtomicCas: memory.atomic_cas,
+    LoadView: views.load_view,
+    Mma: linear.mma,
+    MmaScaled: linear.mma_scaled,
+    Bid: _program_id,
+    NumBlocks: _program_count,
+    AssumeDivisible: _first_operand,
+    AssumeBounded: _first_operand,
+    AssumeBlocked: _first_operand,
 }
-_EFFECTS: dict[str, Callable[[State, Any], None]] = {
-    "make_tensor_view": views.tensor_view,
-    "make_partition_view": views.partition_view,
-    "store": memory.store,
-    "store_view": views.store_view,
-    "atomic_view": views.atomic_view,
-    "assume": _nothing,
-    "print": report.print_op,
-    "assert": report.assert_op,
+_EFFECTS: dict[type[Op], Callable[[State, Any], None]] = {
+    MakeTensorView: views.tensor_view,
+    MakePartitionView: views.partition_view,
+    Store: memory.store,
+    StoreView: views.store_view,
+    AtomicView: views.atomic_view,
+    Assume: _nothing,
+    Print: report.print_op,
+    Assert: report.assert_op,
 }

@@ -6,15 +6,17 @@ from tilewright.backends.triton.ttir.memory import offset
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.memory import LocalArray
 
 _ALIGNMENT = 16
 
 
 def layout(function: Function) -> tuple[dict[Op, int], int]:
     """Where each local array starts in the part of a block, and the bytes of that part."""
-    starts, size = {}, 0
+    starts: dict[Op, int] = {}
+    size = 0
     for op in function.walk():
-        if op.name == "local_array":
+        if isinstance(op, LocalArray):
             starts[op] = size
             taken = op.attributes["count"] * op.attributes["dtype"].bytes
             size += -(-taken // _ALIGNMENT) * _ALIGNMENT

@@ -9,6 +9,25 @@ from tilewright.backends.triton.ttir.rounding import flushed
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.core import Op
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import (
+    Atan2,
+    Ceil,
+    Cos,
+    Cosh,
+    Exp,
+    Exp2,
+    Floor,
+    IsInf,
+    IsNan,
+    Log,
+    Log2,
+    Pow,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Tan,
+    Tanh,
+)
 
 _LOG2_E = 1.4426950408889634
 
@@ -20,8 +39,9 @@ def _in_f32(f: Callable[[Writer, Op, Sequence[Val]], Val]) -> Rule:
     return rule
 
 
-def _library(name: str) -> Rule:
-    return _in_f32(lambda w, op, operands: w.call(name, *operands))
+@_in_f32
+def _library(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+    return w.call(op.name, *operands)
 
 
 @_in_f32
@@ -68,13 +88,13 @@ def _isinf(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     return w.compare("oeq", magnitude, w.like(float("inf"), magnitude))
 
 
-RULES: dict[str, Rule] = {
-    "exp": _exp,
-    "exp2": _exp2,
-    "tanh": _tanh,
-    "rsqrt": _rsqrt,
-    **{name: _library(name) for name in ("log", "log2", "sin", "cos", "tan", "sinh", "cosh", "pow", "atan2")},
-    **{name: _in_f32(lambda w, op, xs, name=name: w.op(f"math.{name}", *xs)) for name in ("floor", "ceil")},  # type: ignore[misc]
-    "isnan": _isnan,
-    "isinf": _isinf,
+RULES: dict[type[Op], Rule] = {
+    Exp: _exp,
+    Exp2: _exp2,
+    Tanh: _tanh,
+    Rsqrt: _rsqrt,
+    **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _library),
+    **dict.fromkeys((Floor, Ceil), _in_f32(lambda w, op, xs: w.op(f"math.{op.name}", *xs))),
+    IsNan: _isnan,
+    IsInf: _isinf,
 }

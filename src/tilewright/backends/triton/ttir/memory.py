@@ -12,6 +12,7 @@ from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import AtomicKind, MemoryOrder
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, Store
 from tilewright.ir.types import PointerType
 
@@ -121,7 +122,7 @@ def _cell(s: State, cell: Cell) -> Val:
 
 def _carried(value: Value) -> bool:
     """Whether ``value`` is what a loop carries, or converted from that, perhaps back to what it was."""
-    while value.op is not None and value.op.name == "cast":
+    while isinstance(value.op, Cast):
         (value,) = value.op.operands
     return isinstance(value.owner, Block)
 

@@ -12,6 +12,8 @@ part; kernels at which it fails all the same are written again, with results of 
 from __future__ import annotations
 
 from tilewright.ir.core import Op, Value
+from tilewright.ir.ops.arith import Sub
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 _DEPTH = 6  # of ops that are looked at
 
@@ -27,7 +29,7 @@ def mixes(op: Op) -> bool:
     """Whether the sum or difference ``op`` has no numbers that follow one another along an axis where an operand may
     have some: both change there, or numbers are subtracted."""
     x, y = (_changing(value, _DEPTH) for value in op.operands)
-    return bool(x & y) or (op.name == "sub" and bool(y))
+    return bool(x & y) or (isinstance(op, Sub) and bool(y))
 
 
 def _changing(value: Value, depth: int) -> frozenset[int]:
@@ -35,11 +37,11 @@ def _changing(value: Value, depth: int) -> frozenset[int]:
     op, axes = value.op, frozenset(axis for axis, n in enumerate(value.tile.shape) if n != 1)
     if op is None or not axes or depth == 0:
         return axes
-    if op.name == "constant":
+    if isinstance(op, Constant):
         return frozenset()
-    if op.name == "broadcast":
+    if isinstance(op, Broadcast):
         return axes & _changing(op.operands[0], depth - 1)
-    if op.name == "reshape":
+    if isinstance(op, Reshape):
         source = op.operands[0].tile.shape
         before = [axis for axis, n in enumerate(source) if n != 1]
         after = sorted(axes)

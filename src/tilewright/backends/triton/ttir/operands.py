@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.backends.triton.ttir.state import Plan, axes_kept
 from tilewright.ir.core import Value
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import PartitionViewType
 
 
@@ -11,9 +12,9 @@ def lies_along(value: Value, axis: int, plan: Plan) -> bool:
     """Whether the copy engine loads the tile ``value`` with ``axis`` as its innermost."""
     while (op := value.op) is not None and op not in plan.descriptors:
         shape = value.tile.shape
-        if op.name == "permute":
+        if isinstance(op, Permute):
             axis = op.attributes["axes"][axis]
-        elif op.name == "reshape":
+        elif isinstance(op, Reshape):
             kept, before = axes_kept(shape), axes_kept(op.operands[0].tile.shape)
             if axis not in kept or [shape[k] for k in kept] != [op.operands[0].tile.shape[k] for k in before]:
                 return False

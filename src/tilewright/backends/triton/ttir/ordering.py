@@ -23,6 +23,8 @@ from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import For, If
+from tilewright.ir.ops.linear import Reduce, Scan
 
 _ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 _RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
@@ -85,13 +87,13 @@ class Ordering:
 
     def _walk(self, block: Block, pending: Pending) -> None:
         for op in block.ops:
-            if op.regions and op.name not in ("reduce", "scan"):
+            if op.regions and not isinstance(op, (Reduce, Scan)):
                 self._nested(op, pending)
             elif self._roots.effect(op):
                 self._access(op, pending)
 
     def _nested(self, op: Op, pending: Pending) -> None:
-        if op.name == "if":
+        if isinstance(op, If):
             after = []
             for region in op.regions:
                 branch = pending.copy()
@@ -105,7 +107,7 @@ class Ordering:
         body = op.regions[0]
         if self._conflicts_within(body):
             self.unpipelined.add(op)
-        elif op.name == "for":
+        elif isinstance(op, For):
             self._before_loads(op, pending)
         pending.begin()
         start = pending.copy()

@@ -19,6 +19,11 @@ from tilewright.backends.triton.ttir.types import memory_element
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import MemoryOrder, PaddingMode
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, MakeTensorView, StoreView
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
 from tilewright.ir.types import PartitionViewType, TensorViewType
 from tilewright.passes.canonicalize import constant_of
 from tilewright.passes.integers import IntegerFacts
@@ -27,7 +32,7 @@ _LARGEST_BOX = 256
 _PIECE_BYTES = 1 << 15  # of a result of products that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``
-_TOWARD_MMA = frozenset(("reshape", "permute", "cast", "bitcast", "mul", "select", "broadcast"))
+_TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
 
 
 def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
@@ -43,7 +48,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
         plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
-    ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if op.name == "store_view"))
+    ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
     return plan
@@ -74,9 +79,9 @@ def _describe(
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
-    looped = {op for loop in function.walk() if loop.name == "for" for op in loop.regions[0].ops}
+    looped = {op for loop in function.walk() if isinstance(loop, For) for op in loop.regions[0].ops}
     for op in function.walk():
-        if op.name not in ("load_view", "store_view") or not _wants_descriptor(op, uses, target):
+        if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, uses, target):
             continue
         root = roots.of(op.operands[0])
         if meets(root, mixed):
@@ -95,7 +100,7 @@ def _places(function: Function, accesses: Sequence[Op]) -> dict[Op, list[Op]]:
     for access in accesses:
         place, known = access, access.operands[0].op
         assert known is not None  # as the accesses of descriptors are to views that ops make
-        while place in around and around[place].name == "for" and around[place] is not around.get(known):
+        while place in around and isinstance(around[place], For) and around[place] is not around.get(known):
             place = around[place]
         found.setdefault(place, []).append(access)
     return found
@@ -105,8 +110,8 @@ def _cut_stores(plan: Plan, function: Function) -> None:
     """Results of products that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
     The cuts are along the axis whose elements a thread holds."""
     for loop in function.walk():
-        for op in loop.regions[0].walk() if loop.name == "for" else ():
-            d = plan.descriptors.get(op) if op.name == "store_view" else None
+        for op in loop.regions[0].walk() if isinstance(loop, For) else ():
+            d = plan.descriptors.get(op) if isinstance(op, StoreView) else None
             axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
             if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
                 axis = op.operands[0].type.order[axis]  # type: ignore[union-attr]
@@ -120,11 +125,11 @@ def _cut_stores(plan: Plan, function: Function) -> None:
 def _axis_of_threads(value: Value, plan: Plan) -> int | None:
     """The axis along which a thread holds elements of ``value``, the converted result of a product; None for others."""
     turned = False
-    while (op := value.op) is not None and op.name != "mma":
-        if op.name in ("cast", "permute"):
-            turned ^= op.name == "permute" and op.attributes["axes"] == (1, 0)
+    while (op := value.op) is not None and not isinstance(op, Mma):
+        if isinstance(op, (Cast, Permute)):
+            turned ^= isinstance(op, Permute) and op.attributes["axes"] == (1, 0)
             value = op.operands[0]
-        elif op.name == "for":
+        elif isinstance(op, For):
             value = op.regions[0].terminator.operands[op.results.index(value)]
         else:
             return None
@@ -145,16 +150,16 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) ->
     hint = resolved(op.attributes["allow_tma"], target)
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return False
-    if op.name == "store_view":
+    if isinstance(op, StoreView):
         return hint is True or (_is_large(op.operands[1]) and not _is_turned(op, target))
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
     for op in uses.get(value, ()):
-        if op.name == "mma" and op.operands[2] is not value:
+        if isinstance(op, Mma) and op.operands[2] is not value:
             return True
-        if op.name in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
+        if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
             return True
     return False
 
@@ -168,11 +173,11 @@ def _is_turned(store: Op, target: GpuTarget) -> bool:
     """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
     hand the tile to the copy engine element by element."""
     value, axis = store.operands[1], _innermost(store)
-    while (op := value.op) is not None and op.name in ("permute", "cast"):
-        if op.name == "permute" and axis is not None:
+    while isinstance(op := value.op, (Permute, Cast)):
+        if isinstance(op, Permute) and axis is not None:
             axis = op.attributes["axes"][axis]
         value = op.operands[0]
-    if op is None or op.name != "load_view" or resolved(op.attributes["allow_tma"], target) is True:
+    if not isinstance(op, LoadView) or resolved(op.attributes["allow_tma"], target) is True:
         return False
     read = _innermost(op)
     return None not in (axis, read) and axis != read
@@ -193,7 +198,7 @@ def descriptor(
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.operands[0].op if op.view.op is not None else None
-    if view is None or view.name != "make_tensor_view" or t.rank > 5:
+    if not isinstance(view, MakeTensorView) or t.rank > 5:
         return None
     listed = tables.cell(view.base)
     if listed is None:
@@ -222,9 +227,9 @@ def descriptor(
     block = tuple(tile[a] for a in axes)
     if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
         return None
-    if op.name == "load_view" and not _pads_with_zero(partition):
+    if isinstance(op, LoadView) and not _pads_with_zero(partition):
         return None
-    if op.name == "store_view" and not _has_whole_units(view, t, inner, facts):
+    if isinstance(op, StoreView) and not _has_whole_units(view, t, inner, facts):
         return None  # the copy engine would fill the last unit of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the copy engine takes a tile from shared memory, where one follows the other
@@ -275,22 +280,22 @@ def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
     that a number without sign is the one with sign that it was."""
     factor = 1
     while (op := value.op) is not None:
-        if op.name == "mul" and (known := constant_of(op.operands[1])) is not None:
+        if isinstance(op, Mul) and (known := constant_of(op.operands[1])) is not None:
             factor *= int(known)
-        elif op.name not in ("assume_divisible", "assume_bounded", "cast", "bitcast") or _narrows(op):
+        elif not isinstance(op, (AssumeDivisible, AssumeBounded, Cast, Bitcast)) or _narrows(op):
             return None
         value = op.operands[0]
     return (params[value], factor) if value in params else None
 
 
 def _narrows(op: Op) -> bool:
-    return op.name == "cast" and op.result.tile.element.bitwidth < op.operands[0].tile.element.bitwidth
+    return isinstance(op, Cast) and op.result.tile.element.bitwidth < op.operands[0].tile.element.bitwidth
 
 
 def _divisor(value: Value, facts: IntegerFacts) -> int:
     if value.tile.is_pointer:
         found = 1
-        while value.op is not None and value.op.name == "assume_divisible":
+        while isinstance(value.op, AssumeDivisible):
             found = max(found, value.op.attributes["divisor"])
             value = value.op.operands[0]
         return found

@@ -14,6 +14,7 @@ from tilewright.backends.triton.ttir.memory import offset
 from tilewright.backends.triton.ttir.state import State, axes_kept
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.memory import Assert, Print
 
 HEADER = 24
 FAILED_SITE, FAILED_BLOCK, FAILED_ELEMENT, FAILED_VALUES = 1, 2, 5, 6
@@ -25,7 +26,7 @@ _RECORD = 4  # words before the values: site and block
 
 def sites(function: Function) -> list[Op]:
     """The ops that report, in the order of their numbers."""
-    return [op for op in function.walk() if op.name in ("print", "assert")]
+    return [op for op in function.walk() if isinstance(op, (Print, Assert))]
 
 
 def record_words(op: Op) -> int:

@@ -7,22 +7,26 @@ from collections.abc import Iterable, Iterator
 from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.control import Continue, For, If, Loop
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeDivisible, LocalArray, MakePartitionView, MakeTensorView
+from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
 
 Root = Value | None  # what stands for the memory behind an address; None when that is unknown
 
 # Ops whose result points to where their first operand points.
 _THROUGH = frozenset(
     (
-        "ptr_offset",
-        "reshape",
-        "broadcast",
-        "permute",
-        "extract",
-        "assume_divisible",
-        "assume_blocked",
-        "bitcast",
-        "make_tensor_view",
-        "make_partition_view",
+        PtrOffset,
+        Reshape,
+        Broadcast,
+        Permute,
+        Extract,
+        AssumeDivisible,
+        AssumeBlocked,
+        Bitcast,
+        MakeTensorView,
+        MakePartitionView,
     )
 )
 
@@ -42,7 +46,7 @@ class Roots:
 
     def __init__(self, function: Function) -> None:
         self.tables = Tables(function)
-        self._loops = {op.regions[0]: op for op in function.walk() if op.name in ("for", "loop")}
+        self._loops = {op.regions[0]: op for op in function.walk() if isinstance(op, (For, Loop))}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
         self.shared: Root = alike[0] if len(alike) > 1 else None
@@ -59,16 +63,16 @@ class Roots:
             seen.add(at)
             op, loop = at.op, self._loops.get(at.owner) if isinstance(at.owner, Block) else None
             if loop is not None:
-                pending += _carried(loop, at.index - (loop.name == "for"))
+                pending += _carried(loop, at.index - (isinstance(loop, For)))
             elif op is None:
                 found.add(self.shared if self.shared is not None and at in self._alike else at)
-            elif op.name == "local_array":
+            elif isinstance(op, LocalArray):
                 found.add(at)
-            elif op.name == "for":
+            elif isinstance(op, For):
                 pending += _carried(op, at.index)
-            elif op.name == "int_to_ptr":
+            elif isinstance(op, IntToPtr):
                 found.add(self._table(op.operands[0]))
-            elif op.name in _THROUGH:
+            elif type(op) in _THROUGH:
                 pending.append(op.operands[0])
             else:
                 found.add(None)
@@ -93,15 +97,15 @@ class Roots:
 
 def _carried(loop: Op, position: int) -> Iterator[Value]:
     """What the value that ``loop`` carries at ``position`` may be."""
-    yield loop.operands[position + (3 if loop.name == "for" else 0)]
+    yield loop.operands[position + (3 if isinstance(loop, For) else 0)]
     for op in _continues(loop.regions[0]):
         yield op.operands[position]
 
 
 def _continues(block: Block) -> Iterator[Op]:
     for op in block.ops:
-        if op.name == "continue":
+        if isinstance(op, Continue):
             yield op
-        elif op.name == "if":
+        elif isinstance(op, If):
             for region in op.regions:
                 yield from _continues(region)

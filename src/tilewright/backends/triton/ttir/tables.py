@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import int64
 from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.ops.arith import Add, Cast, Mul
+from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Load
+from tilewright.ir.ops.shape import IntToPtr, PtrOffset
 from tilewright.passes.canonicalize import constant_of
 
 
@@ -51,9 +54,9 @@ class Tables:
         cells: dict[Op, Cell] = {}
         plain, width = True, row_width(rank)
         for op in function.walk():
-            if op.name == "ptr_offset" and op.operands[0] in offsets:
+            if isinstance(op, PtrOffset) and op.operands[0] in offsets:
                 offsets[op.result] = _sum(offsets[op.operands[0]], op.operands[1], width)
-            elif op.name == "load" and op.operands[0] in offsets:
+            elif isinstance(op, Load) and op.operands[0] in offsets:
                 self.loads[op] = base
                 found = offsets[op.operands[0]]
                 plain = plain and found is not None and _is_simple(op)
@@ -74,9 +77,9 @@ class Tables:
 def _keeps(op: Op) -> bool:
     """Whether the result of ``op`` is the number or address that its operand is. Extents and strides of the arrays of a
     list fit in 32 bits where they are used as such."""
-    if op.name == "cast":
+    if isinstance(op, Cast):
         return op.result.tile.element.is_integer and op.result.tile.element.bitwidth >= 32
-    return op.name in ("assume_divisible", "assume_bounded", "int_to_ptr")
+    return isinstance(op, (AssumeDivisible, AssumeBounded, IntToPtr))
 
 
 def rank_of(table: Param) -> int:
@@ -110,10 +113,10 @@ def _parts(value: Value, width: int) -> tuple[Value | None, int] | None:
         return None, int(known)
     if op is None or value.tile.shape or value.tile.element is not int64:
         return None
-    factor = constant_of(op.operands[1]) if op.name in ("add", "mul") else None
+    factor = constant_of(op.operands[1]) if isinstance(op, (Add, Mul)) else None
     if factor is None:
         return None
-    if op.name == "mul":
+    if isinstance(op, Mul):
         return (op.operands[0], 0) if factor == width else None
     found = _parts(op.operands[0], width)
     return (found[0], found[1] + int(factor)) if found is not None else None

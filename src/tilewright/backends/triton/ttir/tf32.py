@@ -14,21 +14,26 @@ from tilewright.backends.triton.ttir.operands import lies_along
 from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.control import For, If
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
 
-_MOVES = ("reshape", "permute")
+_MOVES = (Reshape, Permute)
 _SMALLEST_M = 64  # of the matrix instructions
 
 
 def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
     """Find the loads of ``plan`` that round, and the products that take an operand by registers."""
     for op, descriptor in plan.descriptors.items():
-        casts = _casts(op.results[0], uses) if op.name == "load_view" and descriptor.element == "f32" else None
+        casts = _casts(op.results[0], uses) if isinstance(op, LoadView) and descriptor.element == "f32" else None
         if casts:
             plan.descriptors[op] = replace(descriptor, rounds=True)
             plan.rounded |= casts
     for loop in function.walk():
-        for op in loop.regions[0].ops if loop.name == "for" else ():
-            if op.name == "mma" and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
+        for op in loop.regions[0].ops if isinstance(loop, For) else ():
+            if isinstance(op, Mma) and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
                 operand = _by_registers(op, plan)
                 if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
                     plan.by_registers[op] = operand
@@ -50,7 +55,7 @@ def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]], *, turns: bool)
     body = loop.regions[0]
     seen = {body.terminator}
     if not turns:
-        seen |= {nested for o in body.ops if o.name == "if" for nested in o.walk()}
+        seen |= {nested for o in body.ops if isinstance(o, If) for nested in o.walk()}
     return op.operands[2] in body.args and uses[op.operands[2]] == [op] and seen.issuperset(uses[op.result])
 
 
@@ -59,9 +64,9 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
     found: set[Op] = set()
     for op in uses.get(value, ()):
         inner: set[Op] | None = None
-        if op.name in _MOVES:
+        if isinstance(op, _MOVES):
             inner = _casts(op.results[0], uses)
-        elif op.name == "cast" and op.attributes["dtype"].short == "tf32" and _only_multiplied(op.results[0], uses):
+        elif isinstance(op, Cast) and op.attributes["dtype"].short == "tf32" and _only_multiplied(op.results[0], uses):
             inner = {op} if op.attributes["rounding"] is RoundingMode.RN else None
         if inner is None:
             return None
@@ -72,5 +77,6 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
 def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
     """Whether nothing but products sees ``value``: the copy engine rounds as a conversion does, but NaN to one NaN."""
     return all(
-        op.name == "mma" or (op.name in _MOVES and _only_multiplied(op.results[0], uses)) for op in uses.get(value, ())
+        isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0], uses))
+        for op in uses.get(value, ())
     )

@@ -14,7 +14,7 @@ from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView, padding_value
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _FAR = (1 << 31) - 1
@@ -91,9 +91,9 @@ def _largest_stride(s: State, view: Value, axis: int) -> int:
     if static is not None:
         return abs(static)
     low, high = t.index_dtype.min, t.index_dtype.max
-    made = view.op.operands[0].op if view.op is not None and view.op.name == "make_partition_view" else None
-    if made is not None and made.name == "make_tensor_view":
-        low, high = s.facts.range(made.strides[t.strides[:axis].count(None)])  # type: ignore[attr-defined]
+    made = view.op.operands[0].op if isinstance(view.op, MakePartitionView) else None
+    if isinstance(made, MakeTensorView):
+        low, high = s.facts.range(made.strides[t.strides[:axis].count(None)])
     return max(abs(low), abs(high))
 
 

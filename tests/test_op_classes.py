@@ -1,0 +1,84 @@
+"""Ops are told apart by their classes. Their names are for the text form, messages and the scalar semantics."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilewright
+from tilewright.ir.opdef import OPS
+
+ROOT = Path(tilewright.__file__).parent
+# The parts that work on ops. The vector emitter takes names: it computes what ``ir.semantics`` defines, ops or not.
+PARTS = ("analysis", "passes", "transforms", "backends", "sanitizer", "view", "tune", "eager", "cli")
+EXEMPT = ("backends/cpu/vector/",)
+
+
+def _literals(node: ast.expr) -> list[str]:
+    return [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "name"
+
+
+def _compared_names(tree: ast.AST) -> Iterator[ast.expr]:
+    """Names of anything that are compared with names of ops, in any way."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(map(_is_name, sides)) and any(text in OPS for side in sides for text in _literals(side)):
+                yield node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_name(node.func.value):
+            parts = tuple(_literals(node))
+            if node.func.attr in ("startswith", "endswith") and any(n.startswith(parts) for n in OPS):
+                yield node
+
+
+def _tables_of_names(tree: ast.AST) -> Iterator[ast.expr]:
+    """Collections of names of ops, which the name of an op would be looked up in. Words of PTX may be alike."""
+    compared = {side for node in ast.walk(tree) if isinstance(node, ast.Compare) for side in node.comparators}
+    for node in ast.walk(tree):
+        if node in compared:
+            continue
+        if isinstance(node, ast.Dict):
+            keys = [k.value for k in node.keys if isinstance(k, ast.Constant)]
+        elif isinstance(node, (ast.Set, ast.Tuple)):
+            keys = [e.value for e in node.elts if isinstance(e, ast.Constant)]
+        else:
+            continue
+        if len(keys) > 1 and all(key in OPS for key in keys):
+            yield node
+
+
+def _sources() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(PARTS) and not name.startswith(EXEMPT):
+            yield name, ast.parse(path.read_text())
+
+
+def test_no_names_of_ops_are_compared() -> None:
+    found = [f"{name}:{node.lineno}" for name, tree in _sources() for node in _compared_names(tree)]
+    assert not found, "compare classes of ops (isinstance, or a table of classes): " + " ".join(found)
+
+
+def test_no_table_is_keyed_by_names_of_ops() -> None:
+    found = [f"{name}:{node.lineno}" for name, tree in _sources() for node in _tables_of_names(tree)]
+    assert not found, "key tables by classes of ops: " + " ".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['op.name == "for"', 'op.name in ("for", "x")', '"for" != op.name', 'op.name.startswith("assume_")'],
+)
+def test_the_count_sees_comparisons(text: str) -> None:
+    assert list(_compared_names(ast.parse(text)))
+
+
+@pytest.mark.parametrize("text", ['{"add": 1, "sub": 2}', 'frozenset({"add", "sub"})', '("for", "loop")'])
+def test_the_count_sees_tables(text: str) -> None:
+    assert list(_tables_of_names(ast.parse(text)))
