@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "frontend": {"ir"},
     "frontend.python": {"ir", "language", "frontend"},
     "frontend.cpp": {"ir", "system"},
+    "tileir": {"ir"},
     "passes": {"ir", "system"},
     "backends": {"ir", "system"},
     "backends.reference": {"ir", "backends"},

@@ -1,0 +1,3 @@
+"""CUDA Tile IR, the common form below cuTile Python, Tile C++ and others: read, run, and written."""
+
+from __future__ import annotations

@@ -1,0 +1,240 @@
+"""The String, Constant and Type sections."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tilewright.tileir.bytecode.primitives import Cursor, integers, varint
+from tilewright.tileir.errors import TileIRError, VersionError
+from tilewright.tileir.optable import ENUMS
+from tilewright.tileir.types import (
+    DYNAMIC,
+    MAX_POINTER_DEPTH,
+    SCALARS,
+    TOKEN,
+    Element,
+    Function,
+    GatherScatterView,
+    PartitionView,
+    Pointer,
+    Scalar,
+    StridedView,
+    TensorView,
+    Tile,
+    Token,
+    Type,
+    problem,
+)
+
+PTR, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, TOKEN_TAG, GATHER_SCATTER_VIEW, STRIDED_VIEW = (
+    *range(12, 18),
+    20,
+    21,
+)
+_SCALARS = {s.tag: s for s in SCALARS.values()}
+
+
+def _spans(cursor: Cursor | None, width: int, what: str) -> list[tuple[int, int]]:
+    """Where the entries of a table are."""
+    if cursor is None:
+        return []
+    base = cursor.pos
+    count = cursor.count(what, width)
+    if not count:
+        return []
+    cursor.align(width, base)
+    start = cursor.pos
+    offsets = [cursor.fixed(width, f"offsets of {what}") for _ in range(count)]
+    data = cursor.pos
+    bounds = [*offsets, cursor.end - data]
+    if any(a > b for a, b in itertools.pairwise(bounds)):
+        raise cursor.error(f"offsets of {what} that do not decrease", start)
+    return [(data + a, data + b) for a, b in itertools.pairwise(bounds)]
+
+
+def read_strings(cursor: Cursor | None) -> list[bytes]:
+    spans = _spans(cursor, 4, "strings")
+    return [cursor.data[a:b] for a, b in spans] if cursor is not None else []
+
+
+def read_constants(cursor: Cursor | None) -> list[bytes]:
+    found: list[bytes] = []
+    if cursor is None:
+        return found
+    for a, b in _spans(cursor, 8, "constants"):
+        entry = Cursor(cursor.data, a, b, cursor.file)
+        found.append(entry.take(entry.varint("the length of a constant"), "a constant"))
+    return found
+
+
+def read_types(cursor: Cursor | None, minor: int) -> list[Type]:
+    """Every type; each may name later ones."""
+    if cursor is None:
+        return []
+    reader = _Types(cursor, _spans(cursor, 4, "types"), minor)
+    return [reader.get(i, cursor) for i in range(len(reader.spans))]
+
+
+class _Types:
+    def __init__(self, cursor: Cursor, spans: list[tuple[int, int]], minor: int) -> None:
+        self.source = cursor
+        self.spans = spans
+        self.minor = minor
+        self.made: dict[int, Type | None] = {}
+        self.depth = 0
+
+    def get(self, number: int, asking: Cursor) -> Type:
+        if number in self.made:
+            found = self.made[number]
+            if found is None:
+                raise asking.error("types that do not contain themselves")
+            return found
+        if number >= len(self.spans):
+            raise asking.error(f"a type below {len(self.spans)}, not {number}")
+        if self.depth > MAX_POINTER_DEPTH:
+            raise asking.error(f"types nested at most {MAX_POINTER_DEPTH} deep")
+        self.made[number] = None
+        self.depth += 1
+        start, end = self.spans[number]
+        made = self.read(Cursor(self.source.data, start, end, self.source.file))
+        self.depth -= 1
+        broken = problem(made)
+        if broken is not None:
+            raise asking.error(broken, start)
+        self.made[number] = made
+        return made
+
+    def read(self, c: Cursor) -> Type:
+        start = c.pos
+        tag = c.varint("the tag of a type")
+        scalar = _SCALARS.get(tag)
+        since = scalar.since if scalar else 3 if tag in (GATHER_SCATTER_VIEW, STRIDED_VIEW) else 1
+        if since > self.minor:
+            raise c.error(f"a type of version 13.{self.minor}, not one of tag {tag}, which 13.{since} brought", start)
+        if scalar is not None:
+            return scalar
+        if tag == TOKEN_TAG:
+            return TOKEN
+        if tag == PTR:
+            flags = self.flags(c, 4)
+            pointee = self.element(c)
+            return Pointer(pointee, c.pick(self.pointer_attrs(), "a pointer attribute") if flags else None)
+        if tag == TILE:
+            return Tile(self.element(c), c.integers(8, "extents"))
+        if tag == TENSOR_VIEW:
+            return self.tensor_view(c)
+        if tag == FUNCTION:
+            params = tuple(self.part(c, FUNCTION_PARTS) for _ in range(c.count("parameters")))
+            return Function(params, tuple(self.part(c, FUNCTION_PARTS) for _ in range(c.count("results"))))
+        if tag in (PARTITION_VIEW, GATHER_SCATTER_VIEW, STRIDED_VIEW):
+            return self.view(c, tag)
+        raise c.error(f"the tag of a type, not {tag}", start)
+
+    def part(self, c: Cursor, allowed: tuple[type, ...]) -> Any:
+        """A type in a type, of one of the classes ``allowed``."""
+        start = c.pos
+        found = self.get(c.varint("a type in a type"), c)
+        if not isinstance(found, allowed):
+            raise c.error(f"another kind of type in a type than {found}", start)
+        return found
+
+    def element(self, c: Cursor) -> Element:
+        found: Element = self.part(c, (Scalar, Pointer))
+        return found
+
+    def flags(self, c: Cursor, since: int) -> int:
+        start = c.pos
+        found = c.varint("the flags of a type") if self.minor >= since else 0
+        if found > 1:
+            raise c.error(f"flags of a type below 2, not {found}", start)
+        return found
+
+    def pointer_attrs(self) -> tuple[str, ...]:
+        return ENUMS["PtrAttr"] if self.minor >= 5 else ENUMS["PtrAttr"][:1]
+
+    def tensor_view(self, c: Cursor) -> TensorView:
+        flags = self.flags(c, 4)
+        element = self.part(c, (Scalar,))
+        shape, strides = c.integers(8, "extents"), c.integers(8, "strides")
+        attr = c.pick(self.pointer_attrs(), "a pointer attribute") if flags else None
+        dynamic = [tuple(None if n == DYNAMIC else n for n in numbers) for numbers in (shape, strides)]
+        return TensorView(element, dynamic[0], dynamic[1], attr)
+
+    def view(self, c: Cursor, tag: int) -> Type:
+        flags = self.flags(c, 3)
+        shape = c.integers(4, "extents of a tile")
+        steps = c.integers(4, "traversal strides") if tag == STRIDED_VIEW else ()
+        view: TensorView = self.part(c, (TensorView,))
+        sparse = c.varint("a sparse dimension") if tag == GATHER_SCATTER_VIEW else 0
+        order = c.integers(4, "a dim_map") if tag != GATHER_SCATTER_VIEW else ()
+        padded = flags == 1 if self.minor >= 3 else c.bool("whether there is padding")
+        padding = c.pick(ENUMS["Padding"], "a padding value") if padded else None
+        if tag == GATHER_SCATTER_VIEW:
+            return GatherScatterView(shape, view, sparse, padding)
+        if tag == STRIDED_VIEW:
+            return StridedView(shape, steps, view, order, padding)
+        return PartitionView(shape, view, order, padding)
+
+
+FUNCTION_PARTS = (
+    Scalar,
+    Pointer,
+    Tile,
+    TensorView,
+    PartitionView,
+    StridedView,
+    GatherScatterView,
+    Token,
+)
+
+
+def encode_type(t: Type, minor: int, number: Any) -> bytes:
+    """``t`` as an entry of the Type section; ``number`` gives the index of a type in it. VersionError when too new."""
+    if isinstance(t, Scalar):
+        if t.since > minor:
+            raise VersionError(f"the type {t} needs bytecode 13.{t.since}; it cannot be written as 13.{minor}")
+        return varint(t.tag)
+    if isinstance(t, Token):
+        return varint(TOKEN_TAG)
+    if isinstance(t, Pointer):
+        flags, attr = _pointer_attr(t, t.attr, minor)
+        return varint(PTR) + flags + varint(number(t.pointee)) + attr
+    if isinstance(t, Tile):
+        return varint(TILE) + varint(number(t.element)) + integers(t.shape, 8)
+    if isinstance(t, TensorView):
+        flags, attr = _pointer_attr(t, t.attr, minor)
+        extents = [tuple(DYNAMIC if n is None else n for n in numbers) for numbers in (t.shape, t.strides)]
+        dims = integers(extents[0], 8) + integers(extents[1], 8)
+        return varint(TENSOR_VIEW) + flags + varint(number(t.element)) + dims + attr
+    if isinstance(t, Function):
+        lists = [varint(len(types)) + b"".join(varint(number(p)) for p in types) for types in (t.params, t.results)]
+        return varint(FUNCTION) + b"".join(lists)
+    return _encode_view(t, minor, number)
+
+
+def _pointer_attr(t: Type, attr: str | None, minor: int) -> tuple[bytes, bytes]:
+    if attr is not None and minor < (4 if attr == "none" else 5):
+        needed = 4 if attr == "none" else 5
+        raise VersionError(f"the type {t} needs bytecode 13.{needed}; it cannot be written as 13.{minor}")
+    if minor < 4:
+        return b"", b""
+    return varint(attr is not None), b"" if attr is None else varint(ENUMS["PtrAttr"].index(attr))
+
+
+def _encode_view(t: Type, minor: int, number: Any) -> bytes:
+    if not isinstance(t, (PartitionView, StridedView, GatherScatterView)):
+        raise TileIRError(f"{t!r} is no type of Tile IR")
+    if minor < 3 and not isinstance(t, PartitionView):
+        raise VersionError(f"the type {t} needs bytecode 13.3; it cannot be written as 13.{minor}")
+    flags = varint(t.padding is not None)
+    padding = b"" if t.padding is None else varint(ENUMS["Padding"].index(t.padding))
+    shape, view = integers(t.tile_shape, 4), varint(number(t.view))
+    head = flags if minor >= 3 else b""
+    tail = padding if minor >= 3 else flags + padding
+    if isinstance(t, GatherScatterView):
+        return varint(GATHER_SCATTER_VIEW) + head + shape + view + varint(t.sparse_dim) + tail
+    if isinstance(t, StridedView):
+        steps = integers(t.steps, 4)
+        return varint(STRIDED_VIEW) + head + shape + steps + view + integers(t.dim_map, 4) + tail
+    return varint(PARTITION_VIEW) + head + shape + view + integers(t.dim_map, 4) + tail

@@ -1,0 +1,248 @@
+"""Writes bytecode: what ``reader`` read comes out byte by byte as it was, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
+from tilewright.tileir.bytecode.debug import parts
+from tilewright.tileir.bytecode.encode import BodyWriter
+from tilewright.tileir.bytecode.primitives import varint
+from tilewright.tileir.bytecode.reader import (
+    ALIGNMENTS,
+    CONSTANT,
+    DEBUG,
+    FUNC,
+    GLOBAL,
+    HINTS,
+    KERNEL,
+    MAGIC,
+    PRIVATE,
+    PRODUCER,
+    STRING,
+    TYPE,
+)
+from tilewright.tileir.bytecode.tables import encode_type
+from tilewright.tileir.debug import SUBPROGRAM, Location
+from tilewright.tileir.errors import VersionError
+from tilewright.tileir.module import ArrayAttr, Entry, HintsAttr, Layout, Module
+from tilewright.tileir.optable import ENUMS, NEWEST
+from tilewright.tileir.types import Function, Type
+
+ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
+_PADDING = b"\xcb"
+
+
+def write(module: Module, minor: int | None = None) -> bytes:
+    """``module`` as bytecode of version 13.``minor``, by default its own.
+
+    VersionError for what that version cannot express.
+    """
+    version = module.minor if minor is None else minor
+    if not 1 <= version <= NEWEST:
+        raise VersionError(f"there is no bytecode version 13.{version}; they are 13.1 to 13.{NEWEST}")
+    return _Writer(module, version).file()
+
+
+def _table(entries: Sequence[bytes], width: int) -> bytes:
+    """A count, the offsets of the entries and the entries."""
+    head = _padded(varint(len(entries)), width)
+    offset, offsets = 0, []
+    for entry in entries:
+        offsets.append(offset.to_bytes(width, "little"))
+        offset += len(entry)
+    return b"".join([head, *offsets, *entries])
+
+
+def _padded(data: bytes, width: int) -> bytes:
+    return data + _PADDING * (-len(data) % width)
+
+
+class _Numbers:
+    """Numbers of things by first use, beginning with those that a file had."""
+
+    def __init__(self, known: Sequence[Hashable]) -> None:
+        self.items: list[Any] = list(known)
+        self.numbers: dict[Hashable, int] = {}
+        for i, item in enumerate(known):
+            self.numbers.setdefault(item, i)
+
+    def get(self, item: Hashable) -> int:
+        number = self.numbers.get(item)
+        if number is None:
+            number = len(self.items)
+            self.numbers[item] = number
+            self.items.append(item)
+        return number
+
+
+class _Writer:
+    def __init__(self, module: Module, minor: int) -> None:
+        self.module = module
+        self.minor = minor
+        layout = module.layout or Layout()
+        self.layout = layout
+        self.strings = _Numbers(layout.strings)
+        self.types = _Numbers(layout.types)
+        self.constants = _Numbers(layout.constants)
+        self.locations = _Numbers(layout.locations)
+        self.lists: list[list[Location | None]] = []
+
+    # Numbers of what ops and attributes name.
+
+    def string(self, text: str) -> int:
+        return self.strings.get(text.encode("utf-8", "surrogateescape"))
+
+    def type(self, type: Type) -> int:
+        return self.types.get(type)
+
+    def constant(self, data: bytes) -> int:
+        return self.constants.get(data)
+
+    def location(self, location: Location | None) -> int:
+        """The number of a location, after all that it refers to; 0 for none."""
+        if location is None:
+            return 0
+        if location not in self.locations.numbers:
+            _, kinds, values = parts(location)
+            for kind, value in zip(kinds, values):
+                if kind == "r":
+                    self.location(value)
+        return self.locations.get(location) + 1
+
+    # Sections.
+
+    def file(self) -> bytes:
+        makers: dict[int, Callable[[], bytes | None]] = {
+            FUNC: self.functions,
+            GLOBAL: self.globals,
+            CONSTANT: self.constant_table,
+            DEBUG: self.debug,
+            TYPE: self.type_table,
+            PRODUCER: self.producer,
+            STRING: self.string_table,
+        }
+        order = [s for s in self.layout.sections if s in makers]
+        order += [s for s in ORDER if s not in order]
+        # Tables are made last, in this order, as what comes before adds to them.
+        payloads = {s: makers[s]() for s in (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)}
+        out = bytearray(MAGIC + bytes((13, self.minor, 0, 0)))
+        for section in order:
+            payload = payloads[section]
+            if payload is not None:
+                self.section(out, section, payload)
+        return bytes(out) + b"\0"
+
+    def section(self, out: bytearray, number: int, payload: bytes) -> None:
+        alignment = ALIGNMENTS[number]
+        if alignment == 1:
+            out += bytes((number,)) + varint(len(payload)) + payload
+            return
+        out += bytes((number | 128,)) + varint(len(payload)) + varint(alignment)
+        out += _PADDING * (-len(out) % alignment)
+        out += payload
+
+    def functions(self) -> bytes:
+        out = [varint(len(self.module.entries))]
+        out += [self.entry(entry, i) for i, entry in enumerate(self.module.entries)]
+        payload = b"".join(out)
+        return _padded(payload, 8) if self.layout.padded else payload
+
+    def entry(self, entry: Entry, position: int) -> bytes:
+        head = varint(self.string(entry.name))
+        head += varint(self.type(Function(tuple(a.type for a in entry.body.args))))
+        hints = entry.hints
+        flags = KERNEL | (PRIVATE if entry.private else 0)
+        if self.minor < 5 and hints is not None:
+            flags |= HINTS
+        attributes = self.entry_attributes(entry)
+        writer = BodyWriter(self.minor, self)
+        body = writer.body(entry.body)
+        where = self.list_number(entry, writer.locations, position)
+        return head + bytes((flags,)) + varint(where) + attributes + varint(len(body)) + body
+
+    def entry_attributes(self, entry: Entry) -> bytes:
+        hints = entry.hints
+        if hints is not None and self.minor < 3 and any(key == "default" for key, _ in hints.entries):
+            raise VersionError(f"hints for 'default' need bytecode 13.3; they cannot be written as 13.{self.minor}")
+        if self.minor < 5:
+            if entry.arg_attrs is not None and entry.arg_attrs.items:
+                raise VersionError(f"argument attributes need bytecode 13.5; they cannot be written as 13.{self.minor}")
+            return b"" if hints is None else varint(HINTS_TAG) + write_payload(hints, self)
+        always = varint(HINTS_TAG) + write_payload(hints or HintsAttr(), self)
+        return always + write_tagged(entry.arg_attrs or ArrayAttr(), self)
+
+    def list_number(self, entry: Entry, locations: list[Location | None], position: int) -> int:
+        """The number of the location list of an entry, which it adds; 0 when nothing has a location."""
+        had = self.layout.function_lists
+        known = position < len(had) and had[position] != 0
+        if entry.loc is None and not any(locations) and not known:
+            return 0
+        self.lists.append([entry.loc, *locations])
+        return len(self.lists)
+
+    def globals(self) -> bytes | None:
+        if not self.module.globals and GLOBAL not in self.layout.sections:
+            return None
+        out = [varint(len(self.module.globals))]
+        for g in self.module.globals:
+            out += [varint(self.string(g.name)), varint(self.type(g.type)), varint(self.constant(g.value))]
+            out.append(varint(g.alignment))
+            if self.minor >= 3:
+                out += [varint(ENUMS["Visibility"].index(g.visibility)), varint(g.constant)]
+            elif g.visibility != "public" or g.constant:
+                raise VersionError(
+                    f"the global {g.name} is private or constant, which needs bytecode 13.3; it cannot be written as "
+                    f"13.{self.minor}"
+                )
+        return b"".join(out)
+
+    def constant_table(self) -> bytes | None:
+        if not self.constants.items and CONSTANT not in self.layout.sections:
+            return None
+        return _table([varint(len(c)) + c for c in self.constants.items], 8)
+
+    def debug(self) -> bytes | None:
+        if not self.lists and DEBUG not in self.layout.sections:
+            return None
+        first: list[bytes] = []
+        indices: list[bytes] = []
+        for locations in self.lists:
+            first.append(len(indices).to_bytes(4, "little"))
+            indices += [self.location(loc).to_bytes(8, "little") for loc in locations]
+        payload = b"".join([_padded(varint(len(first)), 4), *first])
+        payload = b"".join([_padded(payload + varint(len(indices)), 8), *indices])
+        entries = [self.debug_attribute(loc) for loc in self.locations.items]
+        payload = _padded(payload + varint(len(entries)), 4)
+        offset = 0
+        for entry in entries:
+            payload += offset.to_bytes(4, "little")
+            offset += len(entry)
+        return b"".join([payload, *entries])
+
+    def debug_attribute(self, location: Location) -> bytes:
+        tag, kinds, values = parts(location)
+        coded: dict[str, Callable[[Any], int]] = {"r": self.location, "s": self.string, "n": int}
+        out = [varint(tag)]
+        for kind, value in zip(kinds, values):
+            out.append(varint(coded[kind](value)))
+        if tag == SUBPROGRAM and self.minor >= 5:
+            out.append(varint(values[-1]))
+        return b"".join(out)
+
+    def type_table(self) -> bytes | None:
+        entries: list[bytes] = []
+        i = 0  # the list grows, by the parts of types, while it is walked
+        while i < len(self.types.items):
+            entries.append(encode_type(self.types.items[i], self.minor, self.type))
+            i += 1
+        return _table(entries, 4) if entries or TYPE in self.layout.sections else None
+
+    def producer(self) -> bytes | None:
+        if self.module.producer is None or (self.minor < 3 and PRODUCER not in self.layout.sections):
+            return None
+        return varint(self.string(self.module.producer))
+
+    def string_table(self) -> bytes:
+        return _table(self.strings.items, 4)

@@ -1,0 +1,7 @@
+"""The text form of CUDA Tile IR, as ``tileirdisasm`` prints it."""
+
+from __future__ import annotations
+
+from tilewright.tileir.text.printer import print_module
+
+__all__ = ["print_module"]
