@@ -25,13 +25,14 @@ from tilewright.eager import objects
 from tilewright.eager.builder import Known
 from tilewright.eager.session import current
 from tilewright.frontend.python.builtins import BUILTINS, Range
+from tilewright.frontend.python.context_managers import generator_of
 from tilewright.frontend.python.expressions import RESULT
 from tilewright.frontend.python.joins import Joins, Types
 from tilewright.frontend.python.ops.convert import constant
 from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.scope import captured
 from tilewright.frontend.python.source import Source, source_of
-from tilewright.frontend.python.static import SYNTACTIC, generator_of
+from tilewright.frontend.python.static import SYNTACTIC
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.errors import TileError, TileSyntaxError

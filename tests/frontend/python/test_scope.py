@@ -78,6 +78,22 @@ def perhaps(n):
         yield n
 
 
+@contextlib.contextmanager
+def never(n):
+    return
+    yield n
+
+
+@contextlib.contextmanager
+def unreachable(n):
+    if False:
+        yield 8
+    sent = yield n
+    ct.static_assert(sent is None)
+    return
+    yield 9
+
+
 def test_a_context_manager_is_a_value() -> None:
     found: list[Any] = []
 
@@ -91,9 +107,20 @@ def test_a_context_manager_is_a_value() -> None:
     assert found[-1] == (4, 5)
 
 
-@pytest.mark.parametrize(
-    ("name", "why"), [("without", "has no yield"), ("doubled", "has 2 yields"), ("perhaps", "is in a branch")]
-)
+def test_yields_that_no_run_reaches_do_not_count() -> None:
+    body = traced("with unreachable(4) as n:\n    ct.static_assert(n == 4)", {"ct": ct, "unreachable": unreachable}, "")
+    ct.launch(None, (1,), ct.kernel(body), (), backend="reference")
+
+
+def test_a_context_manager_is_entered_once() -> None:
+    body = traced("m = raised(3)\nwith m:\n    pass\nwith m:\n    pass", {"raised": raised}, "")
+    refuses(body, ct.TileTypeError, match="a second time")
+
+
+NOT_ONE_YIELD = {"without": "has no yield", "never": "no yield", "doubled": "two yields", "perhaps": "is in a branch"}
+
+
+@pytest.mark.parametrize(("name", "why"), NOT_ONE_YIELD.items())
 def test_a_context_manager_has_one_yield(name: str, why: str) -> None:
     body = traced(f"with {name}(1):\n    pass", {name: globals()[name]}, "")
     refuses(body, ct.TileTypeError, match=why)
@@ -108,7 +135,7 @@ class Formatted:
     a: int
 
     def __format__(self, spec: str) -> str:
-        return "formatted"
+        return f"{self.a:{spec}}!" if spec else "plain"
 
 
 TEXTS = {
@@ -116,6 +143,7 @@ TEXTS = {
     "repr(Mode.FAST)": "<Mode.FAST: 1>",
     "str((Mode.FAST, 1))": "(<Mode.FAST: 1>, 1)",
     "str(Formatted(3))": "Formatted(a=3)",
+    "f'{Formatted(3)} {Formatted(3)!s} {Formatted(3):04d}'": "plain Formatted(a=3) 0003!",
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.frontend.python import control_flow, objects, static
+from tilewright.frontend.python import context_managers, control_flow, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
 from tilewright.frontend.python.merge import describe
@@ -74,7 +74,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
                 UnsupportedCallError, f"{function.function.__name__}() is marked tile=False: it is for host code only"
             )
         return call(t, function.function, arguments, keywords)
-    managed = static.managed_block(t, function, arguments, keywords)
+    managed = context_managers.managed_block(t, function, arguments, keywords)
     if managed is not None:
         return managed
     if isinstance(function, types.FunctionType) and not _is_ours(function):

@@ -64,7 +64,7 @@ def format_string(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
         t.locate(piece)
         if not isinstance(spec, str):
             t.fail(TileSyntaxError, "the format of a value in an f-string must be literal text")
-        parts.extend(formatted(t, value, spec))
+        parts.extend(formatted(t, value if piece.conversion == -1 else text_of(t, value), spec))
     return joined(parts)
 
 
@@ -85,8 +85,9 @@ def formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
             return (format(known, spec),)
         except ValueError as e:
             t.fail(TileTypeError, f"{known!r} cannot be formatted as {spec!r}: {e}")
-    if _is_record(value) and any("__format__" in c.__dict__ for c in type(value).__mro__[:-1]):
-        t.fail(TileTypeError, f"{describe(value)} has its own __format__; tile code calls __str__ only")
+    own = _method_text(t, value, "__format__", spec)
+    if own is not None:
+        return parts_of(own)
     if spec:
         t.fail(TileTypeError, f"{describe(value)} cannot be formatted as {spec!r}")
     return parts_of(text_of(t, value))
@@ -150,9 +151,9 @@ def _is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _method_text(t: Tracer, value: Any, name: str) -> str | FormattedString | None:
+def _method_text(t: Tracer, value: Any, name: str, *arguments: Any) -> str | FormattedString | None:
     """What the method ``name`` of the program's own dataclass returns; None where it has none."""
-    found, result = t.method_result(value, name)
+    found, result = t.method_result(value, name, *arguments)
     if found and not isinstance(result, (str, FormattedString)):
         t.fail(TileTypeError, f"{name} of {describe(value)} does not return a string")
     return result if found else None

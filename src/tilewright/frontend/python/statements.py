@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.python import control_flow, static
+from tilewright.frontend.python import context_managers, control_flow, static
 from tilewright.frontend.python.builtins import Range
 from tilewright.frontend.python.constants import BINARY
 from tilewright.frontend.python.expressions import local_function
@@ -160,7 +160,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.Continue: _continue,
     ast.Return: _return,
     ast.FunctionDef: _function,
-    ast.With: static.with_statement,
+    ast.With: context_managers.with_statement,
     ast.Raise: static.raise_statement,
     ast.Assert: _rejected("'assert'; use ct.assert_(condition, message), or ct.static_assert for constants"),
     ast.Try: _rejected("'try': nothing can be raised at run time"),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +16,15 @@ from tilewright.frontend.python.builtins import REJECTED
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.objects import is_mutable
 from tilewright.frontend.python.ops.table import METHODS
-from tilewright.frontend.python.paths import Cleanup, Context
+from tilewright.frontend.python.paths import Context
 from tilewright.frontend.python.proxies import (
     NAMES,
     as_host_value,
     from_host_value,
     tile_operation_at_compile_time,
 )
-from tilewright.frontend.python.scope import Frame, Scope, Unbound, Unusable, captured, names_of
-from tilewright.frontend.python.source import assigned_names, source_of
+from tilewright.frontend.python.scope import Scope, Unbound, Unusable, captured, names_of
+from tilewright.frontend.python.source import assigned_names
 from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir.errors import (
     StaticException,
@@ -324,118 +322,6 @@ def raise_statement(t: Tracer, node: ast.Raise) -> bool:
     if not isinstance(exception, BaseException):
         t.fail(TileStaticEvalError, f"ct.static_exception needs an exception, not {describe(exception)}")
     raise StaticException(f"{type(exception).__name__}: {exception}", t.builder.loc)
-
-
-def with_statement(t: Tracer, node: ast.With) -> bool:
-    """``with`` over functions marked ``@contextlib.contextmanager``: their body is traced around the block."""
-    return _with(t, node, 0, lambda: t.body(node.body))
-
-
-def _with(t: Tracer, node: ast.With, i: int, body: Callable[[], bool]) -> bool:
-    """Trace ``body`` within the items of ``node`` from number ``i`` on; gives whether its end is reached."""
-    if i == len(node.items):
-        return body()
-    item = node.items[i]
-    managed = t.eval(item.context_expr)
-    t.locate(item.context_expr)
-    if not isinstance(managed, ManagedBlock):
-        t.fail(TileSyntaxError, "'with' needs a call of a function marked @contextlib.contextmanager")
-    generator = managed.generator
-    source = source_of(generator.__code__)
-    assert isinstance(source.node, ast.FunctionDef)
-    _check_generator(t, source.node)
-    scope = Scope({}, None, captured(generator), generator.__globals__)
-    scope.names = t.bind_arguments(
-        source, generator.__defaults__ or (), generator.__kwdefaults__ or {}, managed.arguments, managed.keywords
-    )
-    around = list(t.frames)
-
-    def block(value: Any) -> bool:
-        within, t.frames[:] = list(t.frames), around
-        if item.optional_vars is not None:
-            t.assign(item.optional_vars, value)
-        falls = _with(t, node, i + 1, body)
-        t.frames[:] = within
-        return falls
-
-    t.frames.append(Frame(source, scope, t.builder.loc, t.frame.depth + 1))
-    falls = _around(t, source.node.body, block)
-    t.frames[:] = around
-    return falls
-
-
-@dataclass(frozen=True, eq=False)
-class ManagedBlock:
-    """A call of a function marked ``@contextlib.contextmanager``: what ``with`` takes."""
-
-    generator: types.FunctionType
-    arguments: tuple[Any, ...]
-    keywords: dict[str, Any]
-
-
-def managed_block(
-    t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> ManagedBlock | None:
-    """The call of ``function``, if it is marked ``@contextlib.contextmanager``."""
-    if getattr(function, "__code__", None) is not _HELPER:
-        return None
-    generator = function.__wrapped__
-    if not inspect.isgeneratorfunction(generator):
-        t.fail(TileTypeError, f"the context manager {function.__name__}() has no yield; it must have exactly one")
-    return ManagedBlock(generator, arguments, keywords)
-
-
-_HELPER = contextlib.contextmanager(lambda: iter(())).__code__
-
-
-def generator_of(function: Any) -> types.FunctionType | None:
-    """The generator function behind ``@contextlib.contextmanager``."""
-    wrapped = getattr(function, "__wrapped__", None)
-    made = getattr(function, "__code__", None)
-    if isinstance(wrapped, types.FunctionType) and inspect.isgeneratorfunction(wrapped) and made is _HELPER:
-        return wrapped
-    return None
-
-
-def _check_generator(t: Tracer, node: ast.FunctionDef) -> None:
-    name = f"the context manager {node.name}()"
-    if any(isinstance(n, (ast.Return, ast.Try)) for n in ast.walk(node)):
-        t.fail(TileSyntaxError, f"{name} has a return or try; what follows its yield is done at every way out anyway")
-    yields = sum(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
-    if yields > 1:
-        t.fail(TileTypeError, f"{name} has {yields} yields; it must have exactly one")
-    if not _place_of_yield(node.body):
-        t.fail(
-            TileTypeError,
-            f"the yield of {name} is in a branch, a loop or an expression; it must be a statement at the top level of "
-            "the function, or of a 'with' there",
-        )
-
-
-def _place_of_yield(statements: Sequence[ast.stmt]) -> list[int]:
-    """The number of the statement that is the yield, or the ``with`` around it, or else none."""
-    return [
-        i
-        for i, s in enumerate(statements)
-        if (isinstance(s, ast.Expr) and isinstance(s.value, ast.Yield))
-        or (isinstance(s, ast.With) and _place_of_yield(s.body))
-    ]
-
-
-def _around(t: Tracer, statements: Sequence[ast.stmt], block: Callable[[Any], bool]) -> bool:
-    """Trace the body of a context manager with ``block`` in place of its yield."""
-    (i,) = _place_of_yield(statements)
-    t.body(statements[:i])
-    place, after = statements[i], statements[i + 1 :]
-    cleanup = Cleanup(len(t.contexts), list(t.frames), after)
-    t.cleanups.append(cleanup)
-    if isinstance(place, ast.With):
-        falls = _with(t, place, 0, lambda: _around(t, place.body, block))
-    else:
-        assert isinstance(place, ast.Expr) and isinstance(place.value, ast.Yield)
-        falls = block(None if place.value.value is None else t.eval(place.value.value))
-    t.cleanups.pop()
-    return falls and t.body(after)
 
 
 def constant_or_fail(t: Tracer, value: Any) -> Any:

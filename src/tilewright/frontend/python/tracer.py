@@ -233,10 +233,10 @@ class Tracer:
     def has_attribute(self, value: Any, name: str) -> bool:
         return objects.has_attribute(self, value, name)
 
-    def method_result(self, value: Any, *names: str) -> tuple[bool, Any]:
-        """The result of the first of the methods ``names`` that the dataclass of ``value`` defines."""
-        found, method = objects.find_method(value, *names)
-        return found, self.call(method, (value,), {}) if found else None
+    def method_result(self, value: Any, name: str, *arguments: Any) -> tuple[bool, Any]:
+        """Whether the dataclass of ``value`` defines the method ``name``, and its result."""
+        found, method = objects.find_method(value, name)
+        return found, self.call(method, (value, *arguments), {}) if found else None
 
     def range_bounds(self, bounds: Range) -> tuple[Value, Value, Value]:
         """The bounds of a range as scalars of one type: int32, or int64 when one of them needs it."""
