@@ -48,8 +48,17 @@ def converted(x: np.ndarray, dtype: DType, mode: RoundingMode = RN) -> np.ndarra
     result = np.where(infinite | (result > table[-1]), too_large, result)
     result = np.copysign(result, x)
     if dtype.short in _UNSIGNED:
-        result = np.where((x < 0) | ((x == 0) & (table[0] > 0)), np.nan, np.abs(result))
+        result = np.where(x < 0, np.nan, np.abs(result))
     return np.where(np.isnan(x), _NAN.get(dtype.short, np.nan), result)
+
+
+def as_ml_dtypes(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """float32 values in the storage form of ``dtype``; a zero is the least value where there is none."""
+    with np.errstate(all="ignore"):
+        found = x.astype(np.float32).astype(dtype.storage)
+        if magnitudes(dtype)[0] > 0:
+            found[x == 0] = magnitudes(dtype)[0]
+    return found
 
 
 def _goes_up(

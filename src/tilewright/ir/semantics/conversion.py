@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir.dtypes import DType, float8_e5m3fnu
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.semantics.rounding import Array, round_float, round_significand
+from tilewright.ir.semantics.rounding import Array, format_of, round_float, round_significand
 
 _NUMPY_FLOATS = ("f16", "f32", "f64")
 
@@ -39,6 +39,8 @@ def from_float64(x: Array, dtype: DType) -> Array:
     if dtype is float8_e5m3fnu:
         codes = np.searchsorted(_E5M3_VALUES[:255], np.where(x >= 0, x, 0.0))
         return np.where((x >= 0) & (codes < 255), codes, 255).astype(np.uint8)
+    if not format_of(dtype).has_zero:  # as the hardware's conversions: a zero becomes the least value
+        x = np.where((x >= 0) & (x < format_of(dtype).smallest), format_of(dtype).smallest, x)
     return x if dtype.short == "f64" else x.astype(np.float32).astype(dtype.storage)
 
 

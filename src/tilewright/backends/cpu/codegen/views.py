@@ -258,7 +258,7 @@ def load_elements(
 
 
 def _signed_zero(dtype: DType, padding: float) -> bool:
-    return (dtype.is_floating and str(padding).startswith("-")) or dtype.short == "f8e8m0fnu"
+    return dtype.is_floating and str(padding).startswith("-")
 
 
 def store_elements(

@@ -154,18 +154,19 @@ def _beyond(x: Val, size: Val, target: FloatFormat, mode: RoundingMode) -> Val:
 
 
 def _round_to_power_of_two(x: Val, mode: RoundingMode) -> Val:
-    """``x`` rounded to float8_e8m0fnu; what is not positive and finite has no counterpart and gives NaN.
+    """``x`` rounded to float8_e8m0fnu: a zero to the least power; NaN, infinities and negative numbers to NaN.
 
     Nearest is what ml_dtypes calls so: by way of float32, a tie going up, and up from anything above 2**-127.
     """
+    negative = x < 0
     if x.scalar == F64 and mode is not RN:
         least = 2.0**-127
-        x = round_to_format(where((x > 0) & (x < least), least, x), _FLOAT32, mode)
+        x = round_to_format(where((x >= 0) & (x < least), least, x), _FLOAT32, mode)
     x = x.to_f32()
     bits = x.bits()
     tiny = 1 << 22  # the bits of 2**-127, the least power
     bias = {RN: 1 << 22, RZ: 0, RP: (1 << 23) - 1}[mode]
     code = where(bits > tiny, (bits + bias).lshr(23), 0)
     value = where(code.eq(0), tiny, code << 23).as_float()
-    valid = (x > 0) & (code < 255) & (x < math.inf)
-    return where(valid, value, math.nan)
+    invalid = negative | x.is_nan() | (code >= 255) | x.eq(math.inf)
+    return where(invalid, math.nan, value)

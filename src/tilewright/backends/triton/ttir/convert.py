@@ -241,9 +241,10 @@ def _rounds_away(w: Writer, mode: RoundingMode, negative: Val) -> Val | None:
 
 
 def _encode_e8m0(w: Writer, x: Val, mode: RoundingMode) -> Val:
-    """Powers of two: the exponent field, rounded by the mantissa; what is not positive and finite is NaN."""
+    """Powers of two: the exponent field, rounded by the mantissa. A zero is the least; negative ones are NaN."""
     bits = w.bitcast(x, "i32")
     c = functools.partial(_constant, w, bits)
+    bits = w.select(w.compare("eq", bits, c(-(1 << 31))), c(0), bits)  # -0.0
     exponent = w.op("arith.shrui", bits, c(23))
     mantissa = w.op("arith.andi", bits, c(0x7FFFFF))
     tiny = w.compare("eq", exponent, c(0))  # up to 2**-127, the smallest code, whose mantissa is 0x400000
@@ -256,7 +257,7 @@ def _encode_e8m0(w: Writer, x: Val, mode: RoundingMode) -> Val:
         up = w.compare("ugt", mantissa, w.select(tiny, limit, c(0x3FFFFF)))
     code = w.op("arith.addi", exponent, w.convert("arith.extui", up, "i32"))
     code = w.select(w.compare("ugt", code, c(0xFF)), c(0xFF), code)
-    invalid = w.op("arith.ori", w.compare("sle", bits, c(0)), w.compare("sge", bits, c(0x7F800000)))
+    invalid = w.op("arith.ori", w.compare("slt", bits, c(0)), w.compare("sge", bits, c(0x7F800000)))
     return w.convert("arith.trunci", w.select(invalid, c(0xFF), code), "i8")
 
 
