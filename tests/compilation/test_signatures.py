@@ -292,6 +292,48 @@ def test_a_signature_from_arguments_compiles_what_a_launch_would() -> None:
     assert str(export.function.params) == str(many.trace(jit).params)
 
 
+# extents, strides, dtype: divisors of extents and of strides, and whether elements may share memory.
+FACTS: list[tuple[tuple[int, ...], tuple[int, ...], str, tuple[int, ...], tuple[int, ...], bool]] = [
+    ((32, 4), (32, 1), "f4", (16, 1), (4, 1), False),
+    ((32, 24), (24, 1), "f2", (16, 1), (8, 1), False),
+    ((16, 48), (48, 1), "i1", (16, 16), (16, 1), False),
+    ((16, 2), (2, 1), "f8", (16, 1), (2, 1), False),
+    ((4, 5), (16, 3), "f4", (1, 1), (4, 1), False),
+    ((4, 4), (8, 2), "f4", (1, 1), (4, 1), False),
+    ((4, 4), (4, 2), "f4", (1, 1), (4, 1), True),
+    ((4, 4), (0, 1), "f4", (1, 1), (4, 1), True),
+    ((3, 5), (1, 3), "f4", (1, 1), (1, 1), False),
+    ((3, 5), (1, 2), "f4", (1, 1), (1, 1), True),
+]
+
+
+@pytest.mark.parametrize(("extents", "strides", "dtype", "shape", "stride", "overlaps"), FACTS)
+def test_signatures_promise_16_bytes_of_strides(
+    extents: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: str,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    overlaps: bool,
+) -> None:
+    """Divisors are 16 elements of extents and 16 bytes of strides, or 1."""
+
+    @ct.kernel
+    def one(x):
+        pass
+
+    bytes_apart = [s * np.dtype(dtype).itemsize for s in strides]
+    x = np.lib.stride_tricks.as_strided(np.zeros(4096, dtype), extents, bytes_apart)
+    for argument in (x, [x, x]):
+        (found,) = KernelSignature.from_kernel_args(one, (argument,), V2).parameters
+        if isinstance(found, ListConstraint):
+            assert found.elements_may_alias
+            found = found.element
+        assert isinstance(found, ArrayConstraint)
+        assert (found.shape_divisible_by, found.stride_divisible_by) == (shape, stride)
+        assert found.may_alias_internally is overlaps
+
+
 def test_version_1_takes_what_it_can() -> None:
     @ct.kernel
     def one(x):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from tilewright.frontend.signature import (
     ScalarSpec,
     TupleSpec,
 )
+from tilewright.runtime.layout import ALIGNMENT
 from tilewright.runtime.specialize import Launchable
 
 
@@ -86,40 +87,52 @@ class KernelSignature:
         It promises all that happens to hold for them, such as an address divisible by 16: look at it before use.
         The errors are those of ``launch``.
         """
-        found, _ = kernel.described(tuple(kernel_args), None)
+        found, regions = kernel.regions(tuple(kernel_args))
         shapes = isinstance(calling_convention, CallingConvention) and calling_convention.version >= 2
-        parameters = tuple(_constraint(spec, shapes) for spec in found.arguments)
+        overlapping = {region.name for region in regions if region.layout.may_overlap_itself()}
+        parameters = tuple(
+            _constraint(place.argument, spec, shapes, overlapping)
+            for (place, _), spec in zip(kernel.parameters, found.arguments)
+        )
         signature = KernelSignature(parameters, calling_convention, symbol)
         return signature.with_mangled_symbol(kernel.name) if symbol is None else signature
 
 
-def _constraint(spec: ArgumentSpec, shapes: bool) -> ParameterConstraint:
-    """The constraint that promises what ``spec`` relies on; without ``shapes`` only what annotations ask for."""
+def _constraint(name: str, spec: ArgumentSpec, shapes: bool, overlapping: Set[str]) -> ParameterConstraint:
+    """The constraint that promises what ``spec`` relies on; without ``shapes`` only what annotations ask for.
+
+    ``overlapping`` names the arrays whose own elements may share memory.
+    """
     if isinstance(spec, ScalarSpec):
         return ScalarConstraint(spec.dtype)
     if isinstance(spec, ConstantSpec):
         return ConstantConstraint(spec.value)  # type: ignore[arg-type]  # it says what is wrong with another type
     if isinstance(spec, TupleSpec):
-        return TupleConstraint(tuple(_constraint(item, shapes) for item in spec.items))
+        return TupleConstraint(
+            tuple(_constraint(f"{name}[{i}]", item, shapes, overlapping) for i, item in enumerate(spec.items))
+        )
     if isinstance(spec, ListSpec):
-        return ListConstraint(_array_constraint(spec.element, shapes), alias_groups=(), elements_may_alias=False)
+        element = _array_constraint(spec.element, shapes, any(n.startswith(f"{name}[") for n in overlapping))
+        return ListConstraint(element, alias_groups=(), elements_may_alias=True)
     if isinstance(spec, PointerSpec):
         raise TypeError("a kernel of Tile C++ declares its types: only Python kernels take a signature")
-    return _array_constraint(spec, shapes)
+    return _array_constraint(spec, shapes, name in overlapping)
 
 
-def _array_constraint(spec: ArraySpec, shapes: bool) -> ArrayConstraint:
+def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> ArrayConstraint:
     return ArrayConstraint(
         spec.dtype,
         spec.ndim,
         index_dtype=spec.index_dtype,
         stride_lower_bound_incl=0,
         alias_groups=(),
-        may_alias_internally=False,
+        may_alias_internally=overlaps_itself,
         stride_constant=spec.strides,
         shape_constant=[n if shapes or axis in spec.constant_shape else None for axis, n in enumerate(spec.shape)],
         stride_divisible_by=[1 if n is not None else d for n, d in zip(spec.strides, spec.strides_divisible)],
-        shape_divisible_by=[1 if n is not None else d for n, d in zip(spec.shape, spec.shape_divisible)],
+        shape_divisible_by=[
+            ALIGNMENT if n is None and d == ALIGNMENT else 1 for n, d in zip(spec.shape, spec.shape_divisible)
+        ],
         base_addr_divisible_by=spec.base_divisible,
     )
 

@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
 
-ALIGNMENT = 16  # the divisor of addresses (bytes), extents and strides (elements) that code is specialised on
+ALIGNMENT = 16  # the divisor of addresses and strides (bytes) and of extents (elements) that code is specialised on
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,18 @@ class Layout:
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides)]
         low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
         return low * self.dtype.bytes, (high + 1) * self.dtype.bytes
+
+    def may_overlap_itself(self) -> bool:
+        """Whether two elements may share memory: not if each stride is beyond all that the smaller ones span.
+
+        As in the original, an axis of stride 0 counts whatever its extent is.
+        """
+        span = 1
+        for stride, extent in sorted((abs(s), n) for s, n in zip(self.strides, self.shape)):
+            if stride < span:
+                return True
+            span = stride * extent
+        return False
 
 
 def layout(
@@ -136,16 +148,16 @@ def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> Arra
         constant_strides,
         base_divisible=1 if found.misalignment else ALIGNMENT,
         shape_divisible=tuple(
-            _divisor(n, _unit(found.dtype) if stride == 1 and len(found.shape) > 1 else 1)
+            _divisor(n, ALIGNMENT, _unit(found.dtype) if stride == 1 and len(found.shape) > 1 else 1)
             for n, stride in zip(found.shape, found.strides)
         ),
         strides_divisible=tuple(_divisor(stride, _unit(found.dtype)) for stride in found.strides),
     )
 
 
-def _divisor(number: int, unit: int) -> int:
-    """``ALIGNMENT``, ``unit`` or 1: what is known to divide ``number``."""
-    return next(d for d in (ALIGNMENT, unit, 1) if number % d == 0)
+def _divisor(number: int, *divisors: int) -> int:
+    """The first of ``divisors`` that divides ``number``, else 1."""
+    return next((d for d in divisors if number % d == 0), 1)
 
 
 def _unit(dtype: DType) -> int:

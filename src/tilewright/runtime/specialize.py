@@ -212,6 +212,11 @@ class Launchable:
         signature, engine, _ = self._explained(requested(backend), self._parts(args, Flat()))
         return signature, engine
 
+    def regions(self, args: Any) -> tuple[Signature, list[Region]]:
+        """What a launch with these arguments is keyed on, and all arrays among them."""
+        signature, explained = self._signature(self._parts(args, Flat()))
+        return signature, explained.regions
+
     def _parts(self, args: Any, flat: Flat) -> list[Part]:
         if type(args) is not tuple:
             raise TypeError(_wrong_arguments(self, args))
