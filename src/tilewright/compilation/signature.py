@@ -120,6 +120,7 @@ def _constraint(name: str, spec: ArgumentSpec, shapes: bool, overlapping: Set[st
 
 
 def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> ArrayConstraint:
+    unit = max(1, ALIGNMENT // spec.dtype.bytes)
     return ArrayConstraint(
         spec.dtype,
         spec.ndim,
@@ -129,7 +130,9 @@ def _array_constraint(spec: ArraySpec, shapes: bool, overlaps_itself: bool) -> A
         may_alias_internally=overlaps_itself,
         stride_constant=spec.strides,
         shape_constant=[n if shapes or axis in spec.constant_shape else None for axis, n in enumerate(spec.shape)],
-        stride_divisible_by=[1 if n is not None else d for n, d in zip(spec.strides, spec.strides_divisible)],
+        stride_divisible_by=[
+            1 if n is not None or d % unit else unit for n, d in zip(spec.strides, spec.strides_divisible)
+        ],
         shape_divisible_by=[
             ALIGNMENT if n is None and d == ALIGNMENT else 1 for n, d in zip(spec.shape, spec.shape_divisible)
         ],
