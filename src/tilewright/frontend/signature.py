@@ -18,7 +18,7 @@ class ArraySpec:
     ``shape`` and ``strides`` (in elements) hold the extents that the machine code relies on, None where it reads
     them at run time. ``constant_shape`` and ``constant_strides`` name the axes whose extents are constants for the
     kernel's own code too, because an ``ArrayAnnotation`` says so. The ``*_divisible`` facts are divisors: of the base
-    address in bytes, 16 or 1; in elements of extents, 16, 16 bytes of a row, or 1, and of strides, 32 or 16 bytes, or 1.
+    address in bytes, 16 or 1; in elements of extents, 16, 16 bytes of a row or 1, and of strides, 32 or 16 bytes or 1.
     """
 
     dtype: DType
