@@ -30,9 +30,9 @@ class InBounds:
         facts = IntegerFacts(copied)
         for op in copied.walk():
             if isinstance(op, (LoadView, StoreView)):
-                view: PartitionViewType = op.operands[0].type  # type: ignore[assignment]
+                view: PartitionViewType = op.view.type  # type: ignore[assignment]
                 op.attributes["in_bounds"] = tuple(
-                    known or _inside(facts, op, view, k) for k, known in enumerate(op.attributes["in_bounds"])
+                    known or _inside(facts, op, view, k) for k, known in enumerate(op.in_bounds)
                 )
         return copied
 
@@ -66,16 +66,16 @@ def _dynamic_extent(partition: Value, axis: int) -> Value | None:
 def _unwiden(value: Value) -> Value:
     """The value before conversions to a wider integer of the same signedness."""
     while isinstance(op := value.op, Cast):
-        source, dtype = op.operands[0].tile.element, op.result.tile.element
+        source, dtype = op.x.tile.element, op.result.tile.element
         if source.kind is not dtype.kind or source.bitwidth > dtype.bitwidth:
             break
-        value = op.operands[0]
+        value = op.x
     return value
 
 
 def _counts_tiles(value: Value, extent: Value, tile: int) -> bool:
     """Whether ``value`` is ``extent`` divided by ``tile``, which divides it: the rounding does not matter."""
     op = _unwiden(value).op
-    if not isinstance(op, Div) or op.attributes["rounding"] is RoundingMode.RN:
+    if not isinstance(op, Div) or op.rounding is RoundingMode.RN:
         return False
     return _unwiden(op.operands[0]) is extent and constant_of(op.operands[1]) == tile

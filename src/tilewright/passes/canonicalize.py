@@ -59,7 +59,7 @@ class _Canonicalizer(Rewriter):
                 return
         if isinstance(op, For) and self.never_runs(op):
             builder.loc = op.loc
-            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.operands[3:]))
+            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.inits))
             return
         if isinstance(op, Loop) and (done := self.left_at_once(op)) is not None:
             *before, end = done
@@ -119,7 +119,7 @@ class _Canonicalizer(Rewriter):
 def constant_of(value: Value) -> Any:
     """The number that every element of ``value`` equals, or None when it is not a constant."""
     op = value.op
-    return op.attributes["value"] if isinstance(op, Constant) else None
+    return op.value if isinstance(op, Constant) else None
 
 
 def fold_constants(op: Op, builder: Builder) -> Value | None:
@@ -189,13 +189,13 @@ def _changes_subnormals(op: Op) -> bool:
     return bool(op.attributes.get("flush_to_zero"))
 
 
-def _add(op: Op, builder: Builder) -> Value | None:
+def _add(op: Add, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if _changes_subnormals(op):
         return None
     # x + -0.0 is x for every x in rounding to nearest; x + 0.0 is not, for x = -0.0.
     zero = 0 if _integer(op) else -0.0
-    if not _integer(op) and op.attributes["rounding"] is not RoundingMode.RN:
+    if not _integer(op) and op.rounding is not RoundingMode.RN:
         return None
     if _is(rhs, zero):
         return lhs
@@ -212,17 +212,17 @@ def _less(op: Op, builder: Builder) -> Value | None:
     return builder.emit(Sub, lhs, positive, no_signed_wrap=op.attributes["no_signed_wrap"])
 
 
-def _sub(op: Op, builder: Builder) -> Value | None:
+def _sub(op: Sub, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if _integer(op):
         if lhs is rhs:
             return builder.constant(0, op.result.tile.element, op.result.tile.shape)
         return lhs if _is(rhs, 0) else None
-    exact = op.attributes["rounding"] is RoundingMode.RN and not _changes_subnormals(op)
+    exact = op.rounding is RoundingMode.RN and not _changes_subnormals(op)
     return lhs if exact and _is(rhs, 0.0) else None
 
 
-def _mul(op: Op, builder: Builder) -> Value | None:
+def _mul(op: Mul, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if _changes_subnormals(op):
         return None
@@ -231,25 +231,25 @@ def _mul(op: Op, builder: Builder) -> Value | None:
     return lhs if _is(rhs, 1) else rhs if _is(lhs, 1) else None
 
 
-def _div(op: Op, builder: Builder) -> Value | None:
+def _div(op: Div, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 1) and not _changes_subnormals(op) else None
 
 
-def _rem(op: Op, builder: Builder) -> Value | None:
+def _rem(op: Rem, builder: Builder) -> Value | None:
     type = op.result.tile
-    return builder.constant(0, type.dtype, type.shape) if _integer(op) and _is(op.operands[1], 1) else None
+    return builder.constant(0, type.dtype, type.shape) if _integer(op) and _is(op.rhs, 1) else None
 
 
-def _same_operands(op: Op, builder: Builder) -> Value | None:
+def _same_operands(op: Max | Min, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     return lhs if lhs is rhs and _integer(op) else None
 
 
-def _unless_zero(op: Op, builder: Builder) -> Value | None:
+def _unless_zero(op: PtrOffset | Shl | Shr, builder: Builder) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 0) else None
 
 
-def _shl(op: Op, builder: Builder) -> Value | None:
+def _shl(op: Shl, builder: Builder) -> Value | None:
     """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
     lhs, rhs = op.operands
     type, count = op.result.tile, constant_of(rhs)
@@ -258,7 +258,7 @@ def _shl(op: Op, builder: Builder) -> Value | None:
     return builder.emit(Mul, lhs, builder.constant(1 << count, type.dtype, type.shape))
 
 
-def _and(op: Op, builder: Builder) -> Value | None:
+def _and(op: And, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if lhs is rhs:
         return lhs
@@ -270,7 +270,7 @@ def _and(op: Op, builder: Builder) -> Value | None:
     return None
 
 
-def _or(op: Op, builder: Builder) -> Value | None:
+def _or(op: Or, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if lhs is rhs:
         return lhs
@@ -282,7 +282,7 @@ def _or(op: Op, builder: Builder) -> Value | None:
     return None
 
 
-def _xor(op: Op, builder: Builder) -> Value | None:
+def _xor(op: Xor, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     type = op.result.tile
     if lhs is rhs:
@@ -290,7 +290,7 @@ def _xor(op: Op, builder: Builder) -> Value | None:
     return lhs if _is(rhs, 0) else rhs if _is(lhs, 0) else None
 
 
-def _select(op: Op, builder: Builder) -> Value | None:
+def _select(op: Select, builder: Builder) -> Value | None:
     condition, x, y = op.operands
     known = constant_of(condition)
     if known is not None:
@@ -298,11 +298,11 @@ def _select(op: Op, builder: Builder) -> Value | None:
     return x if x is y else None
 
 
-def _cmp(op: Op, builder: Builder) -> Value | None:
+def _cmp(op: Cmp, builder: Builder) -> Value | None:
     lhs, rhs = op.operands
     if lhs is not rhs or lhs.tile.is_pointer or lhs.tile.element.is_floating:
         return None
-    equal = op.attributes["predicate"] in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
+    equal = op.predicate in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
     return builder.constant(equal, op.result.tile.dtype, op.result.tile.shape)
 
 
@@ -322,44 +322,44 @@ def _inner(op: Op) -> Op | None:
     return inner if type(inner) is type(op) else None
 
 
-def _reshape(op: Op, builder: Builder) -> Value | None:
+def _reshape(op: Reshape, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
-    if (made := op.operands[0].op) is not None and isinstance(made, Iota):
+    if (made := op.x.op) is not None and isinstance(made, Iota):
         return builder.emit(Iota, type=op.result.tile)
     if simple is None and (inner := _inner(op)) is not None:
         source = inner.operands[0]
-        return source if source.type == op.result.type else builder.emit(Reshape, source, shape=op.attributes["shape"])
+        return source if source.type == op.result.type else builder.emit(Reshape, source, shape=op.shape)
     return simple
 
 
-def _broadcast(op: Op, builder: Builder) -> Value | None:
+def _broadcast(op: Broadcast, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
     if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Broadcast, inner.operands[0], shape=op.attributes["shape"])
+        return builder.emit(Broadcast, inner.operands[0], shape=op.shape)
     return simple
 
 
-def _permute(op: Op, builder: Builder) -> Value | None:
-    axes = op.attributes["axes"]
+def _permute(op: Permute, builder: Builder) -> Value | None:
+    axes = op.axes
     if axes == tuple(range(len(axes))):
-        return op.operands[0]
+        return op.x
     simple = _refill(op, builder)
     if simple is None and (inner := _inner(op)) is not None:
         return builder.emit(Permute, inner.operands[0], axes=tuple(inner.attributes["axes"][a] for a in axes))
     return simple
 
 
-def _not(op: Op, builder: Builder) -> Value | None:
+def _not(op: Not, builder: Builder) -> Value | None:
     inner = _inner(op)
     return None if inner is None else inner.operands[0]
 
 
-def _assume_divisible(op: Op, builder: Builder) -> Value | None:
-    known = constant_of(op.operands[0])
+def _assume_divisible(op: AssumeDivisible, builder: Builder) -> Value | None:
+    known = constant_of(op.x)
     return op.operands[0] if op.attributes["divisor"] == 1 or known is not None else None
 
 
-_RULES: dict[type[Op], Callable[[Op, Builder], Value | None]] = {
+_RULES: dict[type[Op], Callable[[Any, Builder], Value | None]] = {
     Add: _add,
     Sub: _sub,
     Mul: _mul,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Param, Value
@@ -76,7 +76,7 @@ class _Checker(Rewriter):
             check(self, op, builder)
         if isinstance(op, Assume):
             condition, *values = (self.values.get(v, v) for v in op.operands[: sum(op.segments[:2])])
-            builder.emit_op(Assert, condition, values, message=op.attributes["message"])
+            builder.emit_op(Assert, condition, values, message=op.message)
         elif isinstance(op, (Reduce, Scan)):  # combiners hold elementwise ops only
             builder.block.ops.append(clone_op(op, self.values))
         else:
@@ -99,7 +99,7 @@ class _Checker(Rewriter):
         """The number of elements along ``axis`` of the partitioned array, as int64."""
         view = partition.op.operands[0] if partition.op is not None else None
         assert view is not None and isinstance(view.op, MakeTensorView)
-        static: tuple[int | None, ...] = view.op.attributes["type"].shape
+        static: tuple[int | None, ...] = view.op.type.shape
         known = static[axis]
         if known is not None:
             return b.constant(known, int64)
@@ -141,39 +141,39 @@ def _between(b: Builder, x: Value, low: int, high: int) -> Value:
 def _source(value: Value) -> Value:
     """The smallest tile with the elements of ``value``."""
     while isinstance(op := value.op, (Broadcast, Reshape)):
-        value = op.operands[0]
+        value = op.x
     return value
 
 
-def _division(c: _Checker, op: Op, b: Builder) -> None:
-    divisor = _source(c.operand(op.operands[1]))
+def _division(c: _Checker, op: Div | Rem, b: Builder) -> None:
+    divisor = _source(c.operand(op.rhs))
     if divisor.tile.element.is_integer:
         _require(b, _compare(b, CmpPredicate.NE, divisor, 0), [divisor], "the divisor is {}; it must not be 0")
 
 
-def _shift(c: _Checker, op: Op, b: Builder) -> None:
-    count, bits = _source(c.operand(op.operands[1])), op.result.tile.element.bitwidth
+def _shift(c: _Checker, op: Shl | Shr, b: Builder) -> None:
+    count, bits = _source(c.operand(op.rhs)), op.result.tile.element.bitwidth
     message = f"the shift count is {{}}; valid are 0 to {bits - 1}"
     _require(b, _between(b, count, 0, bits - 1), [count], message)
 
 
-def _subtile(c: _Checker, op: Op, b: Builder) -> None:
-    part = op.attributes["shape"] if isinstance(op, Extract) else op.operands[1].tile.shape
-    for axis, (n, m, index) in enumerate(zip(op.operands[0].tile.shape, part, op.indices)):  # type: ignore[attr-defined]
+def _subtile(c: _Checker, op: Extract | Insert, b: Builder) -> None:
+    part = op.shape if isinstance(op, Extract) else op.value.tile.shape
+    for axis, (n, m, index) in enumerate(zip(op.x.tile.shape, part, op.indices)):
         found = c.operand(index)
         message = f"index {{}} of the subtile along axis {axis}; valid are 0 to {n // m - 1}"
         _require(b, _between(b, found, 0, n // m - 1), [found], message)
 
 
-def _view(c: _Checker, op: Op, b: Builder) -> None:
+def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
     """Along the axes on which an access promises to be inside of its array."""
-    partition = op.operands[0]
+    partition = op.view
     type_: PartitionViewType = partition.type  # type: ignore[assignment]
     for k, promised in enumerate(op.attributes.get("in_bounds", ())):
         if not promised:
             continue
         axis, n = type_.order[k], type_.tile_shape[k]
-        index = b.emit(Cast, c.operand(op.indices[k]), dtype=int64)  # type: ignore[attr-defined]
+        index = b.emit(Cast, c.operand(op.indices[k]), dtype=int64)
         first = b.emit(Mul, index, b.constant(type_.steps[k], int64))
         last = b.emit(Add, first, b.constant(n - 1, int64))
         end = b.emit(Sub, c.extent(partition, axis, b), b.constant(1, int64))
@@ -186,12 +186,12 @@ def _view(c: _Checker, op: Op, b: Builder) -> None:
         _require(b, inside, [first, last, end], message)
 
 
-def _pointer(c: _Checker, op: Op, b: Builder) -> None:
+def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) -> None:
     """An access through pointers to an argument without extents: every element lies between its limits."""
-    name = c.pointer(op.operands[0])
+    name = c.pointer(op.ptrs)
     if name is None:
         return
-    ptrs, mask = c.operand(op.operands[0]), op.mask  # type: ignore[attr-defined]
+    ptrs, mask = c.operand(op.ptrs), op.mask
     shape, size = ptrs.tile.shape, b.constant(ptrs.tile.pointee.bytes, int64)
     low, high = (b.emit(Div, c.operand(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
     last = b.emit(Sub, high, b.constant(1, int64))
@@ -210,8 +210,8 @@ def _pointer(c: _Checker, op: Op, b: Builder) -> None:
     _require(b, inside, [element, low, last], message)
 
 
-def _divisible(c: _Checker, op: Op, b: Builder) -> None:
-    if op.operands[0] in c.described:
+def _divisible(c: _Checker, op: AssumeDivisible, b: Builder) -> None:
+    if op.x in c.described:
         return
     x, divisor = c.operand(op.operands[0]), op.attributes["divisor"]
     if x.tile.is_pointer:
@@ -235,7 +235,7 @@ def _others(b: Builder, n: int, every: int) -> Value:
     return _compare(b, CmpPredicate.NE, rest, 0)
 
 
-def _bounded(c: _Checker, op: Op, b: Builder) -> None:
+def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
     x, dtype = c.operand(op.operands[0]), op.operands[0].tile.element
     low, high = op.attributes["lower"], op.attributes["upper"]
     inside = _between(b, x, dtype.min if low is None else low, dtype.max if high is None else high)
@@ -243,7 +243,7 @@ def _bounded(c: _Checker, op: Op, b: Builder) -> None:
     _require(b, inside, [x], f"{{}} is not {limits}, as the program assumes")
 
 
-def _blocked(c: _Checker, op: Op, b: Builder) -> None:
+def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
     """Each block of the tile is compared with its first element."""
     x, block = c.operand(op.operands[0]), op.attributes["shape"]
     shape = x.tile.shape
@@ -257,7 +257,7 @@ def _blocked(c: _Checker, op: Op, b: Builder) -> None:
     _require(b, b.emit(Cmp, x, first, predicate=CmpPredicate.EQ), [x, first], f"{message}, as the program assumes")
 
 
-_CHECKS: dict[type[Op], Callable[[_Checker, Op, Builder], None]] = {
+_CHECKS: dict[type[Op], Callable[[_Checker, Any, Builder], None]] = {
     Div: _division,
     Rem: _division,
     Shl: _shift,

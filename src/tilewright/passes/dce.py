@@ -86,7 +86,7 @@ class _Liveness:
                 branch = self.chain[nested]
                 while isinstance(branch, If):
                     self.ops.add(branch)
-                    self.pending.append(branch.operands[0])
+                    self.pending.append(branch.condition)
                     branch = self.chain[branch]
 
     def _need(self, value: Value) -> None:
@@ -117,7 +117,7 @@ class _Liveness:
         self.pending.append(_inits(loop)[i])
         if isinstance(loop, For):
             self.values.add(loop.results[i])
-            self.pending.append(loop.regions[0].args[i + 1])
+            self.pending.append(loop.body.args[i + 1])
         else:
             self.pending.append(loop.regions[0].args[i])
         for exit_op in self.exits.get(loop, []):
@@ -179,7 +179,7 @@ class _Sweeper:
             operands = [values.get(v, v) for v in [*fixed, *inits]]
             segments = (1, 1, 1, len(inits)) if isinstance(op, For) else (len(inits),)
             kept_args = [True, *carried] if isinstance(op, For) else carried
-            regions = [self.block(op.regions[0], values, kept_args)]
+            regions = [self.block(op.body, values, kept_args)]
         if "types" in attributes:
             attributes["types"] = tuple(r.type for r, k in zip(op.results, keep) if k)
         types = tuple(r.type for r, k in zip(op.results, keep) if k)

@@ -87,11 +87,11 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
     for op in block.ops:
         if isinstance(op, (For, Loop)):
             offset = 1 if isinstance(op, For) else 0
-            inits = op.operands[3:] if isinstance(op, For) else op.operands
+            inits = op.inits if isinstance(op, For) else op.operands
             for i, init in enumerate(inits):
-                flow(init, op.regions[0].args[i + offset])
+                flow(init, op.body.args[i + offset])
                 if isinstance(op, For):
-                    flow(op.regions[0].args[i + offset], op.results[i])
+                    flow(op.body.args[i + offset], op.results[i])
         elif isinstance(op, Yield) and isinstance(parent, If):
             for v, r in zip(op.operands, parent.results):
                 flow(v, r)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType
@@ -19,7 +20,7 @@ class IntegerFacts:
     """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
 
     def __init__(self, function: Function) -> None:
-        self.loops: dict[Block, Op] = {op.regions[0]: op for op in function.walk() if isinstance(op, For)}
+        self.loops: dict[Block, Op] = {op.body: op for op in function.walk() if isinstance(op, For)}
         self.params = dict(zip(function.body.args, function.params))
         self._ranges: dict[Value, Range] = {}
         self._divisors: dict[Value, int] = {}
@@ -82,20 +83,20 @@ def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerFacts, Op], Range
     return rule
 
 
-def _div_range(facts: IntegerFacts, op: Op) -> Range:
-    low, high = facts.range(op.operands[1])
+def _div_range(facts: IntegerFacts, op: Div) -> Range:
+    low, high = facts.range(op.rhs)
     if low <= 0:
         dtype = op.result.tile.element
         return (dtype.min, dtype.max)
-    divide = _DIVISIONS[op.attributes["rounding"]]
-    values = [divide(a, b) for a in facts.range(op.operands[0]) for b in (low, high)]
+    divide = _DIVISIONS[op.rounding]
+    values = [divide(a, b) for a in facts.range(op.lhs) for b in (low, high)]
     return (min(values), max(values))
 
 
-def _rem_range(facts: IntegerFacts, op: Op) -> Range:
-    low, high = facts.range(op.operands[1])
-    rounding = op.attributes["rounding"]
-    floor = rounding is RoundingMode.RM or (rounding is RoundingMode.RZ and facts.range(op.operands[0])[0] >= 0)
+def _rem_range(facts: IntegerFacts, op: Rem) -> Range:
+    low, high = facts.range(op.rhs)
+    rounding = op.rounding
+    floor = rounding is RoundingMode.RM or (rounding is RoundingMode.RZ and facts.range(op.lhs)[0] >= 0)
     dtype = op.result.tile.element
     return (0, high - 1) if low > 0 and floor else (dtype.min, dtype.max)
 
@@ -115,33 +116,33 @@ def _power_of_two(n: int) -> int:
     return n & -n
 
 
-def _constant_range(facts: IntegerFacts, op: Op) -> Range:
+def _constant_range(facts: IntegerFacts, op: Constant) -> Range:
     return (int(op.attributes["value"]), int(op.attributes["value"]))
 
 
-def _cast_range(facts: IntegerFacts, op: Op) -> Range:
-    source, dtype = op.operands[0].tile.element, op.result.tile.element
-    return (dtype.min, dtype.max) if source.is_floating else facts.range(op.operands[0])
+def _cast_range(facts: IntegerFacts, op: Bitcast | Cast) -> Range:
+    source, dtype = op.x.tile.element, op.result.tile.element
+    return (dtype.min, dtype.max) if source.is_floating else facts.range(op.x)
 
 
-def _cast_divisor(facts: IntegerFacts, op: Op) -> int:
-    source = op.operands[0].tile
-    return 1 if source.is_pointer or source.element.is_floating else facts.divisor(op.operands[0])
+def _cast_divisor(facts: IntegerFacts, op: Bitcast | Cast) -> int:
+    source = op.x.tile
+    return 1 if source.is_pointer or source.element.is_floating else facts.divisor(op.x)
 
 
-def _masked_range(facts: IntegerFacts, op: Op) -> Range:
+def _masked_range(facts: IntegerFacts, op: And) -> Range:
     highest = [high for low, high in map(facts.range, op.operands) if low >= 0]
     dtype = op.result.tile.element
     return (0, min(highest)) if highest else (dtype.min, dtype.max)
 
 
-def _bounded_range(facts: IntegerFacts, op: Op) -> Range:
-    low, high = facts.range(op.operands[0])
+def _bounded_range(facts: IntegerFacts, op: AssumeBounded) -> Range:
+    low, high = facts.range(op.x)
     lower, upper = op.attributes["lower"], op.attributes["upper"]
     return (low if lower is None else max(low, lower), high if upper is None else min(high, upper))
 
 
-_RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Op], Range]] = {
+_RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Any], Range]] = {
     Constant: _constant_range,
     Bid: lambda facts, op: (0, (1 << 24) - 2),
     NumBlocks: lambda facts, op: (1, (1 << 24) - 1),
@@ -162,7 +163,7 @@ _RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Op], Range]] = {
     AssumeBounded: _bounded_range,
 }
 
-_DIVISOR_RULES: dict[type[Op], Callable[[IntegerFacts, Op], int]] = {
+_DIVISOR_RULES: dict[type[Op], Callable[[IntegerFacts, Any], int]] = {
     Constant: lambda facts, op: abs(int(op.attributes["value"])) or 1 << 30,  # zero: by everything
     Add: lambda facts, op: min(map(facts.divisor, op.operands)),
     Sub: lambda facts, op: min(map(facts.divisor, op.operands)),

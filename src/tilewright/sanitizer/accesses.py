@@ -290,7 +290,7 @@ def _outside_mask(shape: tuple[int, ...], inside: tuple[slice, ...]) -> Array:
     return mask
 
 
-def load_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Marks) -> Outcome:
     partition, *indices = operands
     part = _part(block, op, partition, indices, 1)
     type = partition.type
@@ -313,7 +313,7 @@ def load_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) ->
     return result, undefined
 
 
-def store_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def store_view(block: CheckedBlock, op: StoreView, operands: list[Any], marks: Marks) -> Outcome:
     partition, value, *indices = operands
     part = _part(block, op, partition, indices, 2)
     if part.touched is None or part.array is None:
@@ -327,7 +327,7 @@ def store_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
     return None, None
 
 
-def atomic_view(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def atomic_view(block: CheckedBlock, op: AtomicView, operands: list[Any], marks: Marks) -> Outcome:
     partition, value, *indices = operands
     part = _part(block, op, partition, indices, 2)
     if part.touched is None or part.array is None:
@@ -520,7 +520,7 @@ def _repeated(block: CheckedBlock, op: Op, targets: _Targets, pointers: Pointers
             return
 
 
-def load(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def load(block: CheckedBlock, op: Load, operands: list[Any], marks: Marks) -> Outcome:
     pointers, mask, padding = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=False)
     unwritten = np.zeros(targets.chosen.size, bool)
@@ -563,10 +563,10 @@ def _masked_off(
     return Undefined(found, origin) if origin is not None and found.any() else None
 
 
-def store(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def store(block: CheckedBlock, op: Store, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference.pointee_of(op.operands[0].type).bytes
+    size = reference.pointee_of(op.ptrs.type).bytes
     _require_kept(block, op, marks[1] if marks else None, targets.mask, targets.place(pointers, size))
     _repeated(block, op, targets, pointers)
     outside = pointers.address.size - targets.chosen.size
@@ -576,10 +576,10 @@ def store(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Out
     return None, None
 
 
-def atomic_rmw(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def atomic_rmw(block: CheckedBlock, op: AtomicRmw, operands: list[Any], marks: Marks) -> Outcome:
     pointers, value, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference.pointee_of(op.operands[0].type).bytes
+    size = reference.pointee_of(op.ptrs.type).bytes
     _require_kept(block, op, marks[1] if marks else None, targets.mask, targets.place(pointers, size))
     outside = pointers.address.size - targets.chosen.size
     for array, positions, lanes in targets.groups:
@@ -629,10 +629,10 @@ def _signed(dtype: DType) -> bool:
     return dtype.is_integer and dtype.is_signed
 
 
-def atomic_cas(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Outcome:
+def atomic_cas(block: CheckedBlock, op: AtomicCas, operands: list[Any], marks: Marks) -> Outcome:
     pointers, expected, desired, mask = block.grouped(op, operands)
     targets = _targets(block, op, pointers, mask, writes=True)
-    size = reference.pointee_of(op.operands[0].type).bytes
+    size = reference.pointee_of(op.ptrs.type).bytes
     if marks:
         block.require_defined(op, 1, "a compare-and-swap compares with it")
         _require_kept(block, op, marks[2], targets.mask, targets.place(pointers, size))
@@ -651,7 +651,7 @@ def atomic_cas(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
     return old, None
 
 
-ACCESSES: dict[type[Op], Callable[[Any, Op, list[Any], Marks], Outcome]] = {
+ACCESSES: dict[type[Op], Callable[[Any, Any, list[Any], Marks], Outcome]] = {
     LoadView: load_view,
     StoreView: store_view,
     AtomicView: atomic_view,

@@ -21,7 +21,7 @@ from tilewright.sanitizer.undefined import Marks
 if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
 
-Check = Callable[["CheckedBlock", Op, list[Any], Marks], None]
+Check = Callable[["CheckedBlock", Any, list[Any], Marks], None]
 
 
 def _element(op: Op) -> DType | None:
@@ -81,9 +81,9 @@ def _binary(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
     )
 
 
-def _least(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _least(block: CheckedBlock, op: Abs | Neg, operands: list[Any], marks: Marks) -> None:
     dtype = _element(op)
-    if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed:
+    if not op.no_signed_wrap or dtype is None or not dtype.is_signed:
         return
     (x,) = operands
     text = "-({x})" if isinstance(op, Neg) else "|{x}|"
@@ -93,7 +93,7 @@ def _least(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> No
 # -- division, shifts, conversion
 
 
-def _divide(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _divide(block: CheckedBlock, op: Div | Rem, operands: list[Any], marks: Marks) -> None:
     dtype = _element(op)
     if dtype is None:
         return
@@ -106,7 +106,7 @@ def _divide(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
         block.flag(op, "div-overflow", wrong, f"{{lhs}} / {{rhs}} does not fit {dtype}", values, marks)
 
 
-def _shift(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _shift(block: CheckedBlock, op: Shl | Shr, operands: list[Any], marks: Marks) -> None:
     dtype = _element(op)
     if dtype is None:
         return
@@ -118,7 +118,7 @@ def _shift(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> No
     block.flag(op, "shift-too-wide", b >= dtype.bitwidth, width, values, marks)
 
 
-def _cast(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _cast(block: CheckedBlock, op: Cast, operands: list[Any], marks: Marks) -> None:
     target, source = op.attributes["dtype"], op.operands[0].tile.element
     if not (source.is_floating and target.is_integer):
         return
@@ -133,18 +133,18 @@ def _cast(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> Non
 # -- pointers
 
 
-def _offset(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
-    if not op.attributes["in_array"]:
+def _offset(block: CheckedBlock, op: PtrOffset, operands: list[Any], marks: Marks) -> None:
+    if not op.in_array:
         return
     pointers, offset = operands
-    dtype = op.operands[0].tile.dtype
+    dtype = op.ptr.tile.dtype
     assert isinstance(dtype, PointerType)
     size = dtype.pointee.bytes if dtype.pointee is not None else 1
     address = pointers.address + offset.astype(np.int64) * size
     low, high = block.launch.limits(pointers)
     wrong = np.asarray((address < low) | (address > high))
     if not wrong.any():
-        block.strays.came_back(op.operands[0])
+        block.strays.came_back(op.ptr)
         return
     i = int(np.flatnonzero(wrong)[0])
     owner = int(np.broadcast_to(pointers.allocation, wrong.shape).reshape(-1)[i])
@@ -164,7 +164,7 @@ def _offset(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
     )
 
 
-def _difference(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _difference(block: CheckedBlock, op: PtrDiff, operands: list[Any], marks: Marks) -> None:
     left, right = operands
     wrong = np.asarray(left.allocation != right.allocation) | (block.part(left) != block.part(right))
     if not wrong.any():
@@ -181,9 +181,9 @@ def _difference(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) 
 # -- subtiles and promises
 
 
-def _subtile(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
-    whole = op.operands[0].tile.shape
-    part = op.attributes["shape"] if isinstance(op, Extract) else op.operands[1].tile.shape
+def _subtile(block: CheckedBlock, op: Extract | Insert, operands: list[Any], marks: Marks) -> None:
+    whole = op.x.tile.shape
+    part = op.shape if isinstance(op, Extract) else op.value.tile.shape
     indices = operands[1:] if isinstance(op, Extract) else operands[2:]
     for axis, (n, m, index) in enumerate(zip(whole, part, indices)):
         count = n // m
@@ -197,7 +197,7 @@ def _numbers(x: Any) -> Array:
     return np.asarray(x.address if isinstance(x, Pointers) else x)
 
 
-def _divisible(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _divisible(block: CheckedBlock, op: AssumeDivisible, operands: list[Any], marks: Marks) -> None:
     (value,) = operands
     if isinstance(value, Pointers) and (value.allocation == UNKNOWN_ALLOCATION).all() and (value.address == 0).all():
         return
@@ -209,7 +209,7 @@ def _divisible(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
         first = np.zeros(x.shape, bool)
         first[(slice(None),) * along + (slice(None, None, every),)] = True
         if isinstance(value, Pointers):
-            pointee = op.operands[0].tile.pointee.bytes
+            pointee = op.x.tile.pointee.bytes
         else:
             pointee = 1
         start = np.repeat(np.take(x, range(0, x.shape[along], every), along), every, along)
@@ -221,7 +221,7 @@ def _divisible(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -
     block.flag(op, "assumption", wrong, message, {"x": x}, marks)
 
 
-def _bounded(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _bounded(block: CheckedBlock, op: AssumeBounded, operands: list[Any], marks: Marks) -> None:
     (x,) = operands
     lower, upper = op.attributes["lower"], op.attributes["upper"]
     if lower is not None:
@@ -230,13 +230,13 @@ def _bounded(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> 
         block.flag(op, "assumption", x > upper, f"{{x}} is above the promised {upper}", {"x": x}, marks)
 
 
-def _blocked(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _blocked(block: CheckedBlock, op: AssumeBlocked, operands: list[Any], marks: Marks) -> None:
     x = _numbers(operands[0])
     first = x
-    for axis, n in enumerate(op.attributes["shape"]):
+    for axis, n in enumerate(op.shape):
         positions = np.arange(x.shape[axis]) // n * n
         first = np.take(first, positions, axis)
-    shape = "x".join(map(str, op.attributes["shape"]))
+    shape = "x".join(map(str, op.shape))
     message = f"{{x}} differs from {{first}}, the first element of its promised {shape} block"
     block.flag(op, "assumption", x != first, message, {"x": x, "first": first}, marks)
 
@@ -248,15 +248,15 @@ _NAMES = {
 }
 
 
-def _assume(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _assume(block: CheckedBlock, op: Assume, operands: list[Any], marks: Marks) -> None:
     condition = operands[0]
     if condition.all():
         return
     split = 1 + op.segments[1]
     values, index = operands[1:split], operands[split:]
-    names = _NAMES.get(op.attributes["kind"], tuple(f"value{i}" for i in range(len(values))))
+    names = _NAMES.get(op.kind, tuple(f"value{i}" for i in range(len(values))))
     names = ("offset", "first", "last") if len(names) < len(values) else names
-    message = op.attributes["message"]
+    message = op.message
     for name in names:
         message = message.replace("{}", "{" + name + "}", 1)
     numbers = {name: _numbers(v) for name, v in zip(names, values)}
@@ -264,15 +264,15 @@ def _assume(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
     if index:
         first = int(np.flatnonzero(~condition)[0])
         at = [int(np.broadcast_to(i, condition.shape).reshape(-1)[first]) for i in index]
-        place = block.launch.indexed(op.attributes["argument"], tuple(at))
-    block.flag(op, op.attributes["kind"], ~condition, message, numbers, marks, place=place)
+        place = block.launch.indexed(op.argument, tuple(at))
+    block.flag(op, op.kind, ~condition, message, numbers, marks, place=place)
 
 
-def _assert(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def _assert(block: CheckedBlock, op: Assert, operands: list[Any], marks: Marks) -> None:
     block.require_defined(op, 0, "an assertion depends on it")
     if operands[0].all():
         return
-    block.flag(op, "failed-assertion", ~operands[0], f"assertion failed: {op.attributes['message']}", {}, marks)
+    block.flag(op, "failed-assertion", ~operands[0], f"assertion failed: {op.message}", {}, marks)
     operands[0] = np.ones_like(operands[0])
 
 

@@ -112,7 +112,7 @@ class CheckedBlock(BlockInterpreter):
             self.values[op.results[0]] = self.launch.resolved(self.values[op.results[0]])
         self.strays.passed_on(op)
         if isinstance(op, shape.Undefined):
-            self._mark(op, Undefined(np.ones(op.attributes["type"].shape, bool), Related("made here", op.loc), True))
+            self._mark(op, Undefined(np.ones(op.type.shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:
             self._mark(op, propagate(op, operands, marks) if marks and op.results else None)
         if self.launch.births and not self.folding and (op.spec.elementwise or isinstance(op, _COMPUTE)):

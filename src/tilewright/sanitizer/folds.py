@@ -56,9 +56,9 @@ def _combiner(op: Op) -> str | None:
     if len(body.ops) != 2 or not isinstance(body.ops[0], (Add, Mul)):
         return None
     combine = body.ops[0]
-    dtype = combine.operands[0].tile.dtype
+    dtype = combine.lhs.tile.dtype
     signed = isinstance(dtype, DType) and dtype.is_integer and dtype.is_signed
-    return combine.name if signed and combine.attributes["no_signed_wrap"] else None
+    return combine.name if signed and combine.no_signed_wrap else None
 
 
 def _sums_overflow(rows: Array, dtype: DType) -> Array:

@@ -67,7 +67,7 @@ def _whole(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     return np.asarray(any(bool(x.any()) for x in m))
 
 
-def _select(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+def _select(op: Select, operands: Sequence[Any], m: list[Array]) -> Array:
     return np.asarray(np.where(operands[0], m[1], m[2]) | m[0])
 
 
@@ -101,26 +101,26 @@ def _moved(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     return result
 
 
-def _bytes(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
-    dtype = op.operands[0].tile.element
+def _bytes(op: Pack, operands: Sequence[Any], m: list[Array]) -> Array:
+    dtype = op.x.tile.element
     if dtype is float4_e2m1fn:
         return _whole(op, operands, m)
     return np.repeat(np.broadcast_to(m[0], _shape(op)).reshape(-1), dtype.bytes)
 
 
-def _elements(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+def _elements(op: Unpack, operands: Sequence[Any], m: list[Array]) -> Array:
     dtype = op.results[0].tile.element
     if dtype is float4_e2m1fn:
         return _whole(op, operands, m)
     return np.asarray(np.broadcast_to(m[0], _shape(op)).reshape(-1, dtype.bytes).any(axis=1))
 
 
-def _reduced(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+def _reduced(op: Reduce, operands: Sequence[Any], m: list[Array]) -> Array:
     whole = np.broadcast_to(_any(op, operands, m), _shape(op))
-    return np.asarray(whole.any(axis=op.attributes["axis"]))
+    return np.asarray(whole.any(axis=op.axis))
 
 
-def _scanned(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+def _scanned(op: Scan, operands: Sequence[Any], m: list[Array]) -> Array:
     axis, reverse = op.attributes["axis"], op.attributes["reverse"]
     whole = np.broadcast_to(_any(op, operands, m), _shape(op))
     if reverse:
@@ -129,7 +129,7 @@ def _scanned(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     return np.flip(result, axis) if reverse else result
 
 
-def _product(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
+def _product(op: Mma | MmaScaled, operands: Sequence[Any], m: list[Array]) -> Array:
     full = [np.broadcast_to(mask, _shape(op, i)) for i, mask in enumerate(m)]
     x, y, acc = full[0], full[1 if isinstance(op, Mma) else 2], full[-1]
     rows, columns = np.asarray(x.any(axis=-1)), np.asarray(y.any(axis=-2))
@@ -138,7 +138,8 @@ def _product(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     return np.asarray(rows[..., :, None] | columns[..., None, :] | acc)
 
 
-_RULES: dict[type[Op], Callable[[Op, Sequence[Any], list[Array]], Array]] = {
+_Rule = Callable[[Any, Sequence[Any], list[Array]], Array]
+_RULES: dict[type[Op], _Rule] = {
     Select: _select,
     And: _absorbing(lambda dtype: 0),
     Mul: _absorbing(lambda dtype: 0),
@@ -157,7 +158,8 @@ _RULES: dict[type[Op], Callable[[Op, Sequence[Any], list[Array]], Array]] = {
 
 def propagate(op: Op, operands: Sequence[Any], marks: Marks) -> Undefined | None:
     """The undefined elements of the results of ``op``, at least one of whose operands has some."""
-    mask = _RULES.get(type(op), _any)(op, operands, masks(marks))
+    rule: _Rule = _RULES.get(type(op), _any)
+    mask = rule(op, operands, masks(marks))
     if not mask.any():
         return None
     known = [m for m in marks if m is not None]

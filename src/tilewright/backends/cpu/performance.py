@@ -124,9 +124,9 @@ class _Scalars:
         if type(op) in self._special:
             return np.int32(self._special[type(op)][op.attributes["axis"]])
         if isinstance(op, Constant):
-            return constant_array(op.attributes["value"], op.result.tile.element, ())
+            return constant_array(op.value, op.result.tile.element, ())
         if isinstance(op, _PASSES_ON):
-            return self._at(op.operands[0])
+            return self._at(op.x)
         if not op.spec.elementwise:
             raise ValueError(f"line {op.loc.line}: a loop runs as often as {op.name} says, which is not known before")
         operands = [self._at(v) for v in op.operands]

@@ -210,7 +210,7 @@ def grouped(op: Op, operands: list[Any]) -> list[Any]:
 
 STRUCTURED = {If: "run_if", For: "run_for", Loop: "run_loop"}  # methods of the interpreter
 FOLDS: dict[type[Op], Callable[..., Tiles]] = {Reduce: reduce, Scan: scan}
-BLOCK_VALUES: dict[type[Op], Callable[[BlockInterpreter, Op], Any]] = {
+BLOCK_VALUES: dict[type[Op], Callable[[BlockInterpreter, Any], Any]] = {
     Bid: lambda block, op: np.array(block.index[op.attributes["axis"]], np.int32),
     NumBlocks: lambda block, op: np.array(block.grid[op.attributes["axis"]], np.int32),
     LocalArray: BlockInterpreter.local_array,

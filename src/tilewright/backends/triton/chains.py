@@ -26,7 +26,7 @@ def _is_chain(loop: Op, plan: Plan) -> bool:
     inside = [op for o in loop.regions[0].ops for op in o.walk()]
     loads = [op for op in inside if isinstance(op, (Load, LoadView))]
     pair = products(loop)
-    if len(pair) != 2 or any(not isinstance(p, Mma) or p.operands[0].tile.element.bitwidth != 16 for p in pair):
+    if len(pair) != 2 or any(not isinstance(p, Mma) or p.x.tile.element.bitwidth != 16 for p in pair):
         return False
     ahead = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
     return ahead and depends(pair[1], pair[0])

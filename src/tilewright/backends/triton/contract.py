@@ -35,9 +35,9 @@ def contract(function: Function, target: GpuTarget) -> Function:
 
 class _Contractor(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, Exp2) or not op.attributes["flush_to_zero"] or op.operands[0].tile.element is not float32:
+        if not isinstance(op, Exp2) or not op.flush_to_zero or op.x.tile.element is not float32:
             return None
-        difference = op.operands[0].op
+        difference = op.x.op
         product = difference.operands[0].op if difference is not None and _is_plain(difference, Sub) else None
         if difference is None or product is None or not _is_plain(product, Mul):
             return None

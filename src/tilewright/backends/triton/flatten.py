@@ -101,7 +101,7 @@ def _nest(outer: Op, plan: Plan) -> Nest | None:
         return None
     (inner,) = loops
     at = ops.index(inner)
-    before, after, body = ops[:at], ops[at + 1 :], inner.regions[0]
+    before, after, body = ops[:at], ops[at + 1 :], inner.body
     if any(isinstance(op, (For, Loop)) for part in (before, body.ops, after) for o in part for op in o.walk()):
         return None
     if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
@@ -133,7 +133,7 @@ def _is_single(op: Op, plan: Plan) -> bool:
     """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
     if not isinstance(op, For) or op in plan.unpipelined:
         return False
-    body = op.regions[0]
+    body = op.body
     inside = [o for part in body.ops[:-1] for o in part.walk()]
     simple = not any(isinstance(o, (For, Loop)) or o in plan.barriers_before for o in inside)
     return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)

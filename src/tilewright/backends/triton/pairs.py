@@ -131,7 +131,7 @@ def _reads_in_place(product: Op, value: Value) -> bool:
 def _moves_nothing(op: Op) -> bool:
     """Whether the result of ``op`` is the same tile in shared memory, seen otherwise."""
     if isinstance(op, Reshape):  # by axes of one element
-        old, new = (v.tile.shape for v in (op.operands[0], op.results[0]))
+        old, new = (v.tile.shape for v in (op.x, op.results[0]))
         return [old[k] for k in axes_kept(old)] == [new[k] for k in axes_kept(new)]
     return isinstance(op, Permute)
 
@@ -174,7 +174,7 @@ def are_equal(
 def _counts(value: Value, kind: type[Op]) -> bool:
     """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
     while isinstance(value.op, Cast) and _holds_all(value.tile.element):
-        value = value.op.operands[0]
+        value = value.op.x
     return isinstance(value.op, kind) and value.op.attributes["axis"] == 0
 
 
@@ -193,7 +193,7 @@ def _is_uniform(value: Value, function: Function) -> bool:
 
 def _numbers_pairs(op: Op) -> bool:
     """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
-    if not isinstance(op, Div) or op.attributes["rounding"] not in (RoundingMode.RM, RoundingMode.RZ):
+    if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
         return False
     dividend, divisor = op.operands
     count = constant_of(divisor)

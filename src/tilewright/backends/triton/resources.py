@@ -117,7 +117,7 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
 def _instructions(op: Op) -> int:
     """How many instructions ``op`` takes in all threads of a block, roughly."""
     size = max((v.type.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)), default=0)
-    fold = isinstance(op, Reduce) and not op.attributes["commutative"]  # it is a scan
+    fold = isinstance(op, Reduce) and not op.commutative  # it is a scan
     return size * (_INSTRUCTIONS[Scan] if fold else _INSTRUCTIONS.get(type(op), 1))
 
 

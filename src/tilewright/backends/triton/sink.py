@@ -35,7 +35,7 @@ def _sink(block: Block) -> None:
 
 def _moves(op: Op) -> bool:
     if isinstance(op, (Load, LoadView)):
-        return op.attributes["memory_order"] is MemoryOrder.WEAK
+        return op.memory_order is MemoryOrder.WEAK
     return isinstance(op, _THROUGH) and op.result.tile.size > 1
 
 

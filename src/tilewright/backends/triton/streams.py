@@ -75,14 +75,14 @@ def _is_innermost(loop: Op) -> bool:
 
 def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
     loads = [op for op in loop.regions[0].ops if isinstance(op, (Load, LoadView))]
-    loads = [op for op in loads if op.attributes["memory_order"] is MemoryOrder.WEAK]
+    loads = [op for op in loads if op.memory_order is MemoryOrder.WEAK]
     stores = [op for op in loop.regions[0].ops if isinstance(op, StoreView) and op in by_engine]
-    hints = [resolved(op.attributes["latency"], target) for op in loads]
+    hints = [resolved(op.latency, target) for op in loads]
     return Stream(
         loop,
         turns,
         sum(_bytes(op.result.tile) for op in loads),
-        sum(_bytes(op.operands[1].tile) for op in stores),
+        sum(_bytes(op.value.tile) for op in stores),
         max((hint for hint in hints if hint is not None), default=None),
     )
 

@@ -24,7 +24,7 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
-from tilewright.ir.ops.memory import padding_value
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, padding_value
 from tilewright.ir.types import TileType
 
 _ORDERINGS = {
@@ -263,15 +263,15 @@ def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, P
     return lambda elements, position: state.emitter().constant(dtype, value)
 
 
-def emit_atomic_rmw(state: State, op: Op) -> None:
+def emit_atomic_rmw(state: State, op: AtomicRmw) -> None:
     t = op.result.tile
-    access, values = _rmw(state, t.element, op), [op.operands[1]]
+    access, values = _rmw(state, t.element, op), [op.value]
     result = op.result if state.uses.remaining[op.result] else None
     _each(state, op, t.shape, _through_pointers(op), values, access, result, _constant(state, t.element, 0))
 
 
-def emit_atomic_cas(state: State, op: Op) -> None:
-    t, expected = op.result.tile, op.operands[1]
+def emit_atomic_cas(state: State, op: AtomicCas) -> None:
+    t, expected = op.result.tile, op.expected
     access = _cas(state, t.element, _ordering(op))
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
@@ -280,14 +280,14 @@ def emit_atomic_cas(state: State, op: Op) -> None:
     _each(state, op, t.shape, _through_pointers(op), op.operands[1:3], access, op.result, otherwise)
 
 
-def emit_atomic_view(state: State, op: Op) -> None:
+def emit_atomic_view(state: State, op: AtomicView) -> None:
     tile = state.accesses[op] = views.access(state, op)
     access = _rmw(state, tile.dtype, op)
-    _each(state, op, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+    _each(state, op, tile.shape, _in_view(tile), [op.value], access, None, None)
 
 
-def emit_strong_load(state: State, op: Op) -> None:
-    t, padding = op.result.tile, op.padding  # type: ignore[attr-defined]
+def emit_strong_load(state: State, op: Load) -> None:
+    t, padding = op.result.tile, op.padding
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
         if padding is None:
@@ -298,7 +298,7 @@ def emit_strong_load(state: State, op: Op) -> None:
     _each(state, op, t.shape, _through_pointers(op), [], access, op.result, otherwise)
 
 
-def emit_strong_load_view(state: State, op: Op) -> None:
+def emit_strong_load_view(state: State, op: LoadView) -> None:
     tile = state.accesses[op] = views.access(state, op)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))

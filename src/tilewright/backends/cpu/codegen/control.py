@@ -19,7 +19,7 @@ from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Loop
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
 
 
@@ -117,12 +117,12 @@ class LoopFrame:
     done: ir.Block
 
 
-def emit_for(state: State, op: Op) -> None:
+def emit_for(state: State, op: For) -> None:
     """Counts the iterations, so that the last step cannot run over the end of the index type."""
     lower, upper, step = (state.scalar(v) for v in op.operands[:3])
-    carried = _open(state, op.inits)  # type: ignore[attr-defined]
+    carried = _open(state, op.inits)
     builder, type_ = state.builder, lower.type
-    dtype = op.operands[0].tile.element
+    dtype = op.lower.tile.element
     zero, one = ir.Constant(type_, 0), ir.Constant(type_, 1)
     distance = builder.sub(builder.sub(upper, lower), one)
     compare = builder.icmp_signed if dtype.is_signed else builder.icmp_unsigned
@@ -133,7 +133,7 @@ def emit_for(state: State, op: Op) -> None:
     builder.position_at_end(body)
     count = builder.phi(type_)
     count.add_incoming(zero, before)
-    region = op.regions[0]
+    region = op.body
     state.bind(region.args[0], builder.add(lower, builder.mul(count, step)))
     _body(state, region, region.args[1:], LoopFrame(carried, carried, again, done))
     builder.position_at_end(again)
@@ -144,8 +144,8 @@ def emit_for(state: State, op: Op) -> None:
         place.bind(state, result, lend=False)
 
 
-def emit_loop(state: State, op: Op) -> None:
-    carried = _open(state, op.inits)  # type: ignore[attr-defined]
+def emit_loop(state: State, op: Loop) -> None:
+    carried = _open(state, op.inits)
     results = [Place.of(state, r.type) for r in op.results]
     builder = state.builder
     body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
@@ -164,12 +164,12 @@ def emit_loop(state: State, op: Op) -> None:
         place.bind(state, result, lend=False)
 
 
-def emit_if(state: State, op: Op) -> None:
+def emit_if(state: State, op: If) -> None:
     results = [Place.of(state, r.type) for r in op.results]
     builder = state.builder
     blocks = [builder.append_basic_block(n) for n in ("then", "else")]
     merged = builder.append_basic_block("merged")
-    builder.cbranch(state.scalar(op.operands[0]), *blocks)
+    builder.cbranch(state.scalar(op.condition), *blocks)
     state.branches.append((results, merged))
     for block, region in zip(blocks, op.regions):
         builder.position_at_end(block)
@@ -181,19 +181,19 @@ def emit_if(state: State, op: Op) -> None:
         place.bind(state, result, lend=False)
 
 
-def emit_yield(state: State, op: Op) -> None:
+def emit_yield(state: State, op: Yield) -> None:
     places, merged = state.branches[-1]
     _assign(state, places, op.operands)
     state.builder.branch(merged)
 
 
-def emit_continue(state: State, op: Op) -> None:
+def emit_continue(state: State, op: Continue) -> None:
     frame = state.loops[-1]
     _assign(state, frame.carried, op.operands)
     state.builder.branch(frame.again)
 
 
-def emit_break(state: State, op: Op) -> None:
+def emit_break(state: State, op: Break) -> None:
     frame = state.loops[-1]
     _assign(state, frame.results, op.operands)
     state.builder.branch(frame.done)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -190,10 +191,10 @@ def _elementwise(self: Elements, op: Op, position: Position) -> Element:
     return Element(scalars.emit(emitter, self.nest.builders[level], op, values), count, level)
 
 
-def _cast(self: Elements, op: Op, position: Position) -> Element:
+def _cast(self: Elements, op: Cast, position: Position) -> Element:
     """float32 to bfloat16 has an instruction on some processors, but not for subnormal numbers."""
-    x = self.at(op.operands[0], position)
-    types = op.operands[0].tile.dtype, op.result.tile.dtype
+    x = self.at(op.x, position)
+    types = op.x.tile.dtype, op.result.tile.dtype
     if (
         x.lanes is None
         or types != (float32, bfloat16)
@@ -204,12 +205,12 @@ def _cast(self: Elements, op: Op, position: Position) -> Element:
     return _elementwise(self, op, position) if converted is None else Element(converted, x.lanes, x.level)
 
 
-def _constant(self: Elements, op: Op, position: Position) -> Element:
+def _constant(self: Elements, op: Constant | Undefined, position: Position) -> Element:
     dtype, value = op.result.tile.dtype, op.attributes.get("value", 0)
     return Element(self.state.emitter().constant(dtype, value), None, 0)
 
 
-def _iota(self: Elements, op: Op, position: Position) -> Element:
+def _iota(self: Elements, op: Iota, position: Position) -> Element:
     t = op.result.tile
     flat = self.map.flatten(position, strides_of(t.shape))
     builder, scalar = self.nest.builders[flat.level], ir.IntType(t.element.bitwidth)
@@ -223,12 +224,12 @@ def _iota(self: Elements, op: Op, position: Position) -> Element:
     return Element(value, count, flat.level)
 
 
-def _unbroadcast(self: Elements, op: Op, position: Position) -> Position:
-    return tuple(ZERO if n == 1 else c for n, c in zip(op.operands[0].tile.shape, position))
+def _unbroadcast(self: Elements, op: Broadcast, position: Position) -> Position:
+    return tuple(ZERO if n == 1 else c for n, c in zip(op.x.tile.shape, position))
 
 
-def _unreshape(self: Elements, op: Op, position: Position) -> Position:
-    source, shape = op.operands[0].tile.shape, op.result.tile.shape
+def _unreshape(self: Elements, op: Reshape, position: Position) -> Position:
+    source, shape = op.x.tile.shape, op.result.tile.shape
     if op.result.tile.size == 1:
         return (ZERO,) * len(source)
     if [n for n in shape if n > 1] == [n for n in source if n > 1]:
@@ -237,17 +238,17 @@ def _unreshape(self: Elements, op: Op, position: Position) -> Position:
     return self.map.unflatten(self.map.flatten(position, strides_of(shape)), source)
 
 
-def _unpermute(self: Elements, op: Op, position: Position) -> Position:
+def _unpermute(self: Elements, op: Permute, position: Position) -> Position:
     source = [ZERO] * len(position)
-    for k, axis in enumerate(op.attributes["axes"]):
+    for k, axis in enumerate(op.axes):
         source[axis] = position[k]
     return tuple(source)
 
 
-def _unextract(self: Elements, op: Op, position: Position) -> Position:
+def _unextract(self: Elements, op: Extract, position: Position) -> Position:
     builder = self.nest.builders[0]
     coords = []
-    for c, n, part, at in zip(position, op.operands[0].tile.shape, op.attributes["shape"], op.indices):  # type: ignore[attr-defined]
+    for c, n, part, at in zip(position, op.x.tile.shape, op.shape, op.indices):
         cell = index.low_bits(builder, self.state.index(at), n // part)
         coords.append(self.map.shift(c, index.mul(builder, cell, part)))
     return tuple(coords)
@@ -257,7 +258,7 @@ def _moved(self: Elements, op: Op, position: Position) -> Element:
     return self.at(op.operands[0], REARRANGED[type(op)](self, op, position))
 
 
-def _load_view(self: Elements, op: Op, position: Position) -> Element:
+def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     tile = self.accesses[op]
     spot = views.locate(self.nest, tile, position)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
@@ -282,8 +283,8 @@ def _load_view(self: Elements, op: Op, position: Position) -> Element:
     return Element(value, spot.lanes, level)
 
 
-def _load(self: Elements, op: Op, position: Position) -> Element:
-    ptrs, mask, padding = op.ptrs, op.mask, op.padding  # type: ignore[attr-defined]
+def _load(self: Elements, op: Load, position: Position) -> Element:
+    ptrs, mask, padding = op.ptrs, op.mask, op.padding
     if op in self.unmasked:
         mask = padding = None
     spot = pointers.locate(self, ptrs, position)
@@ -303,13 +304,13 @@ def _load(self: Elements, op: Op, position: Position) -> Element:
     return Element(builder.select(*(self.vector(o, count) for o in operands)), count, level)
 
 
-REARRANGED: dict[type[Op], Callable[[Elements, Op, Position], Position]] = {
+REARRANGED: dict[type[Op], Callable[[Elements, Any, Position], Position]] = {
     Broadcast: _unbroadcast,
     Reshape: _unreshape,
     Permute: _unpermute,
     Extract: _unextract,
 }
-_RULES: dict[type[Op], Callable[[Elements, Op, Position], Element]] = {
+_RULES: dict[type[Op], Callable[[Elements, Any, Position], Element]] = {
     Constant: _constant,
     Undefined: _constant,
     Iota: _iota,

@@ -66,12 +66,12 @@ class Extents:
         if isinstance(op, And):
             x, y = map(self.all_true, op.operands)
             return None if x is None or y is None else builder.and_(x, y)
-        if not isinstance(op, Cmp) or op.attributes["predicate"] not in _ENDS:
+        if not isinstance(op, Cmp) or op.predicate not in _ENDS:
             return None
         left, right = map(self._of, op.operands)
         if left is None or right is None:
             return None
-        sign, high = _ENDS[op.attributes["predicate"]]
+        sign, high = _ENDS[op.predicate]
         ends = (left.high, right.low) if high else (left.low, right.high)
         return builder.icmp_signed(sign, *ends)
 
@@ -102,7 +102,7 @@ class Extents:
         if op is None or value in self._state.bindings:
             return self._search(value)
         if isinstance(op, Constant):
-            number: int = op.attributes["value"]
+            number = int(op.value)
             return Extent(ir.Constant(_WIDE, number), ir.Constant(_WIDE, number), number.bit_length() + 1)
         if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
             return Extent(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1), t.size.bit_length() + 1)
@@ -210,7 +210,7 @@ def _is_widening(op: Op) -> bool:
     """Whether ``op`` is a conversion that keeps every number."""
     if not isinstance(op, Cast):
         return False
-    source, result = op.operands[0].tile, op.result.tile
+    source, result = op.x.tile, op.result.tile
     if source.is_pointer or result.is_pointer or not (source.element.is_integer and result.element.is_integer):
         return False
     room = result.element.bitwidth - source.element.bitwidth

@@ -87,7 +87,7 @@ class _Tests:
             if true is not None:
                 unmasked[op] = true
             if store is not None and (mask is None or true is not None):
-                other = extents.apart(op.operands[0], *views.address_range(state.builder, store))
+                other = extents.apart(op.ptrs, *views.address_range(state.builder, store))
                 if other is not None:
                     apart[op] = other if true is None else state.builder.and_(true, other)
         return _Tests(unmasked, apart)
@@ -224,7 +224,7 @@ def write(state: State, value: Value, buffer: Buffer) -> None:
     shape = value.tile.shape
     axis = transposed_axis(state, value)
     if axis is not None and isinstance(value.op, Permute):
-        x = value.op.operands[0]
+        x = value.op.x
         if x not in state.bindings and cost(state, x) > CHEAP:
             materialize(state, x)
             axis = transposed_axis(state, value)
@@ -259,7 +259,7 @@ def materialize(state: State, value: Value) -> Buffer:
     op = value.op
     assert op is not None and op in state.deferred
     if isinstance(op, Reshape):
-        buffer = materialize(state, op.operands[0])
+        buffer = materialize(state, op.x)
         buffer.users += 1
     else:
         buffer = _target(state, value)

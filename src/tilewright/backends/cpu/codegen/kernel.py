@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -248,26 +249,26 @@ def _settle(state: State, value: Value) -> None:
         materialize(state, value)
 
 
-def _bind_view(state: State, op: Op) -> None:
-    state.bind(op.result, state.view(op.operands[0]))
+def _bind_view(state: State, op: MakePartitionView) -> None:
+    state.bind(op.result, state.view(op.view))
 
 
-def _bind_grid_value(state: State, op: Op) -> None:
-    state.bind(op.result, state.grid[f"{op.name}{op.attributes['axis']}"])
+def _bind_grid_value(state: State, op: Bid | NumBlocks) -> None:
+    state.bind(op.result, state.grid[f"{op.name}{op.axis}"])
 
 
-def _emit_local_array(state: State, op: Op) -> None:
+def _emit_local_array(state: State, op: LocalArray) -> None:
     size = op.attributes["count"] * storage_bytes(op.attributes["dtype"])
     offset = ir.Constant(I64, state.arena.allocate(size))
     address = state.builder.gep(state.scratch, [offset], source_etype=I8)
     state.bind(op.result, state.builder.ptrtoint(address, I64))
 
 
-def _emit_return(state: State, op: Op) -> None:
+def _emit_return(state: State, op: Return) -> None:
     state.builder.branch(state.exit)
 
 
-_STATEMENTS: dict[type[Op], Callable[[State, Op], None]] = {
+_STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     Bid: _bind_grid_value,
     NumBlocks: _bind_grid_value,
     LocalArray: _emit_local_array,
@@ -296,7 +297,7 @@ _STATEMENTS: dict[type[Op], Callable[[State, Op], None]] = {
     Print: output.emit_print,
     Assert: output.emit_assert,
 }
-_STRONG: dict[type[Op], Callable[[State, Op], None]] = {
+_STRONG: dict[type[Op], Callable[[State, Any], None]] = {
     Load: atomics.emit_strong_load,
     LoadView: atomics.emit_strong_load_view,
 }

@@ -10,14 +10,15 @@ from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import Spot
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.ops.memory import Store, StoreView
 
 
-def emit_store_view(state: State, op: Op) -> None:
-    value: Value = op.value  # type: ignore[attr-defined]
+def emit_store_view(state: State, op: StoreView) -> None:
+    value: Value = op.value
     tile = state.accesses[op] = views.access(state, op)
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if op.memory_order is not MemoryOrder.WEAK:
         atomics.emit_strong_store_view(state, op, tile)
         return
     size = value.tile.size
@@ -33,8 +34,8 @@ def emit_store_view(state: State, op: Op) -> None:
     fuse(state, [value], op, body, store=tile)
 
 
-def emit_store(state: State, op: Op) -> None:
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+def emit_store(state: State, op: Store) -> None:
+    if op.memory_order is not MemoryOrder.WEAK:
         atomics.emit_strong_store(state, op)
         return
     values = list(op.operands)

@@ -22,6 +22,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView, padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
@@ -39,7 +40,7 @@ class Left:
     buffer: Buffer | None
 
 
-def emit_mma(state: State, op: Op) -> None:
+def emit_mma(state: State, op: Mma) -> None:
     x, y, acc = op.operands
     t, depth = op.result.tile, x.tile.shape[-1]
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
@@ -112,7 +113,7 @@ def _held(state: State, x: Value, axis: int) -> Index | None:
 def _loaded(x: Value) -> Value:
     """What ``x`` is a reshape of."""
     while isinstance(x.op, Reshape):
-        x = x.op.operands[0]
+        x = x.op.x
     return x
 
 
@@ -233,7 +234,7 @@ def _sums(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
 def _is_zero(acc: Value) -> bool:
     if not isinstance(acc.op, Constant):
         return False
-    return str(float(acc.op.attributes["value"])) == "0.0"  # and not -0.0
+    return str(float(acc.op.value)) == "0.0"  # and not -0.0
 
 
 def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
@@ -248,13 +249,13 @@ def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
         return None
     if not acc.tile.element.is_floating or acc not in state.uses.would_die(op, state.deferred):
         return None
-    if product.attributes["rounding"] is not RoundingMode.RN or product.attributes["flush_to_zero"]:
+    if product.rounding is not RoundingMode.RN or product.flush_to_zero:
         return None
     for base, factor in (product.operands, product.operands[::-1]):
         spread = factor.op
         if not isinstance(spread, Broadcast) or factor in state.bindings:
             continue
-        line, (*batches, m, n) = spread.operands[0], acc.tile.shape
+        line, (*batches, m, n) = spread.x, acc.tile.shape
         if line.tile.size > 1 and line.tile.shape in ((*batches, m, 1), (*batches, 1, n)) and base is not factor:
             return base, line
     return None

@@ -15,9 +15,10 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import F32, F64, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float64
+from tilewright.ir.ops.linear import MmaScaled
 
 
-def emit_mma_scaled(state: State, op: Op) -> None:
+def emit_mma_scaled(state: State, op: MmaScaled) -> None:
     """The scales are applied while the operands are widened, which is exact."""
     x, x_scale, y, y_scale, acc = op.operands
     rank = x.tile.rank

@@ -32,7 +32,7 @@ def neutral_element(body: Block) -> int | float | None:
 def _of_floats(op: Op) -> float | None:
     if op.attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN:
         return None
-    if isinstance(op, (Max, Min)) and not op.attributes["propagate_nan"]:
+    if isinstance(op, (Max, Min)) and not op.propagate_nan:
         return math.nan  # a NaN operand is dropped
     return _FLOATS.get(type(op))
 

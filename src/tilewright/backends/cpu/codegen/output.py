@@ -14,6 +14,7 @@ from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.vector.types import I1, I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.memory import Assert, Print
 
 
 def context_field(builder: ir.IRBuilder, context: ir.Value, field: Field) -> ir.Value:
@@ -26,7 +27,7 @@ def _site(state: State, op: Op) -> int:
     return len(state.sites) - 1
 
 
-def emit_assert(state: State, op: Op) -> None:
+def emit_assert(state: State, op: Assert) -> None:
     builder, (condition, *values) = state.builder, op.operands
     if condition.tile.size == 1:
         holds = state.scalar(condition)
@@ -103,7 +104,7 @@ def _first_false(
     return state.builder.load(flag, typ=I1), element, found
 
 
-def emit_print(state: State, op: Op) -> None:
+def emit_print(state: State, op: Print) -> None:
     """Hands the operands, in memory, to the function that the launch provides."""
     builder = state.builder
     pointers = [_in_memory(state, v) for v in op.operands]

@@ -70,7 +70,7 @@ def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
 def _is_widening(op: Op) -> bool:
     if not isinstance(op, Cast):
         return False
-    source, dtype = op.operands[0].tile.dtype, op.result.tile.dtype
+    source, dtype = op.x.tile.dtype, op.result.tile.dtype
     if not isinstance(source, DType) or not isinstance(dtype, DType):
         return False
     return source.is_integer and dtype.is_integer and source.bitwidth <= dtype.bitwidth

@@ -24,7 +24,7 @@ from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cmp
-from tilewright.ir.ops.linear import Scan, reduction_partials
+from tilewright.ir.ops.linear import Reduce, Scan, reduction_partials
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 
 _ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
@@ -41,11 +41,11 @@ def _counts_along(value: Value, axis: int) -> bool:
     """Whether the elements of ``value`` along ``axis`` are 0, 1, 2 and so on."""
     length = value.tile.shape[axis]
     while isinstance(value.op, Broadcast):
-        value = value.op.operands[0]
+        value = value.op.x
         if value.tile.shape[axis] != length:
             return False
     while isinstance(value.op, Reshape) and value.tile.size == length:
-        value = value.op.operands[0]
+        value = value.op.x
     return isinstance(value.op, Iota) and value.tile.size == length
 
 
@@ -77,7 +77,7 @@ class _Fold:
         positions = {i for i, v in enumerate(self.values) if _counts_along(v, self.axis)}
         pairs = {(body.args[i], body.args[n + i]) for i in positions}
         compared = [op for op in body.ops if isinstance(op, Cmp) and tuple(op.operands) in pairs]
-        return {op: op.attributes["predicate"] in _HOLD_IN_ORDER for op in compared}
+        return {op: op.predicate in _HOLD_IN_ORDER for op in compared}
 
     def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
         return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b], _NO_FACTS)
@@ -130,15 +130,15 @@ class _Fold:
         return [builder.extract_element(r, ir.Constant(ir.IntType(32), 0)) for r in registers]
 
 
-def emit_reduce(state: State, op: Op) -> None:
+def emit_reduce(state: State, op: Reduce) -> None:
     fold = _Fold(state, op)
-    partials = reduction_partials(fold.shape, fold.axis) if op.attributes["commutative"] else 1
+    partials = reduction_partials(fold.shape, fold.axis) if op.commutative else 1
     scalar = op.results[0].tile.size == 1
     buffers = [] if scalar else [state.allocate(r.tile) for r in op.results]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
         innermost = all(n == 1 for n in fold.shape[fold.axis + 1 :])
-        if innermost and op.attributes["commutative"] and fold.length >= width > 1:
+        if innermost and op.commutative and fold.length >= width > 1:
             found = _along_lanes(fold, elements, visit, partials, min(width, partials), buffers)
         else:
             found = _across_lanes(fold, elements, visit, partials, width, buffers)
@@ -221,7 +221,7 @@ def _across_lanes(
     return result
 
 
-def emit_scan(state: State, op: Op) -> None:
+def emit_scan(state: State, op: Scan) -> None:
     """One running value per lane, along the axis."""
     fold = _Fold(state, op)
     if op.results[0].tile.size == 1:

@@ -59,7 +59,7 @@ def _pointee_bytes(dtype: ElementType) -> int:
 def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
     t = op.operands[0].tile.dtype
     if isinstance(op, PtrOffset):
-        offset = op.operands[1].tile.element
+        offset = op.offset.tile.element
         distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
         item = ir.Constant(I64, _pointee_bytes(t))
         return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
@@ -67,7 +67,7 @@ def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Se
         distance = builder.sub(operands[0], operands[1])
         item = ir.Constant(I64, _pointee_bytes(t))
         distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
-        return _resize(emitter, builder, distance, 64, op.attributes["dtype"].bitwidth, True)
+        return _resize(emitter, builder, distance, 64, op.dtype.bitwidth, True)
     return operands[0]
 
 
@@ -115,7 +115,7 @@ def combine(
             attributes = {**op.attributes, LEFT_IS_RESULT: running and op.operands[0] is body.args[0]}
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
         elif isinstance(op, (Reshape, Broadcast, Permute)):
-            known[op.result] = register(op.operands[0])
+            known[op.result] = register(op.x)
         else:
             raise unsupported(op, "a combiner of reduce or scan holds elementwise operations only")
     return [register(v) for v in body.terminator.operands]

@@ -15,6 +15,7 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import I8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 
 
 def _write_part(
@@ -34,8 +35,8 @@ def _write_part(
     fuse(state, [value], consumer, body)
 
 
-def emit_cat(state: State, op: Op) -> None:
-    t, axis = op.result.tile, op.attributes["axis"]
+def emit_cat(state: State, op: Cat) -> None:
+    t, axis = op.result.tile, op.axis
     buffer = state.allocate(t)
     start = 0
     for value in op.operands:
@@ -45,7 +46,7 @@ def emit_cat(state: State, op: Op) -> None:
     state.bind(op.result, buffer)
 
 
-def emit_insert(state: State, op: Op) -> None:
+def emit_insert(state: State, op: Insert) -> None:
     """In place when nothing else needs the old tile."""
     x, value, t = op.operands[0], op.operands[1], op.result.tile
     if t.size == 1:
@@ -61,16 +62,16 @@ def emit_insert(state: State, op: Op) -> None:
         buffer = state.allocate(t)
         write(state, x, buffer)
     origin = []
-    for n, part, at in zip(t.shape, value.tile.shape, op.indices):  # type: ignore[attr-defined]
+    for n, part, at in zip(t.shape, value.tile.shape, op.indices):
         cell = index.low_bits(state.builder, state.index(at), n // part)
         origin.append(index.mul(state.builder, cell, part))
     _write_part(state, value, op, buffer, t.shape, tuple(origin))
     state.bind(op.result, buffer)
 
 
-def emit_pack(state: State, op: Op) -> None:
+def emit_pack(state: State, op: Pack) -> None:
     """The memory form of each element, cut into bytes."""
-    x = op.operands[0]
+    x = op.x
     dtype, size = x.tile.element, x.tile.size
     bits = dtype.bitwidth
     result = state.allocate(op.result.tile) if op.result.tile.size > 1 else None
@@ -102,9 +103,9 @@ def emit_pack(state: State, op: Op) -> None:
     state.bind(op.result, result)
 
 
-def emit_unpack(state: State, op: Op) -> None:
+def emit_unpack(state: State, op: Unpack) -> None:
     """Bytes read as elements in memory form."""
-    x, t = op.operands[0], op.result.tile
+    x, t = op.x, op.result.tile
     dtype = t.element
     single = state.scalar(x) if x.tile.size == 1 else None
     source = None if single is not None else materialize(state, x)

@@ -31,8 +31,8 @@ def memory_axis(state: State, value: Value) -> int | None:
         axes = [k for k, stride in enumerate(tile.strides) if isinstance(stride, int) and stride == 1]
         return next((k for k in axes if tile.shape[k] > 1), None)
     if isinstance(op, Permute):
-        axis = memory_axis(state, op.operands[0])
-        return None if axis is None else op.attributes["axes"].index(axis)
+        axis = memory_axis(state, op.x)
+        return None if axis is None else op.axes.index(axis)
     if type(op) in ELEMENTWISE:
         return next((a for a in (memory_axis(state, v) for v in op.operands) if a is not None), None)
     return None

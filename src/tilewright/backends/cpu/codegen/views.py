@@ -15,22 +15,22 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.backends.cpu.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.memory import MakePartitionView
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
 _FARTHEST = 1 << 38
 
 
-def bind_tensor_view(state: State, op: Op) -> None:
+def bind_tensor_view(state: State, op: MakeTensorView) -> None:
     """make_tensor_view."""
-    type_ = op.attributes["type"]
-    shape, strides = iter(op.shape), iter(op.strides)  # type: ignore[attr-defined]
+    type_ = op.type
+    shape, strides = iter(op.shape), iter(op.strides)
 
     def extents(static: tuple[int | None, ...], values: object) -> tuple[Index, ...]:
         return tuple(state.index(next(values)) if e is None else e for e in static)  # type: ignore[call-overload]
 
-    base = state.scalar(op.operands[0])
+    base = state.scalar(op.base)
     state.bind(op.result, ViewBinding(base, extents(type_.shape, shape), extents(type_.strides, strides)))
 
 
@@ -105,7 +105,7 @@ def same_elements(a: ViewAccess, b: ViewAccess) -> bool:
 
 
 def _root(view: Value) -> Value:
-    return view.op.operands[0] if isinstance(view.op, MakePartitionView) else view
+    return view.op.view if isinstance(view.op, MakePartitionView) else view
 
 
 def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> ir.Value:

@@ -87,7 +87,7 @@ def _is_independent(function: Function) -> bool:
         effect = op.spec.effect
         if effect == Effect.NONE:
             continue
-        if not isinstance(op, MOVES) or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        if not isinstance(op, MOVES) or op.memory_order is not MemoryOrder.WEAK:
             return False
         (writes if isinstance(op, STORES) else reads).add(roots.of(op.operands[0]))
     return not any(meets(root, writes) for root in reads)
@@ -96,7 +96,7 @@ def _is_independent(function: Function) -> bool:
 def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = Roots(function)
-    looped = {op for loop in function.walk() if isinstance(loop, (For, Loop)) for op in loop.regions[0].walk()}
+    looped = {op for loop in function.walk() if isinstance(loop, (For, Loop)) for op in loop.body.walk()}
     kinds: dict[Root, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
         view = store.operands[0].type

@@ -118,7 +118,7 @@ class Halver:
     def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
         """What stands for the results of ``op`` where it is not ``op`` of halves."""
         b = self._b
-        if isinstance(op, (Bid, NumBlocks)) and op.attributes["axis"] == 0:
+        if isinstance(op, (Bid, NumBlocks)) and op.axis == 0:
             return [b.emit(Shr, b.emit(type(op), axis=0), b.constant(1, int32))]
         if isinstance(op, (AssumeDivisible, AssumeBounded, AssumeBlocked)) and axis is not None:
             return [operands[0]]

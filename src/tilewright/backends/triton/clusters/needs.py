@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from math import prod
+from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
@@ -94,7 +95,7 @@ CONTROLS = {For: 3, Loop: 0, If: 1}
 
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
-    return op.regions[0].args[1:] if isinstance(op, For) else op.regions[0].args
+    return op.body.args[1:] if isinstance(op, For) else op.regions[0].args
 
 
 def captured(op: Op) -> Iterator[Value]:
@@ -126,16 +127,16 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
     raise Undivided
 
 
-def _reshaped(op: Op, axis: int) -> Sequence[Axis]:
+def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:
     """Halves of both are halves of the elements in row-major order within what the axes before it count."""
-    before, shape = prod(op.result.tile.shape[:axis]), op.operands[0].tile.shape
+    before, shape = prod(op.result.tile.shape[:axis]), op.x.tile.shape
     for a, n in enumerate(shape):
         if prod(shape[:a]) == before and n > 1:
             return [a]
     raise Undivided
 
 
-def _multiplied(op: Op, axis: int) -> Sequence[Axis]:
+def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
     x, y, acc = op.operands
     *_, rows, columns = acc.tile.shape
     rank = acc.tile.rank
@@ -146,26 +147,26 @@ def _multiplied(op: Op, axis: int) -> Sequence[Axis]:
     return [of_x, of_y, axis]
 
 
-def _along_others(op: Op, axis: int) -> Sequence[Axis]:
-    if axis == op.attributes["axis"]:
+def _along_others(op: Cat | Scan, axis: int) -> Sequence[Axis]:
+    if axis == op.axis:
         raise Undivided
     return [axis] * len(op.operands)
 
 
-def _parts_of_whole_length(op: Op, axis: int) -> Sequence[Axis]:
+def _parts_of_whole_length(op: Extract | Insert, axis: int) -> Sequence[Axis]:
     count = 1 if isinstance(op, Extract) else 2  # of the operands that are tiles; the others are indices
     if len({v.tile.shape[axis] for v in (*op.operands[:count], *op.results)}) > 1:
         raise Undivided
     return [axis] * count + [None] * (len(op.operands) - count)
 
 
-def _leading(op: Op, axis: int) -> Sequence[Axis]:
+def _leading(op: Iota, axis: int) -> Sequence[Axis]:
     if axis:
         raise Undivided
     return []
 
 
-_RULES: dict[type[Op], Callable[[Op, int], Sequence[Axis]]] = {
+_RULES: dict[type[Op], Callable[[Any, int], Sequence[Axis]]] = {
     Constant: lambda op, axis: [],
     Undefined: lambda op, axis: [],
     Iota: _leading,

@@ -26,14 +26,14 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
     if op is None or not far:
         return False
     if isinstance(op, Constant):
-        return not math.isnan(op.attributes["value"])
+        return not math.isnan(op.value)
     if _is_identity(op):
         return is_never_nan(op.operands[0], far - 1)
-    if isinstance(op, _MOVES) or (isinstance(op, Cast) and op.operands[0].tile.element.is_float):
-        return is_never_nan(op.operands[0], far - 1)
+    if isinstance(op, _MOVES) or (isinstance(op, Cast) and op.x.tile.element.is_float):
+        return is_never_nan(op.x, far - 1)
     if isinstance(op, (Min, Max)):
         known = [is_never_nan(v, far // 2) for v in op.operands]
-        return all(known) if op.attributes["propagate_nan"] else any(known)
+        return all(known) if op.propagate_nan else any(known)
     if isinstance(op, Select):
         return _is_never_nan_where_selected(op, far)
     return False
@@ -62,7 +62,7 @@ def _comparison(condition: Value) -> tuple[Op | None, bool]:
     """What ``condition`` compares, and whether it is the contrary."""
     op, negated = condition.op, False
     while isinstance(op, Not):
-        op, negated = op.operands[0].op, not negated
+        op, negated = op.x.op, not negated
     return (op, negated) if isinstance(op, Cmp) else (None, False)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tilewright.backends.triton.ttir.convert import cast
 from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.text import Val, Writer
-from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float32
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Cmp
 
 _FLOAT_PREDICATES = {
     CmpPredicate.EQ: "oeq",
@@ -21,10 +21,10 @@ _FLOAT_PREDICATES = {
 }
 
 
-def cmp_op(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    predicate: CmpPredicate = op.attributes["predicate"]
+def cmp_op(w: Writer, op: Cmp, operands: Sequence[Val]) -> Val:
+    predicate: CmpPredicate = op.predicate
     x, y = operands
-    t = op.operands[0].tile
+    t = op.lhs.tile
     if t.is_pointer:
         return _integers(w, predicate, pointer_bits(w, x), pointer_bits(w, y), signed=False)
     if not t.element.is_floating:

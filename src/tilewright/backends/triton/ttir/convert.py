@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from tilewright.backends.triton.ttir.rounding import round_directed, round_to_odd
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8, element
-from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.types import PointerType
 
 _WIDE = {"f16": 1, "bf16": 1, "f32": 2, "f64": 3}
@@ -36,14 +36,14 @@ def cast(w: Writer, x: Val, source: DType, target: DType, mode: RoundingMode = R
     return _between_floats(w, x, target, mode)
 
 
-def cast_op(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    mode = op.attributes["rounding"]
+def cast_op(w: Writer, op: Cast, operands: Sequence[Val]) -> Val:
+    mode = op.rounding
     if mode not in (RoundingMode.RN, RoundingMode.RZI, *_DIRECTED):
         raise TileUnsupportedFeatureError(f"the GPU engine does not convert with the rounding mode {mode.name}", op.loc)
     return cast(w, operands[0], op.operands[0].tile.element, op.attributes["dtype"], mode)
 
 
-def bitcast_op(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def bitcast_op(w: Writer, op: Bitcast, operands: Sequence[Val]) -> Val:
     (x,) = operands
     source, target = op.operands[0].tile.dtype, op.attributes["dtype"]
     wanted = element(target, w.target)

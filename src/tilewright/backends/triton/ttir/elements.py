@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.backends.triton.ttir.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.backends.triton.ttir.multiples import mixes
@@ -45,7 +46,7 @@ from tilewright.ir.ops.arith import (
 )
 from tilewright.passes.canonicalize import constant_of
 
-Rule = Callable[[Writer, Op, Sequence[Val]], Val]
+Rule = Callable[[Writer, Any, Sequence[Val]], Val]
 
 
 def dtype_of(op: Op) -> DType:
@@ -97,7 +98,7 @@ def _unflushed(w: Writer, name: str, operands: Sequence[Val], mode: RoundingMode
     return directed(w, name, operands, mode)
 
 
-def _arithmetic(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _arithmetic(w: Writer, op: Add | Mul | Sub, operands: Sequence[Val]) -> Val:
     integer, floating = _PLAIN[type(op)]
     if operands[0].element == "i1":
         return _boolean(w, op.name, operands)
@@ -115,7 +116,7 @@ def _boolean(w: Writer, name: str, operands: Sequence[Val]) -> Val:
     return w.op("arith.andi" if name == "mul" else "arith.xori", *operands)
 
 
-def _fma(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _fma(w: Writer, op: Fma, operands: Sequence[Val]) -> Val:
     if op.attributes["rounding"] is not RoundingMode.RN or op.attributes["flush_to_zero"]:
         return _directed(w, op, operands)
     element = operands[0].element
@@ -127,17 +128,17 @@ def _fma(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     return w.op("math.fma", *operands)
 
 
-def _div(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _div(w: Writer, op: Div, operands: Sequence[Val]) -> Val:
     x, y = operands
-    mode = op.attributes["rounding"]
+    mode = op.rounding
     if x.element.startswith("i"):
         return integer_division(w, x, y, dtype_of(op), mode)[0]
-    if mode is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+    if mode is RoundingMode.RN and not op.flush_to_zero:
         return _through_f32(w, operands, lambda xs: nearest(w, "div", xs))
     return _directed(w, op, operands)
 
 
-def _sqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _sqrt(w: Writer, op: Sqrt, operands: Sequence[Val]) -> Val:
     if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
         return _through_f32(w, operands, lambda xs: nearest(w, "sqrt", xs))
     return _directed(w, op, operands)
@@ -179,9 +180,9 @@ def integer_division(w: Writer, x: Val, y: Val, dtype: DType, mode: RoundingMode
     return w.select(no_divisor, zero, quotient), w.select(no_divisor, zero, remainder)
 
 
-def _rem(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _rem(w: Writer, op: Rem, operands: Sequence[Val]) -> Val:
     x, y = operands
-    mode = op.attributes["rounding"]
+    mode = op.rounding
     if x.element.startswith("i"):
         return integer_division(w, x, y, dtype_of(op), mode)[1]
 
@@ -209,14 +210,14 @@ def _signed_product(w: Writer, x: Val, y: Val) -> Val:
     return w.op("arith.mulf", w.call("copysign", one, x), w.call("copysign", one, y))
 
 
-def _neg(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _neg(w: Writer, op: Neg, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element.startswith("i"):
         return w.op("arith.subi", w.like(0, x), x, attributes=w.any_multiple(x))
     return negated(w, x)
 
 
-def _abs(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _abs(w: Writer, op: Abs, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
@@ -229,7 +230,7 @@ def _abs(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     return w.select(w.compare("slt", x, zero), w.opaque(w.op("arith.subi", zero, x)), x)
 
 
-def _mulhi(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _mulhi(w: Writer, op: MulHi, operands: Sequence[Val]) -> Val:
     x, y = operands
     if x.bits >= 32:
         return w.op("tt.mulhiui", x, y)
@@ -238,7 +239,7 @@ def _mulhi(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     return w.convert("arith.trunci", high, x.element)
 
 
-def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _minmax(w: Writer, op: Max | Min, operands: Sequence[Val]) -> Val:
     x, y = operands
     name, is_max = op.name, isinstance(op, Max)
     if x.element == "i1":
@@ -246,22 +247,22 @@ def _minmax(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     if x.element.startswith("i"):
         sign = "si" if dtype_of(op).is_signed else "ui"
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
-    nan = op.attributes["propagate_nan"]
+    nan = op.propagate_nan
     if x.element == "f64":
         if is_max and w.target.is_cuda and is_maximum_of_numbers(op):
-            number, bound = (x, y) if constant_of(op.operands[1]) is not None else (y, x)
+            number, bound = (x, y) if constant_of(op.rhs) is not None else (y, x)
             if constant_of(op.operands[1 if bound is y else 0]) == 0:
                 return _at_least_zero(w, number)
         return _minmax_f64(w, name, nan, x, y)
     if is_max and w.target.is_cuda:
         nan = nan or is_maximum_of_numbers(op)
-    if op.attributes["flush_to_zero"] and w.target.is_cuda:
+    if op.flush_to_zero and w.target.is_cuda:
         return w.asm(f"{name}.ftz{'.NaN' if nan else ''}.f32 $0, $1, $2;", "=f,f,f", operands, "f32")
 
     def chosen(xs: Sequence[Val]) -> Val:
         return w.op(f"arith.{name}imumf" if nan else f"arith.{name}numf", *xs)
 
-    return flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.attributes["flush_to_zero"])
+    return flushed(w, operands, lambda xs: _through_f32(w, xs, chosen), ftz=op.flush_to_zero)
 
 
 def _at_least_zero(w: Writer, x: Val) -> Val:
@@ -285,12 +286,12 @@ def _bitwise(name: str) -> Rule:
     return lambda w, op, operands: w.op(name, *operands)
 
 
-def _not(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _not(w: Writer, op: Not, operands: Sequence[Val]) -> Val:
     (x,) = operands
     return w.op("arith.xori", x, w.like(True if x.element == "i1" else -1, x))
 
 
-def _shift(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _shift(w: Writer, op: Shl | Shr, operands: Sequence[Val]) -> Val:
     x, count = operands
     wide = w.compare("uge", count, w.like(x.bits, count))
     if isinstance(op, Shr) and dtype_of(op).is_signed:
@@ -304,7 +305,7 @@ def pointer_bits(w: Writer, x: Val) -> Val:
     return w.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {Val('', 'i64', x.shape).type}", "i64", x.shape)
 
 
-def _select(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
     condition, x, y = operands
     if x.element in ("f16", "bf16", "f32") and w.target.is_cuda and (both := selected_maximum(op)) is not None:
         numbers = [operands[at] for at in both]
@@ -328,10 +329,10 @@ def _wrong_zero_of_an_extreme(op: Op) -> int | None:
     compared = op.operands[0].op
     if not isinstance(compared, Cmp):
         return None
-    compares = compared.operands[0].tile
+    compares = compared.lhs.tile
     if compares.is_pointer or not compares.element.is_floating:
         return None
-    predicate = compared.attributes["predicate"]
+    predicate = compared.predicate
     for x, zero in ((0, 1), (1, 0)):
         if constant_of(compared.operands[zero]) != 0 or compared.operands[x] not in op.operands[1:]:
             continue

@@ -187,9 +187,9 @@ def _divisors(function: Function) -> dict[int, int]:
     positions = {value: i for i, value in enumerate(function.body.args)}
     found: dict[int, int] = {}
     for op in function.body.ops:
-        if isinstance(op, AssumeDivisible) and op.operands[0] in positions and op.attributes["every"] is None:
-            divisor = op.attributes["divisor"]
-            i = positions[op.operands[0]]
+        if isinstance(op, AssumeDivisible) and op.x in positions and op.every is None:
+            divisor = op.divisor
+            i = positions[op.x]
             found[i] = max(found.get(i, 1), divisor & -divisor)
     return found
 
@@ -217,23 +217,23 @@ def _lower(s: State, op: Op) -> None:
             s.w.instruction("fence.proxy.async.global;")
 
 
-def _program_id(s: State, op: Op) -> Val:
-    return s.w.emit(f"tt.get_program_id {'xyz'[op.attributes['axis']]} : i32", "i32")
+def _program_id(s: State, op: Bid) -> Val:
+    return s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32")
 
 
-def _program_count(s: State, op: Op) -> Val:
-    return s.w.emit(f"tt.get_num_programs {'xyz'[op.attributes['axis']]} : i32", "i32")
+def _program_count(s: State, op: NumBlocks) -> Val:
+    return s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32")
 
 
-def _nothing(s: State, op: Op) -> None:
+def _nothing(s: State, op: Assume) -> None:
     """A promise."""
 
 
-def _first_operand(s: State, op: Op) -> Val:
-    return s[op.operands[0]]
+def _first_operand(s: State, op: AssumeBlocked | AssumeBounded | AssumeDivisible) -> Val:
+    return s[op.x]
 
 
-_ELEMENTWISE: dict[type[Op], Callable[[Any, Op, Sequence[Val]], Val]] = {
+_ELEMENTWISE: dict[type[Op], Callable[[Any, Any, Sequence[Val]], Val]] = {
     **elements.RULES,
     **math.RULES,
     Cmp: compare.cmp_op,

@@ -165,7 +165,7 @@ def _crosses(s: State, op: Mma) -> bool:
 def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
     """How many products the matrix units of Hopper may add up with fewer bits than float32 has, before the sum goes to
     one of float32. They multiply no 8-bit floats otherwise."""
-    if op.attributes["fast_acc"]:
+    if op.fast_acc:
         return 1 << 30
     return min(_FAST_SUM, max(x.shape[-1], _SMALLEST_K[_BYTE])) if w.target.has_wgmma and x.element in FP8 else 0
 

@@ -18,12 +18,12 @@ def layout(function: Function) -> tuple[dict[Op, int], int]:
     for op in function.walk():
         if isinstance(op, LocalArray):
             starts[op] = size
-            taken = op.attributes["count"] * op.attributes["dtype"].bytes
+            taken = op.count * op.dtype.bytes
             size += -(-taken // _ALIGNMENT) * _ALIGNMENT
     return starts, size
 
 
-def local_array(s: State, op: Op) -> Val:
+def local_array(s: State, op: LocalArray) -> Val:
     """A pointer into the part of this block."""
     w = s.w
     assert s.local is not None

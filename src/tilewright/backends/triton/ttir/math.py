@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.backends.triton.ttir.elements import Rule, from_f32, in_f32
 from tilewright.backends.triton.ttir.rounding import flushed
@@ -32,7 +33,7 @@ from tilewright.ir.ops.arith import (
 _LOG2_E = 1.4426950408889634
 
 
-def _in_f32(f: Callable[[Writer, Op, Sequence[Val]], Val]) -> Rule:
+def _in_f32(f: Callable[[Writer, Any, Sequence[Val]], Val]) -> Rule:
     def rule(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
         return from_f32(w, f(w, op, [in_f32(w, v) for v in operands]), operands[0].element)
 
@@ -45,45 +46,45 @@ def _library(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
 
 
 @_in_f32
-def _exp(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _exp(w: Writer, op: Exp, operands: Sequence[Val]) -> Val:
     (x,) = operands
-    if op.attributes["rounding"] is RoundingMode.APPROX and x.element == "f32":
+    if op.rounding is RoundingMode.APPROX and x.element == "f32":
         return w.op("math.exp2", w.op("arith.mulf", x, w.like(_LOG2_E, x)))
     return w.call("exp", x)
 
 
 @_in_f32
-def _exp2(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _exp2(w: Writer, op: Exp2, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if x.element == "f64":
         return w.call("exp2", x)
-    ftz = op.attributes["flush_to_zero"]
+    ftz = op.flush_to_zero
     if ftz and w.target.is_cuda:
         return w.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
     return flushed(w, operands, lambda xs: w.op("math.exp2", *xs), ftz=ftz)
 
 
 @_in_f32
-def _tanh(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    if op.attributes["rounding"] is RoundingMode.APPROX and operands[0].element == "f32" and w.target.is_cuda:
+def _tanh(w: Writer, op: Tanh, operands: Sequence[Val]) -> Val:
+    if op.rounding is RoundingMode.APPROX and operands[0].element == "f32" and w.target.is_cuda:
         return w.asm("tanh.approx.f32 $0, $1;", "=f,f", operands, "f32")
     return w.call("tanh", *operands)
 
 
 @_in_f32
-def _rsqrt(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
-    ftz = op.attributes["flush_to_zero"]
+def _rsqrt(w: Writer, op: Rsqrt, operands: Sequence[Val]) -> Val:
+    ftz = op.flush_to_zero
     if ftz and w.target.is_cuda:
         return w.asm("rsqrt.approx.ftz.f32 $0, $1;", "=f,f", operands, "f32")
     return flushed(w, operands, lambda xs: w.call("rsqrt", *xs), ftz=ftz)
 
 
-def _isnan(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _isnan(w: Writer, op: IsNan, operands: Sequence[Val]) -> Val:
     (x,) = operands
     return w.compare("uno", x, x)
 
 
-def _isinf(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
+def _isinf(w: Writer, op: IsInf, operands: Sequence[Val]) -> Val:
     magnitude = w.op("math.absf", *operands)
     return w.compare("oeq", magnitude, w.like(float("inf"), magnitude))
 

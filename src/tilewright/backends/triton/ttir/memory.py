@@ -14,6 +14,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import AtomicKind, MemoryOrder
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, Store
+from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import PointerType
 
 # kind -> the operation on signed integers, unsigned integers and floats
@@ -37,33 +38,33 @@ def offset(w: Writer, pointers: Val, by: Val, attributes: str = "") -> Val:
     return w.emit(text, pointers.element, pointers.shape)
 
 
-def ptr_offset(s: State, op: Op) -> Val:
+def ptr_offset(s: State, op: PtrOffset) -> Val:
     w = s.w
     pointers, by = s.all(op.operands)
-    dtype = op.operands[1].tile.element
+    dtype = op.offset.tile.element
     if by.bits < 32 or (by.bits == 32 and not dtype.is_signed):
         by = w.convert("arith.extsi" if dtype.is_signed else "arith.extui", by, "i32" if by.bits < 32 else "i64")
     return offset(w, pointers, by, w.any_multiple(pointers, by) if mixes(op) else "")
 
 
-def ptr_diff(s: State, op: Op) -> Val:
+def ptr_diff(s: State, op: PtrDiff) -> Val:
     w = s.w
-    pointee = op.operands[0].tile.dtype
+    pointee = op.lhs.tile.dtype
     assert isinstance(pointee, PointerType)
     size = pointee.pointee.bytes if pointee.pointee is not None else 1
     x, y = (pointer_bits(w, v) for v in s.all(op.operands))
     difference = w.op("arith.subi", x, y)
     if size != 1:
         difference = w.op("arith.divsi", difference, w.like(size, difference))
-    return w.convert("arith.trunci", difference, element(op.attributes["dtype"], s.target))
+    return w.convert("arith.trunci", difference, element(op.dtype, s.target))
 
 
-def ptr_to_int(s: State, op: Op) -> Val:
-    return pointer_bits(s.w, s[op.operands[0]])
+def ptr_to_int(s: State, op: PtrToInt) -> Val:
+    return pointer_bits(s.w, s[op.x])
 
 
-def int_to_ptr(s: State, op: Op) -> Val:
-    x, (name, shape) = s[op.operands[0]], s.form(op.result)
+def int_to_ptr(s: State, op: IntToPtr) -> Val:
+    x, (name, shape) = s[op.x], s.form(op.result)
     return s.w.emit(f"tt.int_to_ptr {x.name} : {x.type} -> {Val('', name, shape).type}", name, shape)
 
 
@@ -98,7 +99,7 @@ def load(s: State, op: Load) -> Val:
     pointers = s[op.ptrs]
     mask = s[op.mask] if op.mask is not None else None
     other = s[op.padding] if op.padding is not None else None
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if op.memory_order is not MemoryOrder.WEAK:
         return strong.load(s, op, pointers, mask, other)
     return load_values(s, pointers, mask, other, s.element(op.result))
 
@@ -129,7 +130,7 @@ def _carried(value: Value) -> bool:
 
 def store(s: State, op: Store) -> None:
     value, mask = s[op.value], s[op.mask] if op.mask is not None else None
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if op.memory_order is not MemoryOrder.WEAK:
         strong.store(s, op, s[op.ptrs], value, mask)
         return
     if mask is not None and value.bits == 16 and value.shape and s.dialect < (3, 9) and _carried(op.value):

@@ -40,13 +40,13 @@ def _changing(value: Value, depth: int) -> frozenset[int]:
     if isinstance(op, Constant):
         return frozenset()
     if isinstance(op, Broadcast):
-        return axes & _changing(op.operands[0], depth - 1)
+        return axes & _changing(op.x, depth - 1)
     if isinstance(op, Reshape):
-        source = op.operands[0].tile.shape
+        source = op.x.tile.shape
         before = [axis for axis, n in enumerate(source) if n != 1]
         after = sorted(axes)
         if [source[axis] for axis in before] == [value.tile.shape[axis] for axis in after]:
-            changing = _changing(op.operands[0], depth - 1)
+            changing = _changing(op.x, depth - 1)
             return frozenset(new for old, new in zip(before, after) if old in changing)
     if op.spec.elementwise:
         return axes & frozenset().union(*(_changing(operand, depth - 1) for operand in op.operands))

@@ -13,10 +13,10 @@ def lies_along(value: Value, axis: int, plan: Plan) -> bool:
     while (op := value.op) is not None and op not in plan.descriptors:
         shape = value.tile.shape
         if isinstance(op, Permute):
-            axis = op.attributes["axes"][axis]
+            axis = op.axes[axis]
         elif isinstance(op, Reshape):
-            kept, before = axes_kept(shape), axes_kept(op.operands[0].tile.shape)
-            if axis not in kept or [shape[k] for k in kept] != [op.operands[0].tile.shape[k] for k in before]:
+            kept, before = axes_kept(shape), axes_kept(op.x.tile.shape)
+            if axis not in kept or [shape[k] for k in kept] != [op.x.tile.shape[k] for k in before]:
                 return False
             axis = before[kept.index(axis)]
         elif op not in plan.rounded:

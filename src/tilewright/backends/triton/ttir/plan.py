@@ -79,11 +79,11 @@ def _describe(
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
-    looped = {op for loop in function.walk() if isinstance(loop, For) for op in loop.regions[0].ops}
+    looped = {op for loop in function.walk() if isinstance(loop, For) for op in loop.body.ops}
     for op in function.walk():
         if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, uses, target):
             continue
-        root = roots.of(op.operands[0])
+        root = roots.of(op.view)
         if meets(root, mixed):
             continue  # the copy engine is not ordered with plain accesses
         may_stage = staging and op in looped and root not in written | mixed and None not in written
@@ -110,7 +110,7 @@ def _cut_stores(plan: Plan, function: Function) -> None:
     """Results of products that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
     The cuts are along the axis whose elements a thread holds."""
     for loop in function.walk():
-        for op in loop.regions[0].walk() if isinstance(loop, For) else ():
+        for op in loop.body.walk() if isinstance(loop, For) else ():
             d = plan.descriptors.get(op) if isinstance(op, StoreView) else None
             axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
             if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
@@ -127,10 +127,10 @@ def _axis_of_threads(value: Value, plan: Plan) -> int | None:
     turned = False
     while (op := value.op) is not None and not isinstance(op, Mma):
         if isinstance(op, (Cast, Permute)):
-            turned ^= isinstance(op, Permute) and op.attributes["axes"] == (1, 0)
-            value = op.operands[0]
+            turned ^= isinstance(op, Permute) and op.axes == (1, 0)
+            value = op.x
         elif isinstance(op, For):
-            value = op.regions[0].terminator.operands[op.results.index(value)]
+            value = op.body.terminator.operands[op.results.index(value)]
         else:
             return None
     if op is None:
@@ -151,13 +151,13 @@ def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) ->
     if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
         return False
     if isinstance(op, StoreView):
-        return hint is True or (_is_large(op.operands[1]) and not _is_turned(op, target))
+        return hint is True or (_is_large(op.value) and not _is_turned(op, target))
     return hint is True or _reaches_mma(op.results[0], uses)
 
 
 def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
     for op in uses.get(value, ()):
-        if isinstance(op, Mma) and op.operands[2] is not value:
+        if isinstance(op, Mma) and op.acc is not value:
             return True
         if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
             return True
@@ -175,9 +175,9 @@ def _is_turned(store: Op, target: GpuTarget) -> bool:
     value, axis = store.operands[1], _innermost(store)
     while isinstance(op := value.op, (Permute, Cast)):
         if isinstance(op, Permute) and axis is not None:
-            axis = op.attributes["axes"][axis]
-        value = op.operands[0]
-    if not isinstance(op, LoadView) or resolved(op.attributes["allow_tma"], target) is True:
+            axis = op.axes[axis]
+        value = op.x
+    if not isinstance(op, LoadView) or resolved(op.allow_tma, target) is True:
         return False
     read = _innermost(op)
     return None not in (axis, read) and axis != read
@@ -280,7 +280,7 @@ def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
     that a number without sign is the one with sign that it was."""
     factor = 1
     while (op := value.op) is not None:
-        if isinstance(op, Mul) and (known := constant_of(op.operands[1])) is not None:
+        if isinstance(op, Mul) and (known := constant_of(op.rhs)) is not None:
             factor *= int(known)
         elif not isinstance(op, (AssumeDivisible, AssumeBounded, Cast, Bitcast)) or _narrows(op):
             return None
@@ -289,15 +289,15 @@ def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
 
 
 def _narrows(op: Op) -> bool:
-    return isinstance(op, Cast) and op.result.tile.element.bitwidth < op.operands[0].tile.element.bitwidth
+    return isinstance(op, Cast) and op.result.tile.element.bitwidth < op.x.tile.element.bitwidth
 
 
 def _divisor(value: Value, facts: IntegerFacts) -> int:
     if value.tile.is_pointer:
         found = 1
         while isinstance(value.op, AssumeDivisible):
-            found = max(found, value.op.attributes["divisor"])
-            value = value.op.operands[0]
+            found = max(found, value.op.divisor)
+            value = value.op.x
         return found
     return facts.divisor(value)
 

@@ -34,7 +34,7 @@ def record_words(op: Op) -> int:
     return _RECORD + sum(v.tile.size for v in op.operands)
 
 
-def print_op(s: State, op: Op) -> None:
+def print_op(s: State, op: Print) -> None:
     """Takes room in the buffer and fills it; what does not fit is counted and lost."""
     w, words = s.w, record_words(op)
     assert s.report is not None
@@ -84,11 +84,11 @@ def _bits(w: Writer, x: Val) -> Val:
     return w.convert("arith.extui", x, "i64")
 
 
-def assert_op(s: State, op: Op) -> None:
+def assert_op(s: State, op: Assert) -> None:
     """The first block that fails says where and why, and every block that fails ends."""
     w = s.w
     assert s.report is not None
-    condition = s[op.operands[0]]
+    condition = s[op.condition]
     holds, element = _first_false(w, condition)
     failed = w.op("arith.xori", holds, w.constant(True, "i1"))
     w.line(f"scf.if {failed.name} {{")
@@ -102,7 +102,7 @@ def assert_op(s: State, op: Op) -> None:
             _put(w, s.report, FAILED_BLOCK + i, word, first)
         _put(w, s.report, FAILED_ELEMENT, w.convert("arith.extui", element, "i64"), first)
         for i, value in enumerate(op.operands[1 : 1 + MOST_VALUES]):
-            found = _element_of(s, value, op.operands[0].tile.shape, condition.shape, element)
+            found = _element_of(s, value, op.condition.tile.shape, condition.shape, element)
             _put(w, s.report, FAILED_VALUES + i, found, first)
         w.located("gpu.barrier")
         w.end_block()

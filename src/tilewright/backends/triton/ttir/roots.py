@@ -46,7 +46,7 @@ class Roots:
 
     def __init__(self, function: Function) -> None:
         self.tables = Tables(function)
-        self._loops = {op.regions[0]: op for op in function.walk() if isinstance(op, (For, Loop))}
+        self._loops = {op.body: op for op in function.walk() if isinstance(op, (For, Loop))}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
         self.shared: Root = alike[0] if len(alike) > 1 else None
@@ -71,7 +71,7 @@ class Roots:
             elif isinstance(op, For):
                 pending += _carried(op, at.index)
             elif isinstance(op, IntToPtr):
-                found.add(self._table(op.operands[0]))
+                found.add(self._table(op.x))
             elif type(op) in _THROUGH:
                 pending.append(op.operands[0])
             else:

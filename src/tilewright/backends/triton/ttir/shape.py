@@ -8,17 +8,28 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.triton.ttir.state import State, axes_kept
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import element
-from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.shape import Extract, Insert
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Insert,
+    Iota,
+    Pack,
+    Permute,
+    Reshape,
+    Undefined,
+    Unpack,
+)
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PointerType
 from tilewright.passes.canonicalize import constant_of
 
 
-def constant(s: State, op: Op) -> Val:
+def constant(s: State, op: Constant) -> Val:
     name, shape = s.form(op.result)
-    dtype, value = op.result.tile.dtype, op.attributes["value"]
+    dtype, value = op.result.tile.dtype, op.value
     if isinstance(dtype, PointerType):
         return s.w.constant(int(value), name, shape)
     return number(s.w, value, dtype, shape)
@@ -33,7 +44,7 @@ def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> 
     return w.bitcast(w.constant(code, "i8", shape), name)
 
 
-def iota(s: State, op: Op) -> Val:
+def iota(s: State, op: Iota) -> Val:
     name, shape = s.form(op.result)
     w, total, step = s.w, None, 1
     for axis in reversed(range(len(shape))):
@@ -52,7 +63,7 @@ def iota(s: State, op: Op) -> Val:
     return w.convert("arith.extui", total, name)
 
 
-def undefined(s: State, op: Op) -> Val:
+def undefined(s: State, op: Undefined) -> Val:
     name, shape = s.form(op.result)
     return zero(s.w, name, shape)
 
@@ -64,27 +75,27 @@ def zero(w: Writer, name: str, shape: Shape) -> Val:
     return w.constant(0, name, shape)
 
 
-def reshape(s: State, op: Op) -> Val:
+def reshape(s: State, op: Reshape) -> Val:
     return s.w.reshape(s[op.operands[0]], squeezed(op.attributes["shape"]))
 
 
-def broadcast(s: State, op: Op) -> Val:
+def broadcast(s: State, op: Broadcast) -> Val:
     x, old, new = s[op.operands[0]], op.operands[0].tile.shape, op.attributes["shape"]
     kept = axes_kept(new)
     axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
     return s.w.place(x, axes, squeezed(new))
 
 
-def permute(s: State, op: Op) -> Val:
-    kept = axes_kept(op.operands[0].tile.shape)
-    order = [kept.index(a) for a in op.attributes["axes"] if a in kept]
-    x = s[op.operands[0]]
-    if op.operands[0].op in s.plan.by_registers:
+def permute(s: State, op: Permute) -> Val:
+    kept = axes_kept(op.x.tile.shape)
+    order = [kept.index(a) for a in op.axes if a in kept]
+    x = s[op.x]
+    if op.x.op in s.plan.by_registers:
         x = s.w.opaque(x)  # Triton would turn it around before it waits for the product
     return s.w.trans(x, order)
 
 
-def cat(s: State, op: Op) -> Val:
+def cat(s: State, op: Cat) -> Val:
     """lhs and rhs have equal shapes, since every extent is a power of two."""
     x, y = s.all(op.operands)
     shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
@@ -121,7 +132,7 @@ def _through_integers(w: Writer, operands: Sequence[Val], f: Callable[[Sequence[
 
 
 def extract(s: State, op: Extract) -> Val:
-    x, part = s[op.x], op.attributes["shape"]
+    x, part = s[op.x], op.shape
     return _extract(s, x, op.x.tile.shape, part, op)
 
 
@@ -215,10 +226,10 @@ def insert(s: State, op: Insert) -> Val:
     return w.select(w.reshape(here, x.shape), w.reshape(spread, x.shape), x)
 
 
-def pack(s: State, op: Op) -> Val:
+def pack(s: State, op: Pack) -> Val:
     """The bytes of each element along a new last axis."""
-    w, x = s.w, s[op.operands[0]]
-    dtype = op.operands[0].tile.element
+    w, x = s.w, s[op.x]
+    dtype = op.x.tile.element
     size = op.result.tile.shape[0]
     if dtype.bitwidth == 4:
         flat = w.reshape(x, (size, 2) if size > 1 else (2,))
@@ -244,9 +255,9 @@ def _byte_shifts(w: Writer, count: int, name: str, shape: Shape) -> Val:
     return w.place(shifts, (len(shape) - 1,), shape)
 
 
-def unpack(s: State, op: Op) -> Val:
-    w, x = s.w, s[op.operands[0]]
-    dtype: DType = op.attributes["dtype"]
+def unpack(s: State, op: Unpack) -> Val:
+    w, x = s.w, s[op.x]
+    dtype: DType = op.dtype
     name = element(dtype, s.target)
     (size,) = op.result.tile.shape
     if dtype.bitwidth == 4:

@@ -54,11 +54,11 @@ class Tables:
         cells: dict[Op, Cell] = {}
         plain, width = True, row_width(rank)
         for op in function.walk():
-            if isinstance(op, PtrOffset) and op.operands[0] in offsets:
+            if isinstance(op, PtrOffset) and op.ptr in offsets:
                 offsets[op.result] = _sum(offsets[op.operands[0]], op.operands[1], width)
-            elif isinstance(op, Load) and op.operands[0] in offsets:
+            elif isinstance(op, Load) and op.ptrs in offsets:
                 self.loads[op] = base
-                found = offsets[op.operands[0]]
+                found = offsets[op.ptrs]
                 plain = plain and found is not None and _is_simple(op)
                 if found is not None:
                     row, column = divmod(found[1], width)
@@ -113,10 +113,10 @@ def _parts(value: Value, width: int) -> tuple[Value | None, int] | None:
         return None, int(known)
     if op is None or value.tile.shape or value.tile.element is not int64:
         return None
-    factor = constant_of(op.operands[1]) if isinstance(op, (Add, Mul)) else None
+    factor = constant_of(op.rhs) if isinstance(op, (Add, Mul)) else None
     if factor is None:
         return None
     if isinstance(op, Mul):
-        return (op.operands[0], 0) if factor == width else None
+        return (op.lhs, 0) if factor == width else None
     found = _parts(op.operands[0], width)
     return (found[0], found[1] + int(factor)) if found is not None else None

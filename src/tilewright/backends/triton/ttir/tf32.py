@@ -32,7 +32,7 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
             plan.descriptors[op] = replace(descriptor, rounds=True)
             plan.rounded |= casts
     for loop in function.walk():
-        for op in loop.regions[0].ops if isinstance(loop, For) else ():
+        for op in loop.body.ops if isinstance(loop, For) else ():
             if isinstance(op, Mma) and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
                 operand = _by_registers(op, plan)
                 if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
@@ -66,8 +66,8 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
         inner: set[Op] | None = None
         if isinstance(op, _MOVES):
             inner = _casts(op.results[0], uses)
-        elif isinstance(op, Cast) and op.attributes["dtype"].short == "tf32" and _only_multiplied(op.results[0], uses):
-            inner = {op} if op.attributes["rounding"] is RoundingMode.RN else None
+        elif isinstance(op, Cast) and op.dtype.short == "tf32" and _only_multiplied(op.results[0], uses):
+            inner = {op} if op.rounding is RoundingMode.RN else None
         if inner is None:
             return None
         found |= inner

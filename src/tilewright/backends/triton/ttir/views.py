@@ -14,15 +14,15 @@ from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView, padding_value
+from tilewright.ir.ops.memory import AtomicView, LoadView, MakePartitionView, MakeTensorView, StoreView, padding_value
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _FAR = (1 << 31) - 1
 
 
-def tensor_view(s: State, op: Any) -> None:
+def tensor_view(s: State, op: MakeTensorView) -> None:
     """make_tensor_view."""
-    type_ = op.attributes["type"]
+    type_ = op.type
     shape, strides = iter(s.all(op.shape)), iter(s.all(op.strides))
     s.bind_view(
         op.result,
@@ -34,8 +34,8 @@ def tensor_view(s: State, op: Any) -> None:
     )
 
 
-def partition_view(s: State, op: Op) -> None:
-    s.bind_view(op.result, s.view(op.operands[0]))
+def partition_view(s: State, op: MakePartitionView) -> None:
+    s.bind_view(op.result, s.view(op.view))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _largest_stride(s: State, view: Value, axis: int) -> int:
     if static is not None:
         return abs(static)
     low, high = t.index_dtype.min, t.index_dtype.max
-    made = view.op.operands[0].op if isinstance(view.op, MakePartitionView) else None
+    made = view.op.view.op if isinstance(view.op, MakePartitionView) else None
     if isinstance(made, MakeTensorView):
         low, high = s.facts.range(made.strides[t.strides[:axis].count(None)])
     return max(abs(low), abs(high))
@@ -149,34 +149,34 @@ def times(w: Writer, x: Val, stride: Extent) -> Val:
 # -- ops
 
 
-def load_view(s: State, op: Any) -> Val:
+def load_view(s: State, op: LoadView) -> Val:
     w = s.w
-    type_: PartitionViewType = op.view.type
+    type_: PartitionViewType = op.view.type  # type: ignore[assignment]
     name, shape = s.form(op.result)
-    if op.attributes["memory_order"] is MemoryOrder.WEAK and op in s.plan.descriptors:
+    if op.memory_order is MemoryOrder.WEAK and op in s.plan.descriptors:
         return _load_descriptor(s, op, s.plan.descriptors[op])
     access = pointers_of(s, op)
     padding = None
     if access.mask is not None:
         padding = number(w, padding_value(type_.padding, type_.view.dtype), type_.view.dtype, shape)
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if op.memory_order is not MemoryOrder.WEAK:
         return strong.load(s, op, access.pointers, access.mask, padding)
     return memory.load_values(s, access.pointers, access.mask, padding, name)
 
 
-def store_view(s: State, op: Any) -> None:
+def store_view(s: State, op: StoreView) -> None:
     value = s[op.value]
-    if op.attributes["memory_order"] is MemoryOrder.WEAK and op in s.plan.descriptors:
+    if op.memory_order is MemoryOrder.WEAK and op in s.plan.descriptors:
         _store_descriptor(s, op, s.plan.descriptors[op], value)
         return
     access = pointers_of(s, op)
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if op.memory_order is not MemoryOrder.WEAK:
         strong.store(s, op, access.pointers, value, access.mask)
     else:
         memory.store_values(s, access.pointers, value, access.mask)
 
 
-def atomic_view(s: State, op: Any) -> None:
+def atomic_view(s: State, op: AtomicView) -> None:
     access = pointers_of(s, op)
     memory.atomic(s, op, access.pointers, s[op.value], access.mask, op.value)
 
