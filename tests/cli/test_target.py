@@ -12,6 +12,7 @@ import tilewright as ct
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.backends.triton import driver, requirements
 from tilewright.cli import main
+from tilewright.passes.pipelines import OPTIMIZE
 
 KERNELS = """\
 import tilewright as ct
@@ -111,3 +112,12 @@ def test_from_python() -> None:
     assert not double.inspect().specializations  # nothing that a launch would take
     with pytest.raises(ValueError, match="90 is no GPU architecture; write for example sm_90"):
         double.compile_for(90, (x, x))  # type: ignore[arg-type]
+
+
+def test_the_passes_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    assert inspect("--target", "sm_90", "--stages", "--stage", "choices") == 0
+    text = capsys.readouterr().out
+    passes = [*(p.name for p in OPTIMIZE), "split-tiles", "contract", "flatten"]
+    assert re.findall(r"^==== (?:after )?(.*)\nfunc @shift", text, re.MULTILINE) == passes
+    assert text.count("====") == len(passes) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,10 @@ from tilewright.cli.cpp import add_options, find_kernel
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import load_module
 from tilewright.cli.output import say
+from tilewright.ir.core import Function
 from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.ir.printer import print_function
+from tilewright.passes.observe import observed_passes
 from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
@@ -59,6 +63,7 @@ def add_parser(commands: Any) -> None:
         "--target", metavar="NAME", help="compile for this GPU, such as sm_90 or gfx942; none is needed"
     )
     parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
+    parser.add_argument("--stages", action="store_true", help="show the Tile IR after each pass first")
     parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
     parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
@@ -71,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
     try:
-        found = compiled(kernel, args, options)
+        with observed_passes(_show_pass) if options.stages else contextlib.nullcontext():
+            found = compiled(kernel, args, options)
         if options.plot is not None:
             plot(kernel, args, options)
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
@@ -79,6 +85,10 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is None or wanted:
         show(found, wanted)
     return 0
+
+
+def _show_pass(name: str, function: Function) -> None:
+    say(f"==== after {name}\n{print_function(function).rstrip()}\n")
 
 
 def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> Specialization:

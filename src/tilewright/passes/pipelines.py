@@ -13,6 +13,7 @@ from tilewright.passes.checks import Checks
 from tilewright.passes.cse import CommonSubexpressions
 from tilewright.passes.dce import DeadCodeElimination
 from tilewright.passes.licm import LoopInvariantCodeMotion
+from tilewright.passes.observe import after_pass
 from tilewright.system.environment import switch
 
 # For back ends that generate code.
@@ -35,14 +36,11 @@ def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
 
 
 def run_passes(function: Function, passes: Sequence[Pass]) -> Function:
-    """``function`` after ``passes``. With ``TILEWRIGHT_VERIFY=1`` the verifier runs after each."""
-    check = switch("TILEWRIGHT_VERIFY")
-    if check:
+    """``function`` after ``passes``, each of which is followed by ``after_pass``."""
+    if switch("TILEWRIGHT_VERIFY"):
         verify(function)
     for p in passes:
-        function = p.run(function)
-        if check:
-            verify(function)
+        function = after_pass(p.name, p.run(function))
     return function
 
 

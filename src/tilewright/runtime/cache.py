@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.passes.observe import passes_are_watched
 from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
 
 _SUFFIX = ".kernel"
@@ -171,7 +172,9 @@ class DiskCache:
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache that the environment asks for; None when it is switched off."""
+    """The cache that the environment asks for; None when it is switched off, or passes are to be seen at work."""
+    if passes_are_watched():
+        return None
     folder = os.environ.get("TILEWRIGHT_CACHE_DIR")
     if folder is not None and folder.strip().lower() in ("", "0", "off", "none", "false", "no"):
         return None

@@ -14,9 +14,9 @@ import tilewright as ct
 from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.chains import find_chains
-from tilewright.backends.triton.contract import contract
+from tilewright.backends.triton.contract import Contract
 from tilewright.backends.triton.footprint import footprint
-from tilewright.backends.triton.rotate import rotate
+from tilewright.backends.triton.rotate import Rotate
 from tilewright.backends.triton.target import parse_target
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
@@ -94,7 +94,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def rotated(function: Function, warps: int = 4) -> Function:
-    return rotate(function, find_chains(function, HOPPER, staging=True), warps)
+    return Rotate(tuple(find_chains(function, HOPPER, staging=True)), warps).run(function)
 
 
 @pytest.mark.parametrize("keys", [0, 1, 128, 129, 300])
@@ -135,7 +135,7 @@ def test_only_the_argument_of_a_fast_power_is_contracted() -> None:
         ct.store(z, (0, 0), a * 3 - b)
 
     square = np.zeros((16, 16), np.float32)
-    function = contract(optimized(powers, square, square, square), HOPPER)
+    function = Contract(HOPPER).run(optimized(powers, square, square, square))
     verify(function)
     fused = [op for op in function.walk() if op.name == "fma"]
     assert len(fused) == 1
@@ -166,7 +166,7 @@ def test_rows_that_are_hidden_by_a_large_number_are_finite(hidden: float, loaded
     mask[5:9] = hidden  # nothing is seen
     function = optimized(masked_softmax, x, mask, x, 0.1803, hidden, loaded)
     out = np.full((2, 16, 16), np.nan, np.float32)
-    for form, result in zip((function, contract(function, HOPPER)), out):
+    for form, result in zip((function, Contract(HOPPER).run(function)), out):
         run(REFERENCE, form, (1,), x=x, mask=mask, out=result, scale=np.float32(0.1803))
     np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=1e-6)
 
@@ -174,7 +174,7 @@ def test_rows_that_are_hidden_by_a_large_number_are_finite(hidden: float, loaded
 def test_scores_without_large_numbers_are_contracted() -> None:
     square = np.zeros((16, 16), np.float32)
     for hidden in (-np.inf, -1e6):
-        function = contract(optimized(masked_softmax, square, square, square, 0.1, hidden, False), HOPPER)
+        function = Contract(HOPPER).run(optimized(masked_softmax, square, square, square, 0.1, hidden, False))
         assert any(op.name == "fma" for op in function.walk())
 
 

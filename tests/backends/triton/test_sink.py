@@ -8,8 +8,7 @@ from support.irbuild import run
 
 import tilewright as ct
 from tilewright.backends.reference import BACKEND as REFERENCE
-from tilewright.backends.triton import backend
-from tilewright.backends.triton.sink import sink
+from tilewright.backends.triton.sink import SinkLoads
 from tilewright.ir.core import Op
 from tilewright.ir.verifier import verify
 from tilewright.passes.pipelines import optimize
@@ -36,7 +35,7 @@ def test_loads_move_to_their_uses_but_not_over_stores() -> None:
     q, k, v = (rng.integers(-2, 3, s).astype(np.float16) for s in ((64, 16), (256, 16), (256, 32)))
     out = rng.integers(-2, 3, (64, 32)).astype(np.float32)
     function = optimize(specialization(chained, (q, k, v, out, 16, 32), "reference").function)
-    late = sink(function)
+    late = SinkLoads().run(function)
     verify(late)
 
     def order(of: Op) -> list[str]:
@@ -60,6 +59,6 @@ def test_what_does_not_fit_otherwise_is_compiled_so(monkeypatch: pytest.MonkeyPa
         line.split(": ") for line in chained.compile_for("sm_90", arguments).stage("resources").splitlines()
     )
     assert 128 * 512 * 2 + 64 * 512 * 2 <= int(resources["bytes of shared memory per block, of 232448"]) <= 232448
-    monkeypatch.setattr(backend, "sink", lambda function: function)
+    monkeypatch.setattr(SinkLoads, "run", lambda self, function: function)
     with pytest.raises(ct.TileError, match="needs 327680 bytes of shared memory"):
         chained.replace_hints(opt_level=2).compile_for("sm_90", arguments)

@@ -15,7 +15,7 @@ from tilewright.backends.triton import driver, staging, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.clusters import divided
-from tilewright.backends.triton.contract import contract
+from tilewright.backends.triton.contract import Contract
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fitting import Fit, compiler, fit
@@ -34,8 +34,8 @@ from tilewright.backends.triton.resources import (
     too_many_registers,
     too_much_shared,
 )
-from tilewright.backends.triton.rotate import rotate
-from tilewright.backends.triton.sink import sink
+from tilewright.backends.triton.rotate import Rotate
+from tilewright.backends.triton.sink import SinkLoads
 from tilewright.backends.triton.streams import Stream, find_streams, how_far_ahead, is_light
 from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
@@ -43,7 +43,8 @@ from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
-from tilewright.passes.pipelines import optimize
+from tilewright.passes.observe import after_pass
+from tilewright.passes.pipelines import optimize, run_passes
 
 _FIRST: Mapping[str, Any] = {"capacity": CAPACITIES[0]}  # how kernels are compiled first
 
@@ -196,11 +197,14 @@ def compile_for(
         hides=hides,
     )
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
-    optimized, shared = Flattened(contract(part, target), {})
+    after_pass("split-tiles", part)
+    # After the split, which looks for products; before the others, which count what is left.
+    optimized, shared = Flattened(run_passes(part, (Contract(target),)), {})
     if descriptors:
         optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing and blocks == 1)
+        after_pass("flatten", optimized)
     if late:
-        optimized = sink(optimized)
+        optimized = run_passes(optimized, (SinkLoads(),))  # last of those that move loads
     chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     ahead = how_far_ahead(streams, target, options)
@@ -208,7 +212,7 @@ def compile_for(
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
-        optimized = rotate(optimized, chains, chosen.num_warps)
+        optimized = run_passes(optimized, (Rotate(tuple(chains), chosen.num_warps),))
 
     def lowered(ahead: Mapping[Op, Ahead]) -> TtirKernel:
         return lower(

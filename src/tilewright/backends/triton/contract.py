@@ -10,6 +10,8 @@ of the matrix units; infinities stay what they are.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.ir.builder import Builder
@@ -28,9 +30,15 @@ _BOUNDED = (Mma, MmaScaled, Tanh)
 _COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
 
 
-def contract(function: Function, target: GpuTarget) -> Function:
-    """``function`` with such arguments computed by a fused multiply-add."""
-    return _Contractor().function(function) if target.is_cuda else function
+@dataclass(frozen=True)
+class Contract:
+    """Computes such arguments by a fused multiply-add, on GPUs of NVIDIA."""
+
+    target: GpuTarget
+    name: ClassVar[str] = "contract"
+
+    def run(self, function: Function) -> Function:
+        return _Contractor().function(function) if self.target.is_cuda else function
 
 
 class _Contractor(Rewriter):

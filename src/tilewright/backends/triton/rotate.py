@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tilewright.backends.triton.products import loaded_bytes, products
 from tilewright.ir.builder import Builder
@@ -34,10 +35,17 @@ class _Turn:
     first: Op
 
 
-def rotate(function: Function, loops: Sequence[Op], num_warps: int) -> Function:
-    """``function`` with those of ``loops`` rotated that gain by it with this number of warps."""
-    turns = {loop: turn for loop in loops if _gains(loop, num_warps) and (turn := _turn(loop)) is not None}
-    return _Rotator(turns).function(function) if turns else function
+@dataclass(frozen=True)
+class Rotate:
+    """Rotates those of ``loops``, the dependent MMA loops of the function, that gain by it with so many warps."""
+
+    loops: tuple[Op, ...]
+    num_warps: int
+    name: ClassVar[str] = "rotate"
+
+    def run(self, function: Function) -> Function:
+        turns = {op: turn for op in self.loops if _gains(op, self.num_warps) and (turn := _turn(op)) is not None}
+        return _Rotator(turns).function(function) if turns else function
 
 
 _ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per multiprocessor would fill the gaps

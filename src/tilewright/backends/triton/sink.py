@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import MemoryOrder
@@ -15,11 +18,16 @@ from tilewright.ir.rewrite import clone_function
 _THROUGH = (Reshape, Permute, Cast, Broadcast)  # what goes with a load
 
 
-def sink(function: Function) -> Function:
-    """``function`` with each load right before what uses it in the same block, or before a store in between."""
-    found = clone_function(function)
-    _sink(found.body)
-    return found
+@dataclass(frozen=True)
+class SinkLoads:
+    """Moves each load right before what uses it in the same block, or before a store in between."""
+
+    name: ClassVar[str] = "sink-loads"
+
+    def run(self, function: Function) -> Function:
+        found = clone_function(function)
+        _sink(found.body)
+        return found
 
 
 def _sink(block: Block) -> None:

@@ -1,0 +1,70 @@
+"""What happens after every pass, whichever pipeline it belongs to: the verifier, and printing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from tilewright.ir.core import Function
+from tilewright.ir.printer import print_function
+from tilewright.ir.verifier import verify
+from tilewright.system.environment import switch, variable
+
+Observer = Callable[[str, Function], None]  # of the name of a pass and what the pass gave
+
+# All passes of all pipelines: what TILEWRIGHT_PRINT_IR may name.
+PASSES = (
+    "canonicalize",
+    "cse",
+    "licm",
+    "in-bounds",
+    "dce",
+    "checks",
+    "clip-views",
+    "split-tiles",
+    "contract",
+    "flatten",
+    "sink-loads",
+    "rotate",
+)
+_observers: list[Observer] = []
+
+
+def after_pass(name: str, function: Function) -> Function:
+    """``function``, which the pass ``name`` gave: verified with ``TILEWRIGHT_VERIFY=1``, printed to the standard error
+    where ``TILEWRIGHT_PRINT_IR`` is ``all`` or names the pass."""
+    assert name in PASSES, name
+    if _is_printed(name):
+        print(f"// {function.name} after {name}\n{print_function(function)}", file=sys.stderr, flush=True)
+    for observer in _observers:
+        observer(name, function)
+    if switch("TILEWRIGHT_VERIFY"):
+        verify(function)
+    return function
+
+
+def passes_are_watched() -> bool:
+    """Whether somebody wants to see the passes run: what a cache has, no pass makes."""
+    return bool(_observers or variable("TILEWRIGHT_PRINT_IR"))
+
+
+@contextlib.contextmanager
+def observed_passes(observer: Observer) -> Iterator[None]:
+    """Within this context, ``observer`` sees what each pass gives, on whichever thread."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def _is_printed(name: str) -> bool:
+    text = variable("TILEWRIGHT_PRINT_IR")
+    if not text:
+        return False
+    wanted = [word.strip() for word in text.split(",")]
+    unknown = [word for word in wanted if word != "all" and word not in PASSES]
+    if unknown:
+        raise ValueError(f"TILEWRIGHT_PRINT_IR={text!r}: no pass is called {unknown[0]!r}; all, or {', '.join(PASSES)}")
+    return "all" in wanted or name in wanted
