@@ -2,7 +2,7 @@
 integration. A kernel that ends its process, or all work on the GPU, is one that fails.
 
     python -m support.random_runs products --on gpu --seeds 0:3000 --jobs 16
-    python -m support.random_runs kernels products --on sm_80,sm_90,sm_100 --count 300      # compiled only; the seed of today
+    python -m support.random_runs --on sm_80,sm_90,sm_100 --count 300      # all generators, compiled only; seeds of today
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import support.gpu
+from fuzz.check import faults
+from fuzz.programs import program
 from support.kernel_generator import GeneratedKernel, KernelGenerator
 from support.kernel_runs import arguments, check_product, compare
 from support.product_generator import ProductGenerator, ProductKernel
@@ -32,9 +36,10 @@ from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
-GENERATORS: dict[str, Callable[[int], GeneratedKernel]] = {
+GENERATORS: dict[str, Callable[[int], Any]] = {
     "kernels": lambda seed: KernelGenerator(seed).make(),
     "products": lambda seed: ProductGenerator(seed).make(),
+    "programs": program,
 }
 _TOO_LARGE = "shared memory"  # what a kernel may need too much of, and is told so
 _OK, _SKIPPED = "ok", "too large"
@@ -44,10 +49,15 @@ _TIMEOUT = 300  # seconds for one kernel
 def _run(name: str, seed: int, on: str) -> str:
     """How kernel ``seed`` of the generator ``name`` fares: ``_OK``, ``_SKIPPED``, or the first line of what went wrong."""
     kernel = GENERATORS[name](seed)
+    targets = on.split(",") if on.startswith(("sm_", "gfx")) else []
+    target = targets[seed % len(targets)] if targets else ""
     try:
-        if on.startswith(("sm_", "gfx")):
-            targets = on.split(",")
-            _compile(kernel, targets[seed % len(targets)])
+        if name == "programs":
+            if not target:
+                return _said(faults(kernel, ("reference", "cpu")))
+            kernel.kernel().compile_for(target, kernel.arguments(kernel.written()))
+        elif target:
+            _compile(kernel, target)
         elif isinstance(kernel, ProductKernel):
             check_product(kernel, "cpu")
         else:
@@ -56,6 +66,12 @@ def _run(name: str, seed: int, on: str) -> str:
         text = str(error)
         return _SKIPPED if _TOO_LARGE in text else f"{type(error).__name__}: {text}".splitlines()[0]
     return _OK
+
+
+def _said(found: Sequence[str]) -> str:
+    if not found:
+        return _OK
+    return _SKIPPED if any(_TOO_LARGE in line for line in found) else found[0].splitlines()[0]
 
 
 def _compile(kernel: GeneratedKernel, target: str) -> None:
@@ -67,6 +83,7 @@ def _work(on: str) -> None:
     """The work of a process: the kernels that the standard input names, a line of the standard output for each."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    warnings.simplefilter("ignore", RuntimeWarning)
     if on == "gpu":
         base._MODULES["cpu"] = support.gpu.__name__
     for line in sys.stdin:
@@ -170,7 +187,9 @@ def main() -> int:
         list(pool.map(runner.share, (work[i :: given.jobs] for i in range(given.jobs))))
     for name, seed, said in runner.failures if given.folder else ():
         given.folder.mkdir(parents=True, exist_ok=True)
-        (given.folder / f"{name}-{seed}.py").write_text(f"# {said}\n{GENERATORS[name](seed)}")
+        kernel = GENERATORS[name](seed)
+        text = kernel.source if name == "programs" else kernel
+        (given.folder / f"{name}-{seed}.py").write_text(f"# {said}\n{text}")
     took = time.monotonic() - began
     counts = ", ".join(f"{n} {what}" for what, n in runner.counts.items())
     print(f"random {' and '.join(names)} on {given.on}: {counts}, {len(runner.failures)} failed, {took:.0f} s")
