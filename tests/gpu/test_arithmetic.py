@@ -106,3 +106,53 @@ def test_absolute_value_of_the_least_integer(dtype: Any) -> None:
     ct.launch(None, (1,), absolute, (x, out), backend="cpu")
     ct.launch(None, (1,), absolute, (x, expected), backend="reference")
     assert out.tolist() == expected.tolist()
+
+
+@ct.kernel
+def absolutes(x, out, STEP: ct.Constant[int], LAST_BIT: ct.Constant[int]):
+    """However they are written, and what they are used for."""
+    at = ct.bid(0) * STEP + ct.arange(STEP, dtype=ct.int32)
+    v = ct.gather(x, at)
+    sign = v >> LAST_BIT
+    forms = (
+        abs(v),
+        ct.maximum(v, -v),
+        ct.where(v < 0, -v, v),
+        ct.where(v > 0, v, 0 - v),
+        (v ^ sign) - sign,
+        v * (sign | 1),
+        v * ct.where(v < 0, ct.full((STEP,), -1, v.dtype), ct.full((STEP,), 1, v.dtype)),
+        -ct.minimum(v, -v),
+    )
+    for i in ct.static_iter(range(8)):
+        a = forms[i]
+        wide = a.astype(ct.int64)
+        uses = (
+            wide,
+            (a % 33).astype(ct.int64),
+            (a // 7).astype(ct.int64),
+            ct.where(a < 0, 1, 2).astype(ct.int64),
+            (a >> 1).astype(ct.int64),
+            a.astype(ct.float32).astype(ct.int64),
+            ct.maximum(a, 3).astype(ct.int64),
+            ct.where(wide < 0, wide + 1000, wide),
+            ct.where(a.astype(ct.int32) < 0, 5, 6).astype(ct.int64),
+        )
+        for use in ct.static_iter(range(9)):
+            ct.scatter(out, (9 * i + use, at), uses[use])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_absolute_values(dtype: Any) -> None:
+    """Of all integers of 8 and of 16 bits, and of some of the others."""
+    limits = np.iinfo(dtype)
+    if limits.bits <= 16:
+        x = np.arange(limits.min, limits.max + 1).astype(dtype)
+    else:
+        x = np.random.default_rng(1).integers(limits.min, limits.max, 1 << 12, dtype, endpoint=True)
+        x[:6] = limits.min, limits.min + 1, -1, 0, 1, limits.max
+    out, expected = np.zeros((72, len(x)), np.int64), np.zeros((72, len(x)), np.int64)
+    ct.launch(None, (len(x) // 256,), absolutes, (x, out, 256, limits.bits - 1), backend="cpu")
+    ct.launch(None, (len(x) // 256,), absolutes, (x, expected, 256, limits.bits - 1), backend="reference")
+    wrong = np.argwhere(out != expected)
+    assert not len(wrong), [(int(r), int(x[c]), int(out[r, c]), int(expected[r, c])) for r, c in wrong[:5]]

@@ -118,3 +118,46 @@ def test_waits_are_left_out_where_all_they_wait_for_has_ended() -> None:
         assert all(running(kept, before) == running(text, before) for before in range(6))
         fewer += text.count(_WAIT) - kept.count(_WAIT)
     assert fewer > 500
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_absolute_values_may_be_negative(bits: int, tmp_path: Path) -> None:
+    """That of the least integer is, which ptxas forgets: it leaves out what is done then."""
+    register = {32: "%r", 64: "%rd"}[bits]
+    text = f"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b)
+{{
+\t.reg .pred %p<3>;
+\t.reg .b32 %r<9>;
+\t.reg .b64 %rd<9>;
+\tld.param.u64 %rd1, [a];
+\tld.param.u64 %rd2, [b];
+\tld.global.b{bits} {register}5, [%rd1];
+\tabs.s{bits} \t{register}6, {register}5;
+\tsetp.lt.s{bits} %p2, {register}6, 0;
+\tselp.b32 %r2, 77, 33, %p2;
+\tst.global.b32 [%rd2], %r2;
+\tret;
+}}"""
+    tools = Path(assembler(parse_target("sm_80"))).parent
+    (tmp_path / "k.ptx").write_text(ptxas.repair(text))
+    subprocess.run([tools / "ptxas", "-arch=sm_80", "k.ptx", "-o", "k.cubin"], cwd=tmp_path, check=True)
+    listing = subprocess.run([tools / "nvdisasm", "-c", "k.cubin"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "0x4d" in listing.stdout  # 77
+
+
+@ct.kernel
+def magnitudes(x, out):
+    v = ct.load(x, (0,), (128,))
+    ct.store(out, (0, 0), abs(v).reshape((1, 128)))
+    ct.store(out, (1, 0), ct.maximum(v, -v).reshape((1, 128)))
+    ct.store(out, (2, 0), ct.where(v < 0, -v, v).reshape((1, 128)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_no_absolute_value_is_given_to_ptxas(dtype: type) -> None:
+    made = magnitudes.compile_for("sm_90", (np.zeros(128, dtype), np.zeros((3, 128), dtype)))
+    assert "abs.s" not in made.stage("PTX")

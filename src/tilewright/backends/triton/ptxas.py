@@ -11,13 +11,16 @@ Two products of the same operands, such as those of 64 rows each that make one o
 one, and the second result may be lost. A fence keeps them apart.
 
 It may crash at waits for products that have all ended. They are left out.
+
+The absolute value of an integer, which LLVM makes of whatever is one, it takes for a number that is not negative; that of
+the least integer is. There, the sign is compared.
 """
 
 from __future__ import annotations
 
 import re
 
-VERSION = "3"  # of what is done, for caches
+VERSION = "4"  # of what is done, for caches
 
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _DEFINED = re.compile(r"\s*([a-z]\S*)\s+(%rd\d+),.*")
@@ -29,11 +32,23 @@ _WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
 _FENCE, _END = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 _LABEL = re.compile(r"\s*[\w$]+:")
 _SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
+_ABSOLUTE = re.compile(r"^\s*abs\.s(16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+);", re.MULTILINE)
 
 
 def repair(text: str) -> str:
     """``text``, compiled right."""
-    return separate_descriptors(separate_sums(text))
+    return separate_descriptors(separate_sums(_ABSOLUTE.sub(_by_sign, text)))
+
+
+def _by_sign(found: re.Match[str]) -> str:
+    bits, result, x = found.groups()
+    return f"""\t{{
+\t.reg .pred is_negative;
+\t.reg .b{bits} negated;
+\tneg.s{bits} negated, {x};
+\tsetp.lt.s{bits} is_negative, {x}, 0;
+\tselp.b{bits} {result}, negated, {x}, is_negative;
+\t}}"""
 
 
 def separate_sums(text: str) -> str:

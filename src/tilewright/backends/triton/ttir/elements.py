@@ -221,13 +221,7 @@ def _abs(w: Writer, op: Abs, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
-    if not dtype_of(op).is_signed or x.element == "i1":
-        return x
-    if x.bits != 16 or not w.target.is_cuda:
-        return w.op("math.absi", x)
-    # ptxas takes an absolute value of 16 bits for a number of 32 that is not negative; that of the least one is.
-    zero = w.like(0, x)
-    return w.select(w.compare("slt", x, zero), w.opaque(w.op("arith.subi", zero, x)), x)
+    return w.op("math.absi", x) if dtype_of(op).is_signed and x.element != "i1" else x
 
 
 def _mulhi(w: Writer, op: MulHi, operands: Sequence[Val]) -> Val:
