@@ -156,3 +156,35 @@ def test_absolute_values(dtype: Any) -> None:
     ct.launch(None, (len(x) // 256,), absolutes, (x, expected, 256, limits.bits - 1), backend="reference")
     wrong = np.argwhere(out != expected)
     assert not len(wrong), [(int(r), int(x[c]), int(out[r, c]), int(expected[r, c])) for r, c in wrong[:5]]
+
+
+@ct.kernel
+def signs(x, out, STEP: ct.Constant[int]):
+    at = ct.bid(0) * STEP + ct.arange(STEP, dtype=ct.int32)
+    v = ct.gather(x, at)
+    forms = (-v, 0 - v, v * -1, ~v + 1, -(v + 1), -(v ^ 5), 7 - v, -(v >> 1))
+    for i in ct.static_iter(range(8)):
+        a = forms[i]
+        uses = (
+            a.astype(ct.int64),
+            a % 21,
+            a // 5,
+            ct.where(a < 0, 1, 2),
+            ct.maximum(a, v),
+            a.astype(ct.float32).astype(ct.int64),
+            ct.where(a > v, a.astype(ct.int64), 3),
+            a >> 3,
+        )
+        for use in ct.static_iter(range(8)):
+            ct.scatter(out, (8 * i + use, at), uses[use].astype(ct.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_negations(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    x = np.arange(limits.min, limits.max + 1).astype(dtype)
+    out, expected = np.zeros((64, len(x)), np.int64), np.zeros((64, len(x)), np.int64)
+    ct.launch(None, (len(x) // 256,), signs, (x, out, 256), backend="cpu")
+    ct.launch(None, (len(x) // 256,), signs, (x, expected, 256), backend="reference")
+    wrong = np.argwhere(out != expected)
+    assert not len(wrong), [(int(r), int(x[c]), int(out[r, c]), int(expected[r, c])) for r, c in wrong[:5]]

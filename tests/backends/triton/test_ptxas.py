@@ -160,4 +160,4 @@ def magnitudes(x, out):
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 def test_no_absolute_value_is_given_to_ptxas(dtype: type) -> None:
     made = magnitudes.compile_for("sm_90", (np.zeros(128, dtype), np.zeros((3, 128), dtype)))
-    assert "abs.s" not in made.stage("PTX")
+    assert "abs.s" not in made.stage("PTX") and "neg.s16" not in made.stage("PTX")

@@ -12,8 +12,9 @@ one, and the second result may be lost. A fence keeps them apart.
 
 It may crash at waits for products that have all ended. They are left out.
 
-The absolute value of an integer, which LLVM makes of whatever is one, it takes for a number that is not negative; that of
-the least integer is. There, the sign is compared.
+The absolute value of an integer, which LLVM makes of whatever is one, it takes for a number that is not negative; that
+of the least integer is. There, the sign is compared. Integers of 16 bits it negates in 32 bits, of which the upper ones
+are then wrong for the least integer, and takes the sign from there. They are negated as sums are made.
 """
 
 from __future__ import annotations
@@ -32,20 +33,36 @@ _WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
 _FENCE, _END = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 _LABEL = re.compile(r"\s*[\w$]+:")
 _SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
+_NEGATION = re.compile(r"^\s*neg\.s16\s+(%rs\d+), (%rs\d+);", re.MULTILINE)
 _ABSOLUTE = re.compile(r"^\s*abs\.s(16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+);", re.MULTILINE)
 
 
 def repair(text: str) -> str:
     """``text``, compiled right."""
-    return separate_descriptors(separate_sums(_ABSOLUTE.sub(_by_sign, text)))
+    return separate_descriptors(separate_sums(with_signs(text)))
+
+
+def with_signs(text: str) -> str:
+    """``text``, in which absolute values and negations of the least integers have its sign."""
+    return _NEGATION.sub(_as_sum, _ABSOLUTE.sub(_by_sign, text))
+
+
+def _as_sum(found: re.Match[str]) -> str:
+    result, x = found.groups()
+    return "\t{\n\t.reg .b16 flipped;\n" + _negate("flipped", x, result) + "\n\t}"
+
+
+def _negate(flipped: str, x: str, result: str) -> str:
+    return f"\tnot.b16 {flipped}, {x};\n\tadd.s16 {result}, {flipped}, 1;"
 
 
 def _by_sign(found: re.Match[str]) -> str:
     bits, result, x = found.groups()
+    negate = _negate("negated", x, "negated") if bits == "16" else f"\tneg.s{bits} negated, {x};"
     return f"""\t{{
 \t.reg .pred is_negative;
 \t.reg .b{bits} negated;
-\tneg.s{bits} negated, {x};
+{negate}
 \tsetp.lt.s{bits} is_negative, {x}, 0;
 \tselp.b{bits} {result}, negated, {x}, is_negative;
 \t}}"""
