@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
     "tune": {"runtime", "ir", "passes", "sanitizer"},
-    "compilation": {"ir", "language", "frontend", "backends", "runtime"},
+    "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
     "": {"version", "language", "runtime", "compilation", "cpp", "tune", "sanitizer"},  # the package itself
 }

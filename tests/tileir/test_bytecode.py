@@ -84,6 +84,14 @@ def test_a_file_that_ends_early(minor: int) -> None:
         assert 0 <= caught.value.offset <= end
 
 
+def test_a_constant_of_the_wrong_length() -> None:
+    made = every_op(1)
+    constant = next(op for op in made.entries[0].body.ops if op.name == "constant" and len(op.attributes["value"]) > 8)
+    constant.attributes["value"] += b"\0"
+    with pytest.raises(BytecodeError, match=r"at byte \d+: expected \d or \d+ bytes for a constant of type tile<.*>, not \d+"):
+        read(write(made))
+
+
 def test_mutations() -> None:
     found = [outcome(data) for data in mutations(1500, 7)]
     assert found.count("refused") > 700

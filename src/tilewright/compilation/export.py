@@ -8,16 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tilewright.backends.base import Exporter, get_backend
+from tilewright.backends.base import Export, Exporter, get_backend
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
-from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.specialize import Launchable
+from tilewright.tileir.bytecode import write
+from tilewright.tileir.errors import VersionError
+from tilewright.tileir.export import Argument, export_function
+from tilewright.tileir.module import Module
+from tilewright.tileir.optable import NEWEST
 
 _ENGINES = {"shared_library": "cpu", "cubin": "triton"}  # format -> the engine that writes it
-_ELSEWHERE = ("tileir_bytecode",)  # formats of the original that no engine writes
-_BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+_BYTECODE = "tileir_bytecode"  # which needs no engine
+_BYTECODE_VERSIONS = tuple(f"13.{minor}" for minor in range(1, NEWEST + 1))
+_USUAL_MINOR = 3  # the first version that has hints for every architecture, and sm_90
 
 
 def export_kernel(
@@ -39,38 +44,38 @@ def export_kernel(
 
     A cubin is for the architecture that ``gpu_code`` names (``"sm_90"``) and needs no GPU to be made. Its kernels take
     the same parameters; a JSON file beside it says with how many threads and how much dynamic shared memory to launch
-    each. ``bytecode_version`` is for bytecode. A file object, such as an ``io.BytesIO``, gets the binary alone, without
-    the header or JSON file.
+    each. Bytecode is CUDA Tile IR of the version ``bytecode_version``, by default 13.3 or the first later one that can
+    express the kernels; any of NVIDIA's tools and drivers from that release on compiles it. A file object, such as an
+    ``io.BytesIO``, gets the binary alone, without the header or JSON file.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
-    TileUnsupportedFeatureError for bytecode, which no engine writes, and for a library without a C compiler;
-    OSError when the file cannot be written.
+    TileUnsupportedFeatureError for a library without a C compiler; TileError for what a version of bytecode cannot
+    express; OSError when the file cannot be written.
     """
     if not isinstance(kernel, Launchable):
         raise TypeError(f"the first argument of export_kernel must be a kernel, not {kernel!r}")
     _check_signatures(signatures)
     if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
         raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
-    if output_format not in (*_ENGINES, *_ELSEWHERE):
+    if output_format not in (*_ENGINES, _BYTECODE):
         raise ValueError(
-            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ENGINES, *_ELSEWHERE))}"
+            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ENGINES, _BYTECODE))}"
         )
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
     if output_format == "cubin" and gpu_code is None:
         raise ValueError("a cubin is for one architecture: give gpu_code, such as 'sm_90'")
-    if output_format in _ELSEWHERE:
-        raise TileUnsupportedFeatureError(
-            f"no engine here writes {output_format!r}; the formats are {', '.join(_ENGINES)}"
-        )
+    if output_format == _BYTECODE:
+        data = bytecode(_exports(kernel, signatures), bytecode_version)
+        if isinstance(output_file, (str, bytes, os.PathLike)):
+            Path(os.fsdecode(output_file)).write_bytes(data)
+        else:
+            output_file.write(data)
+        return
     engine = _ENGINES[output_format]
     exporter: Any = get_backend(engine) if output_format == "cubin" else usable(engine)  # a GPU is not needed
     assert isinstance(exporter, Exporter)
-    exports = [lower(kernel, signature) for signature in signatures]
-    symbols = [e.symbol for e in exports]
-    for symbol in symbols:
-        if symbols.count(symbol) > 1:
-            raise ValueError(f"two of the signatures have the symbol {symbol!r}; give them different ones")
+    exports = _exports(kernel, signatures)
     if isinstance(output_file, (str, bytes, os.PathLike)):
         exporter.export(exports, Path(os.fsdecode(output_file)), output_format, gpu_code)
         return
@@ -78,6 +83,37 @@ def export_kernel(
         path = Path(folder, "kernels")
         exporter.export(exports, path, output_format, gpu_code)
         output_file.write(path.read_bytes())
+
+
+def _exports(kernel: Launchable, signatures: Sequence[KernelSignature]) -> list[Export]:
+    """``kernel`` traced for each signature. ValueError when two have one symbol."""
+    exports = [lower(kernel, signature) for signature in signatures]
+    symbols = [e.symbol for e in exports]
+    for symbol in symbols:
+        if symbols.count(symbol) > 1:
+            raise ValueError(f"two of the signatures have the symbol {symbol!r}; give them different ones")
+    return exports
+
+
+def bytecode(exports: Sequence[Export], version: str | None = None) -> bytes:
+    """CUDA Tile IR bytecode of ``exports``, by default of the first version from 13.3 on that can express them."""
+    minors = range(_USUAL_MINOR, NEWEST + 1) if version is None else [int(version.partition(".")[2])]
+    for minor in minors:
+        try:
+            entries = [
+                export_function(
+                    e.function,
+                    minor,
+                    e.symbol,
+                    [Argument(p.type, p.position, p.lower, p.divisor) for p in e.parameters],
+                )
+                for e in exports
+            ]
+            return write(Module(minor, entries))
+        except VersionError:
+            if minor == minors[-1]:
+                raise
+    raise AssertionError("there is a version")
 
 
 def _check_signatures(signatures: Any) -> None:

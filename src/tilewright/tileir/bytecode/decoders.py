@@ -59,6 +59,8 @@ def decoder(opcode: int, minor: int) -> tuple[Decoder, tuple[str, ...]]:
     attributes = [f"{a.name!r}: {_attribute(source, spec, a, minor, names)}" for a in spec.attributes]
     attributes += [f"{unit!r}: {_bit(spec, unit)}" for unit in spec.units]
     operands = _operands(source, spec)
+    if spec.name == "constant":
+        source.add("", "r.check_constant(results[0].type, a_value, pos)")
     _finish(source, spec, attributes, operands, minor)
     code = "\n".join(["def read(r, data, pos, values, types):", *source.lines])
     names |= {

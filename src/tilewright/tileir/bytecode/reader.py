@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import TracebackType
 
@@ -10,11 +11,12 @@ from tilewright.tileir.bytecode.debug import DebugTable, read_debug
 from tilewright.tileir.bytecode.decoders import Decoder, decoder
 from tilewright.tileir.bytecode.primitives import Cursor
 from tilewright.tileir.bytecode.tables import read_constants, read_strings, read_types
+from tilewright.tileir.constants import problem
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import BytecodeError
 from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, HintsAttr, Layout, Module, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUMS, NEWEST
-from tilewright.tileir.types import Function, Tile, Type
+from tilewright.tileir.types import Function, Scalar, Tile, Type
 
 MAGIC = b"\x7fTileIR\x00"
 END, STRING, FUNC, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(8)
@@ -27,7 +29,13 @@ KERNEL, HINTS, PRIVATE = 2, 4, 1  # bits of the flags of a function
 
 def read(data: bytes, file: str = "") -> Module:
     """The module in ``data``. BytecodeError, with the byte, for what is no bytecode of a known version."""
-    return _Reader(bytes(data), file).module()
+    collects = gc.isenabled()
+    gc.disable()  # nothing here is garbage; looking for it takes twice as long as reading
+    try:
+        return _Reader(bytes(data), file).module()
+    finally:
+        if collects:
+            gc.enable()
 
 
 def sections(data: bytes, file: str = "") -> tuple[int, list[tuple[int, int, int]], int]:
@@ -150,6 +158,14 @@ class _Reader:
             raise cursor.error(f"a constant below {len(self.constants)}, not {number}", start)
         return self.constants[number]
 
+    def check_constant(self, type: Type, data: bytes, pos: int) -> None:
+        """Raise for a constant ``data``, named before ``pos``, that is no array of ``type``."""
+        if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
+            raise BytecodeError(pos, f"a constant that is a tile of numbers, not of type {type}", self.file)
+        broken = problem(type, data)
+        if broken is not None:
+            raise BytecodeError(pos, broken, self.file)
+
     def globals(self) -> list[Global]:
         cursor = self.section(GLOBAL)
         found: list[Global] = []
@@ -165,6 +181,7 @@ class _Reader:
             if self.minor >= 3:
                 made.visibility = cursor.pick(ENUMS["Visibility"], "the visibility of a global")
                 made.constant = cursor.pick(("", "constant"), "constant or not") != ""
+            self.check_constant(type, made.value, cursor.pos)
             found.append(made)
         return found
 

@@ -223,6 +223,9 @@ class _Printer:
         view = op.results[0].type
         if not isinstance(view, TensorView):
             raise TileIRError(f"make_tensor_view gives a tensor view, not {view}")
+        unknown = [sum(n is None for n in extents) for extents in (view.shape, view.strides)]
+        if unknown != [len(op.operands["dynamicShape"]), len(op.operands["dynamicStrides"])]:
+            raise TileIRError(f"make_tensor_view needs an operand for each dynamic extent and stride of {view}")
         dynamic = {
             "dynamicShape": iter(op.operands["dynamicShape"]),
             "dynamicStrides": iter(op.operands["dynamicStrides"]),

@@ -1,0 +1,304 @@
+"""Elementwise ops of our IR as ops of CUDA Tile IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, bool_, float32, int64
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops import arith, shape
+from tilewright.ir.types import PointerType
+from tilewright.tileir.export.emitter import Emitter, element, scalar, signedness, tile
+from tilewright.tileir.module import Value
+from tilewright.tileir.types import I1, I64, Tile
+
+Handler = Callable[[Emitter, Any], Value]
+# class -> (op for floats, op for integers) with two operands called lhs and rhs
+_BINARY: dict[type[Op], tuple[str, str]] = {
+    arith.Add: ("addf", "addi"),
+    arith.Sub: ("subf", "subi"),
+    arith.Mul: ("mulf", "muli"),
+}
+_BITWISE: dict[type[Op], str] = {arith.And: "andi", arith.Or: "ori", arith.Xor: "xori"}
+_MATH: dict[type[Op], str] = {
+    arith.Log: "log",
+    arith.Log2: "log2",
+    arith.Sin: "sin",
+    arith.Cos: "cos",
+    arith.Tan: "tan",
+    arith.Sinh: "sinh",
+    arith.Cosh: "cosh",
+    arith.Floor: "floor",
+    arith.Ceil: "ceil",
+}
+_FLUSHED: dict[type[Op], str] = {arith.Exp2: "exp2", arith.Rsqrt: "rsqrt"}
+_FULL: dict[type[Op], str] = {arith.Exp: "exp", arith.Tanh: "tanh"}
+_EXTREMA: dict[type[Op], tuple[str, str, str]] = {
+    arith.Max: ("maxf", "maxi", "ori"),
+    arith.Min: ("minf", "mini", "andi"),
+}
+_PREDICATES = {
+    CmpPredicate.EQ: "equal",
+    CmpPredicate.NE: "not_equal",
+    CmpPredicate.LT: "less_than",
+    CmpPredicate.LE: "less_than_or_equal",
+    CmpPredicate.GT: "greater_than",
+    CmpPredicate.GE: "greater_than_or_equal",
+}
+
+
+def _dtype(op: Op) -> DType:
+    return op.operands[0].tile.element
+
+
+def _sides(e: Emitter, op: Op) -> dict[str, Any]:
+    return {"lhs": e[op.operands[0]], "rhs": e[op.operands[1]]}
+
+
+def _result(op: Op) -> Tile:
+    return tile(op.result.tile)
+
+
+def _overflow(op: Any) -> str:
+    return "no_signed_wrap" if op.no_signed_wrap and _dtype(op).is_signed else "none"
+
+
+def _binary(e: Emitter, op: Any) -> Value:
+    floating, integer = _BINARY[type(op)]
+    if _dtype(op).is_float:
+        modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
+        return e.one(floating, _sides(e, op), _result(op), **modes)
+    return e.one(integer, _sides(e, op), _result(op), overflow=_overflow(op))
+
+
+def _div(e: Emitter, op: arith.Div) -> Value:
+    dtype = _dtype(op)
+    if dtype.is_float:
+        modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
+        return e.one("divf", _sides(e, op), _result(op), **modes)
+    down = op.rounding is RoundingMode.RM and not dtype.is_signed
+    rounding = "zero" if down else op.rounding.value
+    return e.one("divi", _sides(e, op), _result(op), signedness=signedness(dtype), rounding=rounding)
+
+
+def _rem(e: Emitter, op: arith.Rem) -> Value:
+    """``rem`` truncates; by floor or ceiling, remainders of the wrong sign move by one divisor."""
+    dtype, t = _dtype(op), _result(op)
+    sign = {} if dtype.is_float else {"signedness": signedness(dtype)}
+    rest = e.one("remf" if dtype.is_float else "remi", _sides(e, op), t, **sign)
+    up = op.rounding is RoundingMode.RP
+    if op.rounding is RoundingMode.RZ or not (up or dtype.is_signed):
+        return rest
+    divisor, zero = e[op.rhs], e.constant(dtype, 0, t.shape)
+    truth = Tile(I1, t.shape)
+    wrong = compare(e, dtype, CmpPredicate.NE, rest, zero)
+    negative = [compare(e, dtype, CmpPredicate.LT, v, zero) for v in (rest, divisor)]
+    differ = e.one("xori", {"lhs": negative[0], "rhs": negative[1]}, truth)
+    if up:
+        differ = e.one("xori", {"lhs": differ, "rhs": e.constant(bool_, True, t.shape)}, truth)
+    wrong = e.one("andi", {"lhs": wrong, "rhs": differ}, truth)
+    name = ("sub" if up else "add") + ("f" if dtype.is_float else "i")
+    extra = {"rounding_mode": "nearest_even"} if dtype.is_float else {"overflow": "none"}
+    moved = e.one(name, {"lhs": rest, "rhs": divisor}, t, **extra)
+    return e.one("select", {"cond": wrong, "val_if_true": moved, "val_if_false": rest}, t)
+
+
+def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: Value) -> Value:
+    """Compares numbers of ``dtype``; with a NaN only NE is true."""
+    assert isinstance(lhs.type, Tile)
+    truth, sides = Tile(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}
+    name = _PREDICATES[predicate]
+    if dtype.is_float:
+        order = "unordered" if predicate is CmpPredicate.NE else "ordered"
+        return e.one("cmpf", sides, truth, comparison_predicate=name, comparison_ordering=order)
+    return e.one("cmpi", sides, truth, comparison_predicate=name, signedness=signedness(dtype))
+
+
+def _cmp(e: Emitter, op: arith.Cmp) -> Value:
+    lhs, rhs = e[op.lhs], e[op.rhs]
+    t = op.lhs.tile
+    if t.is_pointer:
+        address = Tile(I64, t.shape)
+        lhs, rhs = (e.one("ptr_to_int", {"source": v}, address) for v in (lhs, rhs))
+        sides = {"lhs": lhs, "rhs": rhs}
+        name = _PREDICATES[op.predicate]
+        return e.one("cmpi", sides, Tile(I1, t.shape), comparison_predicate=name, signedness="unsigned")
+    dtype = t.element
+    if dtype.is_restricted:
+        lhs, rhs = (convert(e, v, dtype, float32) for v in (lhs, rhs))
+        dtype = float32
+    return compare(e, dtype, op.predicate, lhs, rhs)
+
+
+def _fma(e: Emitter, op: arith.Fma) -> Value:
+    operands = {"lhs": e[op.a], "rhs": e[op.b], "acc": e[op.c]}
+    modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
+    return e.one("fma", operands, _result(op), **modes)
+
+
+def _sqrt(e: Emitter, op: arith.Sqrt) -> Value:
+    modes = {"rounding_mode": op.rounding.value, "flush_to_zero": op.flush_to_zero}
+    return e.one("sqrt", {"source": e[op.x]}, _result(op), **modes)
+
+
+def _neg(e: Emitter, op: arith.Neg) -> Value:
+    if _dtype(op).is_float:
+        return e.one("negf", {"source": e[op.x]}, _result(op))
+    overflow = _overflow(op) if e.minor >= 2 else "none"  # a promise, which an older file cannot make
+    return e.one("negi", {"source": e[op.x]}, _result(op), overflow=overflow)
+
+
+def _abs(e: Emitter, op: arith.Abs) -> Value:
+    dtype = _dtype(op)
+    if dtype.is_integer and not dtype.is_signed:
+        return e[op.x]
+    return e.one("absf" if dtype.is_float else "absi", {"source": e[op.x]}, _result(op))
+
+
+def _extremum(e: Emitter, op: Any) -> Value:
+    floating, integer, boolean = _EXTREMA[type(op)]
+    dtype = _dtype(op)
+    if dtype.is_float:
+        modes = {"propagate_nan": op.propagate_nan, "flush_to_zero": op.flush_to_zero}
+        return e.one(floating, _sides(e, op), _result(op), **modes)
+    if dtype.is_bool:
+        return e.one(boolean, _sides(e, op), _result(op))
+    return e.one(integer, _sides(e, op), _result(op), signedness=signedness(dtype))
+
+
+def _isnan(e: Emitter, op: arith.IsNan) -> Value:
+    return compare(e, _dtype(op), CmpPredicate.NE, e[op.x], e[op.x])
+
+
+def _isinf(e: Emitter, op: arith.IsInf) -> Value:
+    t = tile(op.x.tile)
+    magnitude = e.one("absf", {"source": e[op.x]}, t)
+    infinity = e.constant(_dtype(op), float("inf"), t.shape)
+    return compare(e, _dtype(op), CmpPredicate.EQ, magnitude, infinity)
+
+
+def _not(e: Emitter, op: arith.Not) -> Value:
+    ones = e.constant(_dtype(op), -1, op.x.tile.shape)
+    return e.one("xori", {"lhs": e[op.x], "rhs": ones}, _result(op))
+
+
+def _select(e: Emitter, op: arith.Select) -> Value:
+    operands = {"cond": e[op.condition], "val_if_true": e[op.x], "val_if_false": e[op.y]}
+    return e.one("select", operands, _result(op))
+
+
+def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
+    """``value`` of ``source`` as a number of ``target``."""
+    assert isinstance(value.type, Tile)
+    extents = value.type.shape
+    result = Tile(scalar(target), extents)
+    if source is target or (scalar(source) == scalar(target) and not target.is_floating):
+        return value
+    if target.is_bool:
+        if source.is_restricted:
+            value, source = convert(e, value, source, float32), float32
+        return compare(e, source, CmpPredicate.NE, value, e.constant(source, 0, extents))
+    if source.is_floating and target.is_floating:
+        mode = rounding.value
+        return e.one("ftof", {"from": value}, result, rounding_mode=mode)
+    if source.is_floating:
+        if source.is_restricted:
+            value = convert(e, value, source, float32)
+        modes = {"signedness": signedness(target), "rounding_mode": "nearest_int_to_zero"}
+        return e.one("ftoi", {"from": value}, result, saturating=e.minor >= 4, **modes)
+    if target.is_floating:
+        middle = float32 if target.is_restricted else target
+        modes = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
+        made = e.one("itof", {"from": value}, Tile(scalar(middle), extents), **modes)
+        return convert(e, made, middle, target, rounding)
+    if scalar(target).bits > scalar(source).bits:
+        return e.one("exti", {"from": value}, result, signedness=signedness(source))
+    return e.one("trunci", {"from": value}, result, overflow="none")
+
+
+def _cast(e: Emitter, op: arith.Cast) -> Value:
+    return convert(e, e[op.x], op.x.tile.element, op.dtype, op.rounding)
+
+
+def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:
+    source, target = op.x.tile, op.result.tile
+    if isinstance(op.dtype, PointerType):
+        return e.one("ptr_to_ptr", {"source": e[op.x]}, tile(target))
+    if element(source.dtype) == element(target.dtype):
+        return e[op.x]
+    if source.element.is_bool or op.dtype.is_bool:  # a byte in our IR, one bit there
+        return convert(e, e[op.x], source.element, op.dtype)
+    return e.one("bitcast", {"source": e[op.x]}, tile(target))
+
+
+def _offset(e: Emitter, op: shape.PtrOffset) -> Value:
+    return e.one("offset", {"ptr": e[op.ptr], "offset": _signed_offset(e, op)}, _result(op))
+
+
+def _signed_offset(e: Emitter, op: shape.PtrOffset) -> Value:
+    """The offset, which is read as signed: unsigned ones become wider."""
+    dtype = op.offset.tile.element
+    unsigned = not dtype.is_signed and dtype.bitwidth < 64
+    return convert(e, e[op.offset], dtype, int64) if unsigned else e[op.offset]
+
+
+def _ptr_diff(e: Emitter, op: shape.PtrDiff) -> Value:
+    extents = op.lhs.tile.shape
+    address = Tile(I64, extents)
+    sides = [e.one("ptr_to_int", {"source": e[v]}, address) for v in (op.lhs, op.rhs)]
+    apart = e.one("subi", {"lhs": sides[0], "rhs": sides[1]}, address, overflow="none")
+    pointer = op.lhs.tile.dtype
+    assert isinstance(pointer, PointerType)
+    size = e.constant(int64, pointer.pointee.bytes if pointer.pointee else 1, extents)
+    count = e.one("divi", {"lhs": apart, "rhs": size}, address, signedness="signed", rounding="zero")
+    return convert(e, count, int64, op.dtype)
+
+
+def _unary(name: str) -> Handler:
+    return lambda e, op: e.one(name, {"source": e[op.x]}, _result(op))
+
+
+def _flushed(e: Emitter, op: Any) -> Value:
+    return e.one(_FLUSHED[type(op)], {"source": e[op.x]}, _result(op), flush_to_zero=op.flush_to_zero)
+
+
+def _full(e: Emitter, op: Any) -> Value:
+    return e.one(_FULL[type(op)], {"source": e[op.x]}, _result(op), rounding_mode=op.rounding.value)
+
+
+def _bitwise(e: Emitter, op: Op) -> Value:
+    return e.one(_BITWISE[type(op)], _sides(e, op), _result(op))
+
+
+HANDLERS: dict[type[Op], Handler] = {
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_BITWISE, _bitwise),
+    **dict.fromkeys(_EXTREMA, _extremum),
+    **{cls: _unary(name) for cls, name in _MATH.items()},
+    **dict.fromkeys(_FLUSHED, _flushed),
+    **dict.fromkeys(_FULL, _full),
+    arith.Div: _div,
+    arith.Rem: _rem,
+    arith.Fma: _fma,
+    arith.Sqrt: _sqrt,
+    arith.Neg: _neg,
+    arith.Abs: _abs,
+    arith.MulHi: lambda e, op: e.one("mulhii", {"x": e[op.lhs], "y": e[op.rhs]}, _result(op)),
+    arith.Pow: lambda e, op: e.one("fpowf", {"source": e[op.lhs], "exponent": e[op.rhs]}, _result(op)),
+    arith.Atan2: lambda e, op: e.one("atan2", {"x": e[op.lhs], "y": e[op.rhs]}, _result(op)),
+    arith.IsNan: _isnan,
+    arith.IsInf: _isinf,
+    arith.Not: _not,
+    arith.Shl: lambda e, op: e.one("shli", _sides(e, op), _result(op), overflow="none"),
+    arith.Shr: lambda e, op: e.one("shri", _sides(e, op), _result(op), signedness=signedness(_dtype(op))),
+    arith.Cmp: _cmp,
+    arith.Select: _select,
+    arith.Cast: _cast,
+    arith.Bitcast: _bitcast,
+    shape.PtrOffset: _offset,
+    shape.PtrDiff: _ptr_diff,
+    shape.PtrToInt: lambda e, op: e.one("ptr_to_int", {"source": e[op.x]}, _result(op)),
+    shape.IntToPtr: lambda e, op: e.one("int_to_ptr", {"source": e[op.x]}, _result(op)),
+}

@@ -1,0 +1,130 @@
+"""Appends ops of CUDA Tile IR, and keeps what each value of our IR became."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import core
+from tilewright.ir.dtypes import DType, float8_e5m3fnu, tfloat32
+from tilewright.ir.types import PointerType, TileType
+from tilewright.tileir import numbers
+from tilewright.tileir.debug import Location
+from tilewright.tileir.errors import TileIRError, VersionError
+from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
+from tilewright.tileir.optable import BY_NAME, NO_DEFAULT
+from tilewright.tileir.types import I8, I64, SCALARS, TOKEN, Pointer, Scalar, Tile, Type
+
+_NAMES = {
+    "f8e4m3fn": "f8E4M3FN",
+    "f8e5m2": "f8E5M2",
+    "f8e8m0fnu": "f8E8M0FNU",
+    "f8e5m3fnu": "fnv8E5M3FNU",
+    "f4e2m1fn": "f4E2M1FN",
+}
+
+
+def scalar(dtype: DType) -> Scalar:
+    """The element type of ``dtype``: integers lose their sign, which their ops have instead."""
+    name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype.short, dtype.short)
+    return SCALARS[name]
+
+
+def element(dtype: DType | PointerType) -> Scalar | Pointer:
+    if isinstance(dtype, DType):
+        return scalar(dtype)
+    return Pointer(I8 if dtype.pointee is None else scalar(dtype.pointee))
+
+
+def tile(type: TileType) -> Tile:
+    return Tile(element(type.dtype), type.shape)
+
+
+def signedness(dtype: DType) -> str:
+    return "signed" if dtype.is_signed else "unsigned"
+
+
+def number_bits(dtype: DType, value: bool | float) -> int:
+    """The bits of ``value`` in the format of ``dtype``."""
+    if not dtype.is_floating:
+        return int(value) & (1 << scalar(dtype).bits) - 1
+    if dtype is float8_e5m3fnu:
+        return numbers.encode("fnv8E5M3FNU", Fraction(value))
+    raw = int.from_bytes(np.array(value, dtype.storage).tobytes(), "little")
+    return raw >> 13 if dtype is tfloat32 else raw & (1 << scalar(dtype).bits) - 1
+
+
+def number_attribute(dtype: DType, value: bool | float) -> Attribute:
+    bits = number_bits(dtype, value)
+    return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
+
+
+class Emitter:
+    """Appends to ``block``. ``token`` orders the next memory op after all before it, in the order of the program."""
+
+    def __init__(self, minor: int, body: Block) -> None:
+        self.minor = minor
+        self.block = body
+        self.values: dict[core.Value, Value] = {}
+        self.token: Value | None = None
+        self.loc: Location | None = None
+        self.grid: dict[str, list[Value]] = {}
+        self.op: core.Op | None = None
+
+    def __getitem__(self, value: core.Value) -> Value:
+        return self.values[value]
+
+    def all(self, values: Sequence[core.Value]) -> list[Value]:
+        return [self.values[v] for v in values]
+
+    def add(
+        self,
+        name: str,
+        operands: dict[str, Any],
+        results: Sequence[Type] = (),
+        regions: Sequence[Block | None] = (),
+        **attributes: Any,
+    ) -> list[Value]:
+        """Append an op; attributes that are left out have their defaults. Returns its results."""
+        spec = BY_NAME[name]
+        if spec.since > self.minor:
+            raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
+        full = {o.name: operands.get(o.name, [] if o.variadic else None) for o in spec.operands}
+        known: dict[str, Any] = {
+            a.name: attributes.pop(a.name, None if a.default is NO_DEFAULT else a.default) for a in spec.attributes
+        }
+        for unit in spec.units:
+            known[unit] = attributes.pop(unit, False)
+        assert not attributes, attributes
+        op = Operation(spec, full, known, [Value(t) for t in results], list(regions), self.loc)
+        self.block.ops.append(op)
+        return op.results
+
+    def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
+        return self.add(name, operands, [result], **attributes)[0]
+
+    def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
+        """A tile of equal elements."""
+        s = scalar(dtype)
+        bits = number_bits(dtype, value)
+        data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
+        return self.one("constant", {}, Tile(s, shape), value=data)
+
+    def null(self, type: TileType) -> Value:
+        zero = self.one("constant", {}, Tile(I64, type.shape), value=bytes(8))
+        return self.one("int_to_ptr", {"source": zero}, tile(type))
+
+    def ordered(self, name: str, operands: dict[str, Any], results: Sequence[Type], **attributes: Any) -> list[Value]:
+        """Append a memory op, after those before it; its last result, the token, orders the next one."""
+        *found, self.token = self.add(name, {**operands, "token": self.token}, [*results, TOKEN], **attributes)
+        return found
+
+    def where(self, message: str) -> str:
+        """``message`` after the place in the source of the op that is being exported."""
+        return message if self.op is None else f"{self.op.loc}: {message}"
+
+    def error(self, message: str) -> TileIRError:
+        return TileIRError(self.where(message))

@@ -1,0 +1,242 @@
+"""Kernels of our IR as entries of CUDA Tile IR: control flow, parameters and locations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir import core
+from tilewright.ir.core import Op
+from tilewright.ir.location import Loc
+from tilewright.ir.ops import control, linear, memory
+from tilewright.ir.types import TileType, Type
+from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
+from tilewright.tileir.export import arith, tiles
+from tilewright.tileir.export import memory as memory_ops
+from tilewright.tileir.export.emitter import Emitter, number_attribute, tile
+from tilewright.tileir.module import ArrayAttr, Block, BoundedAttr, DivByAttr, Entry, Value
+from tilewright.tileir.types import TOKEN, Tile
+from tilewright.tileir.types import Type as TileIRType
+
+HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **memory_ops.HANDLERS}
+_ENTRY_HINTS = {
+    "num_ctas": "num_cta_in_cga",
+    "occupancy": "occupancy",
+    "num_worker_warps": "num_worker_warps_per_cta",
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter of an entry: the one of the function that it becomes, if any, and what callers promise of it."""
+
+    type: TileType
+    position: int | None
+    lower: int | None = None
+    divisor: int = 1
+
+
+def export_function(
+    function: core.Function, minor: int, symbol: str | None = None, arguments: Sequence[Argument] | None = None
+) -> Entry:
+    """``function`` as an entry of a module of version 13.``minor``, with the parameters ``arguments``.
+
+    VersionError for what that version cannot express, TileIRError for what none can.
+    """
+    name = symbol or function.name
+    if arguments is None:
+        arguments = [Argument(a.tile, i) for i, a in enumerate(function.body.args)]
+    body = Block([Value(tile(a.type)) for a in arguments])
+    places = _Places(function, name)
+    emitter = Emitter(minor, body)
+    emitter.loc = places(function.loc)
+    for argument, value in zip(arguments, body.args):
+        if argument.position is not None:
+            emitter.values[function.body.args[argument.position]] = _promised(emitter, argument, value)
+    _Control(emitter, places).function(function)
+    hints = {_ENTRY_HINTS[k]: v for k, v in function.hints.items() if k in _ENTRY_HINTS}
+    return Entry(name, body, memory_ops.by_architecture(hints, minor), loc=places.subprogram_loc)
+
+
+def _promised(e: Emitter, argument: Argument, value: Value) -> Value:
+    assert isinstance(value.type, Tile)
+    if argument.divisor > 1:
+        value = e.one("assume", {"value": value}, value.type, predicate=DivByAttr(argument.divisor))
+    if argument.lower is not None:
+        value = e.one("assume", {"value": value}, value.type, predicate=BoundedAttr(argument.lower, None))
+    return value
+
+
+class _Places:
+    """Debug locations of places in the source; equal ones are one object."""
+
+    def __init__(self, function: core.Function, symbol: str) -> None:
+        self.symbol = symbol
+        self.files: dict[str, File] = {}
+        self.units: dict[str, CompileUnit] = {}
+        self.scopes: dict[tuple[str, str], Subprogram] = {}
+        self.made: dict[Loc, Location | None] = {}
+        self.kernel = function.loc.file, function.name
+        scope = self.scope(*self.kernel, function.loc.line, symbol)
+        self.subprogram_loc = FileLoc(scope, function.loc.file, function.loc.line, function.loc.column)
+
+    def file(self, name: str) -> File:
+        if name not in self.files:
+            self.files[name] = File(os.path.basename(name), os.path.dirname(name))
+            self.units[name] = CompileUnit(self.files[name])
+        return self.files[name]
+
+    def scope(self, file: str, name: str, line: int, linkage: str) -> Subprogram:
+        key = file, linkage
+        if key not in self.scopes:
+            made = self.file(file)
+            self.scopes[key] = Subprogram(made, line, name, linkage, self.units[file], line)
+        return self.scopes[key]
+
+    def __call__(self, loc: Loc) -> Location | None:
+        if loc.line < 1:
+            return self.subprogram_loc
+        if loc not in self.made:
+            scope = self.scopes[self.kernel[0], self.symbol]
+            if loc.caller is not None:
+                name = loc.function or "inlined"
+                scope = self.scope(loc.file, name, loc.line, f"{name}@{os.path.basename(loc.file)}:{loc.line}")
+            place: Location = FileLoc(scope, loc.file, loc.line, loc.column)
+            self.made[loc] = place if loc.caller is None else CallSite(place, self(loc.caller))
+        return self.made[loc]
+
+
+class _Control:
+    """Exports blocks. Loops and branches with memory ops carry the token."""
+
+    def __init__(self, emitter: Emitter, places: _Places) -> None:
+        self.e = emitter
+        self.places = places
+        self.carries: list[bool] = []  # whether each enclosing loop carries the token
+        self.handlers: dict[type[Op], Callable[[Any], None]] = {
+            control.For: self.for_,
+            control.Loop: self.loop,
+            control.If: self.if_,
+            linear.Reduce: self.fold,
+            linear.Scan: self.fold,
+        }
+
+    def function(self, function: core.Function) -> None:
+        ops = list(function.walk())
+        if any(isinstance(op, memory.Bid) for op in ops):
+            self.e.grid["get_tile_block_id"] = tiles.grid_values(self.e, "get_tile_block_id")
+        if any(isinstance(op, memory.NumBlocks) for op in ops):
+            self.e.grid["get_num_tile_blocks"] = tiles.grid_values(self.e, "get_num_tile_blocks")
+        if any(isinstance(op, memory_ops.ORDERED) for op in ops):
+            self.e.token = self.e.one("make_token", {}, TOKEN)
+        self.ops(function.body)
+
+    def ops(self, block: core.Block) -> None:
+        for op in block.ops:
+            self.e.op = op
+            self.e.loc = self.places(op.loc)
+            self.one(op)
+
+    def one(self, op: Op) -> None:
+        structured = self.handlers.get(type(op))
+        if structured is not None:
+            structured(op)
+            return
+        if isinstance(op, (control.Yield, control.Continue, control.Break)):
+            raise AssertionError("terminators belong to their blocks")
+        if isinstance(op, control.Return):
+            self.e.add("return", {})
+            return
+        handler = HANDLERS.get(type(op))
+        if handler is None:
+            raise self.e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
+        made = handler(self.e, op)
+        if made is not None:
+            self.e.values[op.result] = made
+
+    def types(self, types: Sequence[Type]) -> list[TileIRType]:
+        found: list[TileIRType] = []
+        for t in types:
+            if not isinstance(t, TileType):
+                raise self.e.error(f"{t} is carried by a loop or a branch, which CUDA Tile IR cannot do with views")
+            found.append(tile(t))
+        return found
+
+    def body(self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None) -> Block:
+        """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token."""
+        made = Block(arguments if token is None else [*arguments, token])
+        outer_block, outer_token = self.e.block, self.e.token
+        self.e.block = made
+        self.e.token = token if token is not None else outer_token
+        for ours, theirs in zip(block.args, arguments):
+            self.e.values[ours] = theirs
+        for op in block.ops:
+            self.e.op = op
+            self.e.loc = self.places(op.loc)
+            if isinstance(op, (control.Yield, control.Continue, control.Break)):
+                of_loop = not isinstance(op, control.Yield)
+                last = self.carries[-1] if of_loop else bool(carries)
+                name = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}[type(op)]
+                self.e.add(name, {"operands": [*self.e.all(op.values), *([self.e.token] if last else [])]})
+            else:
+                self.one(op)
+        self.e.block, self.e.token = outer_block, outer_token
+        return made
+
+    def define(self, op: Op, results: list[Value], carries: bool) -> None:
+        if carries:
+            self.e.token = results[-1]
+        for ours, theirs in zip(op.results, results):
+            self.e.values[ours] = theirs
+
+    def orders(self, op: Op) -> bool:
+        return any(isinstance(inner, memory_ops.ORDERED) for inner in op.walk())
+
+    def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
+        carries = self.orders(op)
+        inits = [*self.e.all(op.inits), *([self.e.token] if carries else [])]
+        arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
+        results = [*self.types([r.type for r in op.results]), *([TOKEN] if carries else [])]
+        attributes = {k: operands.pop(k) for k in ("unsignedCmp",) if k in operands}
+        loc = self.e.loc
+        self.carries.append(carries)
+        body = self.body(op.body, arguments, Value(TOKEN) if carries else None, None)
+        self.carries.pop()
+        self.e.loc, self.e.op = loc, op
+        made = self.e.add(name, {**operands, "initValues": inits}, results, [body], **attributes)
+        self.define(op, made, carries)
+
+    def for_(self, op: control.For) -> None:
+        bounds = {"lowerBound": self.e[op.lower], "upperBound": self.e[op.upper], "step": self.e[op.step]}
+        self.repeat(op, "for", **bounds, unsignedCmp=not op.lower.tile.element.is_signed)
+
+    def loop(self, op: control.Loop) -> None:
+        self.repeat(op, "loop")
+
+    def if_(self, op: control.If) -> None:
+        carries = self.orders(op)
+        results = [*self.types(op.types), *([TOKEN] if carries else [])]
+        loc = self.e.loc
+        blocks = [self.body(b, [], None, carries) for b in (op.then, op.orelse)]
+        self.e.loc, self.e.op = loc, op
+        made = self.e.add("if", {"condition": self.e[op.condition]}, results, blocks)
+        self.define(op, made, carries)
+
+    def fold(self, op: linear.Reduce | linear.Scan) -> None:
+        """The combiner takes an element and what was combined so far for each operand: our right and left scalars."""
+        n = len(op.values)
+        scalars = [Value(Tile(tile(v.tile).element)) for v in op.values for _ in range(2)]
+        loc = self.e.loc
+        ordered = [scalars[2 * i + 1] for i in range(n)] + [scalars[2 * i] for i in range(n)]
+        body = self.body(op.body, ordered, None, False)
+        body.args = scalars
+        self.e.loc, self.e.op = loc, op
+        identities = tuple(number_attribute(v.tile.element, x) for v, x in zip(op.values, op.identities))
+        extra = {"reverse": op.reverse} if isinstance(op, linear.Scan) else {}
+        name = "scan" if isinstance(op, linear.Scan) else "reduce"
+        results = self.types([r.type for r in op.results])
+        operands = {"operands": self.e.all(op.values)}
+        made = self.e.add(name, operands, results, [body], dim=op.axis, identities=ArrayAttr(identities), **extra)
+        self.define(op, made, False)

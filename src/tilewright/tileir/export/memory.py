@@ -1,0 +1,233 @@
+"""Views, memory ops and output as ops of CUDA Tile IR, ordered by one token as the program orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import core
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import int64
+from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.hints import UNSPECIFIED, ByTarget
+from tilewright.ir.ops import memory
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
+from tilewright.tileir.export.arith import convert
+from tilewright.tileir.export.emitter import Emitter, scalar, tile
+from tilewright.tileir.module import Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
+from tilewright.tileir.types import I32, PartitionView, StridedView, TensorView
+
+_SCOPES = {
+    MemoryScope.BLOCK: "tl_blk",
+    MemoryScope.CLUSTER: "device",  # the next wider one
+    MemoryScope.DEVICE: "device",
+    MemoryScope.SYS: "sys",
+}
+
+
+def order_of(op: Any) -> dict[str, str | None]:
+    weak = op.memory_order is MemoryOrder.WEAK
+    scope = None if weak else _SCOPES.get(op.memory_scope, "device")
+    return {"memory_ordering_semantics": op.memory_order.value, "memory_scope": scope}
+
+
+def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
+    """``hints`` by architecture; those for every one need version 13.3, and are left out before."""
+    found: dict[str, list[tuple[str, Attribute]]] = {}
+    for key, hint in hints.items():
+        values = dict(hint.values) if isinstance(hint, ByTarget) else {}
+        default = hint.default if isinstance(hint, ByTarget) else hint
+        if default is not UNSPECIFIED and minor >= 3:
+            values["default"] = default
+        for architecture, value in values.items():
+            if value is not None:
+                made: Attribute = BoolAttr(value) if isinstance(value, bool) else IntegerAttr(I32, value)
+                found.setdefault(architecture, []).append((key, made))
+    if not found:
+        return None
+    return HintsAttr(tuple((a, DictAttr(tuple(entries))) for a, entries in found.items()))
+
+
+def _hints(e: Emitter, op: Any) -> dict[str, Any]:
+    names = [n for n in ("allow_tma", "latency") if n in op.attributes]
+    return {"optimization_hints": by_architecture({n: op.attributes[n] for n in names}, e.minor)}
+
+
+def _view_type(t: TensorViewType) -> TensorView:
+    """Static extents and strides are positive there; others become dynamic."""
+    shape, strides = (
+        tuple(n if n is not None and n > 0 else None for n in numbers) for numbers in (t.shape, t.strides)
+    )
+    return TensorView(scalar(t.dtype), shape, strides)
+
+
+def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value | None:
+    t = op.type
+    if not t.rank:  # a view there has an axis at least: accesses go through the pointer
+        return e[op.base]
+    given = {"dynamicShape": iter(op.shape), "dynamicStrides": iter(op.strides)}
+    dynamic: dict[str, list[Value]] = {}
+    wide = any(v.tile.element.bitwidth > 32 for v in (*op.shape, *op.strides))
+    index = int64 if wide else t.index_dtype
+    for name, numbers in (("dynamicShape", t.shape), ("dynamicStrides", t.strides)):
+        dynamic[name] = []
+        for n in numbers:
+            if n is None:
+                v = next(given[name])
+                dynamic[name].append(convert(e, e[v], v.tile.element, index))
+            elif n <= 0:
+                dynamic[name].append(e.constant(index, n))
+    return e.one("make_tensor_view", {"base": e[op.base], **dynamic}, _view_type(t))
+
+
+def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
+    t = op.type
+    if not t.view.rank:
+        return e[op.view]
+    padding = None if t.padding is PaddingMode.UNDETERMINED else t.padding.value
+    if padding is not None and not t.view.dtype.is_floating:
+        if t.padding in (PaddingMode.POS_INF, PaddingMode.NEG_INF):
+            raise e.error(f"padding {padding} for {t.view.dtype}: Tile IR pads integers with zero only")
+        padding = "zero"  # the nearest integer of all the others
+    view = _view_type(t.view)
+    if t.steps in ((), t.tile_shape):
+        made: PartitionView | StridedView = PartitionView(t.tile_shape, view, t.order, padding)
+        return e.one("make_partition_view", {"tensor_view": e[op.view]}, made)
+    made = StridedView(t.tile_shape, t.steps, view, t.order, padding)
+    return e.one("make_strided_view", {"tensor_view": e[op.view]}, made)
+
+
+def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
+    """Indices of one type."""
+    dtypes = {v.tile.element for v in values}
+    same = len({scalar(d) for d in dtypes}) == 1
+    return e.all(values) if same else [convert(e, e[v], v.tile.element, int64) for v in values]
+
+
+def _promises(e: Emitter, op: Any) -> dict[str, Any]:
+    return {"inbounds": op.in_bounds if e.minor >= 4 else ()}
+
+
+def _rank(view: core.Value) -> int:
+    assert isinstance(view.type, PartitionViewType)
+    return view.type.view.rank
+
+
+def _load_view(e: Emitter, op: memory.LoadView) -> Value:
+    result = tile(op.result.tile)
+    if not _rank(op.view):
+        return e.ordered("load_ptr_tko", {"source": e[op.view]}, [result], **order_of(op))[0]
+    operands = {"view": e[op.view], "index": _indices(e, op.indices)}
+    return e.ordered("load_view_tko", operands, [result], **order_of(op), **_hints(e, op), **_promises(e, op))[0]
+
+
+def _store_view(e: Emitter, op: memory.StoreView) -> None:
+    if not _rank(op.view):
+        e.ordered("store_ptr_tko", {"destination": e[op.view], "value": e[op.value]}, [], **order_of(op))
+        return
+    operands = {"tile": e[op.value], "view": e[op.view], "index": _indices(e, op.indices)}
+    e.ordered("store_view_tko", operands, [], **order_of(op), **_hints(e, op), **_promises(e, op))
+
+
+def _mask(e: Emitter, op: Any) -> Value | None:
+    return None if op.mask is None else e[op.mask]
+
+
+def _load(e: Emitter, op: memory.Load) -> Value:
+    padding = None if op.padding is None or op.mask is None else e[op.padding]
+    operands = {"source": e[op.ptrs], "mask": _mask(e, op), "paddingValue": padding}
+    return e.ordered("load_ptr_tko", operands, [tile(op.result.tile)], **order_of(op), **_hints(e, op))[0]
+
+
+def _store(e: Emitter, op: memory.Store) -> None:
+    operands = {"destination": e[op.ptrs], "value": e[op.value], "mask": _mask(e, op)}
+    e.ordered("store_ptr_tko", operands, [], **order_of(op), **_hints(e, op))
+
+
+def _mode(kind: AtomicKind, value: core.Value) -> str:
+    dtype = value.tile.element
+    if kind is AtomicKind.ADD and dtype.is_floating:
+        return "addf"
+    unsigned = kind in (AtomicKind.MAX, AtomicKind.MIN) and not dtype.is_signed
+    return f"u{kind.value}" if unsigned else kind.value
+
+
+def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
+    operands = {"pointers": e[op.ptrs], "arg": e[op.value], "mask": _mask(e, op)}
+    result = tile(op.result.tile)
+    old = e.ordered("atomic_rmw_tko", operands, [result], **order_of(op), mode=_mode(op.kind, op.value))[0]
+    if op.mask is None:
+        return old
+    zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
+    return e.one("select", {"cond": e[op.mask], "val_if_true": old, "val_if_false": zero}, result)
+
+
+def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
+    operands = {"pointers": e[op.ptrs], "cmp": e[op.expected], "val": e[op.desired], "mask": _mask(e, op)}
+    return e.ordered("atomic_cas_tko", operands, [tile(op.result.tile)], **order_of(op))[0]
+
+
+def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
+    operands = {"view": e[op.view], "index": _indices(e, op.indices), "value": e[op.value]}
+    e.ordered("atomic_red_view_tko", operands, [], **order_of(op), mode=_mode(op.kind, op.value))
+
+
+def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
+    return e.one("alloca", {}, tile(op.result.tile), num_elem=op.count, alignment=max(op.dtype.bytes, 16))
+
+
+def _assert(e: Emitter, op: memory.Assert) -> None:
+    e.add("assert", {"condition": e[op.condition]}, message=op.message.replace("{}", "?") if op.values else op.message)
+
+
+def _conversion(value: core.Value) -> str:
+    t = value.tile
+    if isinstance(t.dtype, PointerType):
+        return "%p"
+    if t.dtype.is_floating:
+        return "%f"
+    wide = "ll" if t.dtype.bitwidth == 64 else ""
+    return f"%{wide}{'d' if t.dtype.is_signed or t.dtype.is_bool else 'u'}"
+
+
+def _print(e: Emitter, op: memory.Print) -> None:
+    holes = iter(zip(op.values, op.formats))
+    text: list[str] = []
+    for part in op.parts:
+        if part is not None:
+            text.append(part.replace("%", "%%"))
+            continue
+        value, given = next(holes)
+        text.append(given or _conversion(value))
+    if e.minor < 2:  # without tokens
+        e.add("print_tko", {"args": e.all(op.values)}, [e.token.type] if e.token else [], str="".join(text))
+        return
+    e.ordered("print_tko", {"args": e.all(op.values)}, [], str="".join(text))
+
+
+HANDLERS: dict[type[Op], Any] = {
+    memory.MakeTensorView: _tensor_view,
+    memory.MakePartitionView: _partition_view,
+    memory.LoadView: _load_view,
+    memory.StoreView: _store_view,
+    memory.Load: _load,
+    memory.Store: _store,
+    memory.AtomicRmw: _atomic_rmw,
+    memory.AtomicCas: _atomic_cas,
+    memory.AtomicView: _atomic_view,
+    memory.LocalArray: _local_array,
+    memory.Assert: _assert,
+    memory.Assume: lambda e, op: None,  # a promise, and not needed
+    memory.Print: _print,
+}
+# Ops that the token orders.
+ORDERED = (
+    memory.LoadView,
+    memory.StoreView,
+    memory.Load,
+    memory.Store,
+    memory.AtomicRmw,
+    memory.AtomicCas,
+    memory.AtomicView,
+    memory.Print,
+)

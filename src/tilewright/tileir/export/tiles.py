@@ -1,0 +1,138 @@
+"""Ops that create and rearrange tiles, and matrix products, as ops of CUDA Tile IR."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.ir import core
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import int32, uint8
+from tilewright.ir.ops import linear, memory, shape
+from tilewright.ir.types import TileType
+from tilewright.tileir.export.arith import Handler, convert
+from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile
+from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
+from tilewright.tileir.types import I8, I32, Tile
+
+
+def _result(op: Op) -> Tile:
+    return tile(op.result.tile)
+
+
+def _constant(e: Emitter, op: shape.Constant) -> Value:
+    if op.type.is_pointer:
+        return e.null(op.type)
+    return e.constant(op.type.element, op.value, op.type.shape)
+
+
+def _undefined(e: Emitter, op: shape.Undefined) -> Value:
+    if not isinstance(op.type, TileType):
+        raise e.error(f"an undefined {op.type}: Tile IR has undefined tiles only")
+    return e.null(op.type) if op.type.is_pointer else e.constant(op.type.element, 0, op.type.shape)
+
+
+def _iota(e: Emitter, op: shape.Iota) -> Value:
+    t = _result(op)
+    flat = e.one("iota", {}, Tile(t.element, (math.prod(t.shape),)))
+    return flat if len(t.shape) == 1 else e.one("reshape", {"source": flat}, t)
+
+
+def _source(name: str) -> Handler:
+    return lambda e, op: e.one(name, {"source": e[op.x]}, _result(op))
+
+
+def _permute(e: Emitter, op: shape.Permute) -> Value:
+    return e.one("permute", {"source": e[op.x]}, _result(op), permutation=op.axes)
+
+
+def _cat(e: Emitter, op: shape.Cat) -> Value:
+    return e.one("cat", {"lhs": e[op.lhs], "rhs": e[op.rhs]}, _result(op), dim=op.axis)
+
+
+def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
+    return [convert(e, e[v], v.tile.element, int32) for v in values]
+
+
+def _extract(e: Emitter, op: shape.Extract) -> Value:
+    return e.one("extract", {"source": e[op.x], "indices": _grid_index(e, op.indices)}, _result(op))
+
+
+def _insert(e: Emitter, op: shape.Insert) -> Value:
+    indices = _grid_index(e, op.indices)
+    return e.one("insert", {"source": e[op.value], "destination": e[op.x], "indices": indices}, _result(op))
+
+
+def _pack(e: Emitter, op: shape.Pack) -> Value:
+    """``pack`` takes rank 1, and elements that are no bytes."""
+    t = op.x.tile
+    flat = e[op.x]
+    if t.rank != 1:
+        flat = e.one("reshape", {"source": flat}, Tile(scalar(t.element), (t.size,)))
+    if t.element.bitwidth != 8:
+        return e.one("pack", {"source": flat}, _result(op))
+    return flat if scalar(t.element) == I8 else e.one("bitcast", {"source": flat}, _result(op))
+
+
+def _unpack(e: Emitter, op: shape.Unpack) -> Value:
+    if op.dtype.bitwidth != 8:
+        return e.one("unpack", {"source": e[op.x]}, _result(op))
+    return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, _result(op))
+
+
+def _mma(e: Emitter, op: linear.Mma) -> Value:
+    operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
+    x, y = op.x.tile.element, op.y.tile.element
+    if x.is_floating:
+        fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
+        return e.one("mmaf", operands, _result(op), fast_acc=fast)
+    return e.one("mmai", operands, _result(op), signedness_lhs=signedness(x), signedness_rhs=signedness(y))
+
+
+def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
+    operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
+    operands |= {"lhs_scale": e[op.x_scale], "rhs_scale": e[op.y_scale]}
+    return e.one("mmaf_scaled", operands, _result(op))
+
+
+def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
+    if op.divisor & (op.divisor - 1):  # there it is a power of two
+        return e[op.x]
+    predicate = DivByAttr(op.divisor, op.every, op.along)
+    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=predicate)
+
+
+def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
+    if not op.x.tile.element.is_signed:  # there the numbers are signed
+        return e[op.x]
+    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=BoundedAttr(op.lower, op.upper))
+
+
+def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
+    return e.one("assume", {"value": e[op.x]}, _result(op), predicate=SameElementsAttr(op.shape))
+
+
+def grid_values(e: Emitter, name: str) -> list[Value]:
+    return e.add(name, {}, [Tile(I32)] * 3)
+
+
+HANDLERS: dict[type[Op], Any] = {
+    shape.Constant: _constant,
+    shape.Undefined: _undefined,
+    shape.Iota: _iota,
+    shape.Reshape: _source("reshape"),
+    shape.Broadcast: _source("broadcast"),
+    shape.Permute: _permute,
+    shape.Cat: _cat,
+    shape.Extract: _extract,
+    shape.Insert: _insert,
+    shape.Pack: _pack,
+    shape.Unpack: _unpack,
+    linear.Mma: _mma,
+    linear.MmaScaled: _mma_scaled,
+    memory.AssumeDivisible: _divisible,
+    memory.AssumeBounded: _bounded,
+    memory.AssumeBlocked: _blocked,
+    memory.Bid: lambda e, op: e.grid["get_tile_block_id"][op.axis],
+    memory.NumBlocks: lambda e, op: e.grid["get_num_tile_blocks"][op.axis],
+}
