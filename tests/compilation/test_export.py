@@ -403,11 +403,6 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     ),
     "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
     "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
-    "no engine": (
-        lambda: refused(output_format="tileir_bytecode", gpu_code="sm_90"),
-        ct.TileUnsupportedFeatureError,
-        "no engine here writes 'tileir_bytecode'; the formats are shared_library, cubin",
-    ),
     "target": (lambda: refused(gpu_code="sm_90"), ValueError, "gpu_code is 'sm_90', but shared_library is for"),
     "symbol": (
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "a-b")]),

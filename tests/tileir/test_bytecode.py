@@ -88,7 +88,9 @@ def test_a_constant_of_the_wrong_length() -> None:
     made = every_op(1)
     constant = next(op for op in made.entries[0].body.ops if op.name == "constant" and len(op.attributes["value"]) > 8)
     constant.attributes["value"] += b"\0"
-    with pytest.raises(BytecodeError, match=r"at byte \d+: expected \d or \d+ bytes for a constant of type tile<.*>, not \d+"):
+    with pytest.raises(
+        BytecodeError, match=r"at byte \d+: expected \d or \d+ bytes for a constant of type tile<.*>, not \d+"
+    ):
         read(write(made))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bool_, float32, int64
+from tilewright.ir.dtypes import DType, bool_, float32, int64, tfloat32
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
@@ -185,8 +185,38 @@ def _not(e: Emitter, op: arith.Not) -> Value:
 
 
 def _select(e: Emitter, op: arith.Select) -> Value:
+    t = op.x.tile
+    if not t.is_pointer and t.element.bitwidth < 8:  # of which there is no choice: every value is one of float32
+        sides = [convert(e, e[v], t.element, float32) for v in (op.x, op.y)]
+        wide = e.one(
+            "select",
+            {"cond": e[op.condition], "val_if_true": sides[0], "val_if_false": sides[1]},
+            Tile(scalar(float32), t.shape),
+        )
+        return convert(e, wide, float32, t.element)
     operands = {"cond": e[op.condition], "val_if_true": e[op.x], "val_if_false": e[op.y]}
     return e.one("select", operands, _result(op))
+
+
+_STANDARD = ("f16", "bf16", "tf32")
+
+
+def _is_exact(source: DType, target: DType) -> bool:
+    return target.exponent_bits >= source.exponent_bits and target.mantissa_bits >= source.mantissa_bits
+
+
+def rounding_modes(source: DType, target: DType) -> tuple[RoundingMode, ...]:
+    """How CUDA Tile IR can round a conversion between floating-point formats."""
+    modes = RoundingMode
+    if _is_exact(source, target):
+        return (modes.RN,)
+    if target.short == "f32":
+        return modes.RN, modes.RZ, modes.RM, modes.RP
+    if target.short == "f8e8m0fnu":
+        return modes.RZ, modes.RP
+    if target.short == "tf32" and source.short == "f32":
+        return modes.RN, modes.RZ, modes.RA
+    return (modes.RN, modes.RZ) if target.short in _STANDARD else (modes.RN,)
 
 
 def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
@@ -201,17 +231,23 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
             value, source = convert(e, value, source, float32), float32
         return compare(e, source, CmpPredicate.NE, value, e.constant(source, 0, extents))
     if source.is_floating and target.is_floating:
-        mode = rounding.value
-        return e.one("ftof", {"from": value}, result, rounding_mode=mode)
+        if _is_exact(source, target):
+            rounding = RoundingMode.RN
+        if rounding not in rounding_modes(source, target):
+            modes = ", ".join(m.value for m in rounding_modes(source, target))
+            raise e.error(
+                f"{source} to {target} by {rounding.value}: CUDA Tile IR rounds this conversion by {modes} only"
+            )
+        return e.one("ftof", {"from": value}, result, rounding_mode=rounding.value)
     if source.is_floating:
         if source.is_restricted:
             value = convert(e, value, source, float32)
-        modes = {"signedness": signedness(target), "rounding_mode": "nearest_int_to_zero"}
-        return e.one("ftoi", {"from": value}, result, saturating=e.minor >= 4, **modes)
+        kind = {"signedness": signedness(target), "rounding_mode": "nearest_int_to_zero"}
+        return e.one("ftoi", {"from": value}, result, saturating=e.minor >= 4, **kind)
     if target.is_floating:
         middle = float32 if target.is_restricted else target
-        modes = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
-        made = e.one("itof", {"from": value}, Tile(scalar(middle), extents), **modes)
+        kind = {"signedness": signedness(source), "rounding_mode": "nearest_even"}
+        made = e.one("itof", {"from": value}, Tile(scalar(middle), extents), **kind)
         return convert(e, made, middle, target, rounding)
     if scalar(target).bits > scalar(source).bits:
         return e.one("exti", {"from": value}, result, signedness=signedness(source))
@@ -228,9 +264,23 @@ def _bitcast(e: Emitter, op: arith.Bitcast) -> Value:
         return e.one("ptr_to_ptr", {"source": e[op.x]}, tile(target))
     if element(source.dtype) == element(target.dtype):
         return e[op.x]
+    if tfloat32 in (source.element, op.dtype):  # 32 bits in our IR, of which 19 are there
+        return _tf32_bits(e, e[op.x], source.element, op.dtype)
     if source.element.is_bool or op.dtype.is_bool:  # a byte in our IR, one bit there
         return convert(e, e[op.x], source.element, op.dtype)
     return e.one("bitcast", {"source": e[op.x]}, tile(target))
+
+
+def _tf32_bits(e: Emitter, value: Value, source: DType, target: DType) -> Value:
+    assert isinstance(value.type, Tile)
+    extents = value.type.shape
+    if source is tfloat32:
+        value = convert(e, value, tfloat32, float32)
+        same = target is float32
+        return value if same else e.one("bitcast", {"source": value}, Tile(scalar(target), extents))
+    if source is not float32:
+        value = e.one("bitcast", {"source": value}, Tile(scalar(float32), extents))
+    return convert(e, value, float32, tfloat32, RoundingMode.RZ)
 
 
 def _offset(e: Emitter, op: shape.PtrOffset) -> Value:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import core
 from tilewright.ir.dtypes import DType, float8_e5m3fnu, tfloat32
+from tilewright.ir.semantics.conversion import from_float64
 from tilewright.ir.types import PointerType, TileType
-from tilewright.tileir import numbers
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
@@ -52,7 +51,7 @@ def number_bits(dtype: DType, value: bool | float) -> int:
     if not dtype.is_floating:
         return int(value) & (1 << scalar(dtype).bits) - 1
     if dtype is float8_e5m3fnu:
-        return numbers.encode("fnv8E5M3FNU", Fraction(value))
+        return int(from_float64(np.array(value, np.float64), dtype))
     raw = int.from_bytes(np.array(value, dtype.storage).tobytes(), "little")
     return raw >> 13 if dtype is tfloat32 else raw & (1 << scalar(dtype).bits) - 1
 

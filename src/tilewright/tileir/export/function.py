@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ def export_function(
 
     VersionError for what that version cannot express, TileIRError for what none can.
     """
-    name = symbol or function.name
+    name = symbol or re.sub(r"\W+", "_", function.name)  # which may be "<lambda>"
     if arguments is None:
         arguments = [Argument(a.tile, i) for i, a in enumerate(function.body.args)]
     body = Block([Value(tile(a.type)) for a in arguments])

@@ -13,7 +13,7 @@ from tilewright.ir.types import TileType
 from tilewright.tileir.export.arith import Handler, convert
 from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
-from tilewright.tileir.types import I8, I32, Tile
+from tilewright.tileir.types import I8, I32, Tile, Type
 
 
 def _result(op: Op) -> Tile:
@@ -43,6 +43,8 @@ def _source(name: str) -> Handler:
 
 
 def _permute(e: Emitter, op: shape.Permute) -> Value:
+    if op.result.tile.rank < 2:
+        return e[op.x]
     return e.one("permute", {"source": e[op.x]}, _result(op), permutation=op.axes)
 
 
@@ -80,13 +82,31 @@ def _unpack(e: Emitter, op: shape.Unpack) -> Value:
     return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.one("bitcast", {"source": e[op.x]}, _result(op))
 
 
+_MOST_AXES = 3  # of the operands of a matrix product
+
+
+def _batched(e: Emitter, value: core.Value) -> Value:
+    """``value`` with at most one batch axis."""
+    t = value.tile
+    if t.rank <= _MOST_AXES:
+        return e[value]
+    batch = math.prod(t.shape[:-2])
+    return e.one("reshape", {"source": e[value]}, tile(t.with_shape((batch, *t.shape[-2:]))))
+
+
 def _mma(e: Emitter, op: linear.Mma) -> Value:
-    operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
+    operands = {"lhs": _batched(e, op.x), "rhs": _batched(e, op.y), "acc": _batched(e, op.acc)}
+    result = operands["acc"].type
+    found = _product(e, op, operands, result)
+    return found if result == _result(op) else e.one("reshape", {"source": found}, _result(op))
+
+
+def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Type) -> Value:
     x, y = op.x.tile.element, op.y.tile.element
     if x.is_floating:
         fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
-        return e.one("mmaf", operands, _result(op), fast_acc=fast)
-    return e.one("mmai", operands, _result(op), signedness_lhs=signedness(x), signedness_rhs=signedness(y))
+        return e.one("mmaf", operands, result, fast_acc=fast)
+    return e.one("mmai", operands, result, signedness_lhs=signedness(x), signedness_rhs=signedness(y))
 
 
 def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:

@@ -1,0 +1,168 @@
+"""Kernels as CUDA Tile IR: what is written reads back, names its sources, and is refused where a version lacks it."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as ct
+from tilewright.compilation import (
+    ArrayConstraint,
+    CallingConvention,
+    ConstantConstraint,
+    KernelSignature,
+    ScalarConstraint,
+    export_kernel,
+)
+from tilewright.ir.opdef import OPS
+from tilewright.ir.ops import control, linear
+from tilewright.tileir.bytecode import read, write
+from tilewright.tileir.debug import CallSite, FileLoc
+from tilewright.tileir.errors import TileIRError, VersionError
+from tilewright.tileir.export.function import HANDLERS
+from tilewright.tileir.module import Module
+from tilewright.tileir.text import print_module
+
+V1 = CallingConvention.cutile_python_v1()
+
+
+def array(rank: int, dtype: Any = ct.float32) -> ArrayConstraint:
+    strides = (*[None] * (rank - 1), 1)
+    return ArrayConstraint(
+        dtype,
+        rank,
+        index_dtype=ct.int32,
+        stride_constant=strides,
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        base_addr_divisible_by=16,
+    )
+
+
+def exported(kernel: Any, *parameters: Any, version: str | None = None) -> Module:
+    out = io.BytesIO()
+    constraints = [ConstantConstraint(p) if isinstance(p, int) else p for p in parameters]
+    signature = KernelSignature(constraints, V1, "k")
+    export_kernel(kernel, [signature], out, output_format="tileir_bytecode", bytecode_version=version)
+    module = read(out.getvalue())
+    assert write(module) == out.getvalue()
+    return module
+
+
+COPY = """\
+entry @k(%0: tile<ptr<f32>>, %1: tile<i32>, %2: tile<i32>, %3: tile<ptr<f32>>, %4: tile<i32>, %5: tile<i32>) {
+  %6 = assume div_by<16>, %0 : tile<ptr<f32>>
+  %7 = assume bounded<0, ?>, %1 : tile<i32>
+  %8 = assume div_by<16>, %3 : tile<ptr<f32>>
+  %9 = assume bounded<0, ?>, %4 : tile<i32>
+  %10, %11, %12 = get_tile_block_id : tile<i32>
+  %13 = make_token : token
+  %14 = assume div_by<16>, %6 : tile<ptr<f32>>
+  %15 = constant <i32: 1> : tile<i32>
+  %16 = assume div_by<16>, %8 : tile<ptr<f32>>
+  %17 = constant <i32: 1> : tile<i32>
+  %18 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %19 = make_partition_view %18 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %20, %21 = load_view_tko weak %19[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+  %22 = make_tensor_view %16, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %23 = make_partition_view %22 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %24 = store_view_tko weak %20, %23[%10] token = %21 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+  return
+}
+"""
+
+
+@ct.kernel
+def copy(a, out):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(a, (i,), (16,)))
+
+
+def test_the_text_of_a_small_kernel() -> None:
+    assert print_module(exported(copy, array(1), array(1))) == COPY
+
+
+def twice(x):
+    return x + x
+
+
+@ct.kernel
+def everything(a, out, counts, n, T: ct.Constant[int]):
+    i = ct.bid(0)
+    total = ct.zeros((T, T), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (T, T))):
+        x = ct.load(a, (i, k), (T, T), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.permute(x, (1, 0)), total)
+        if k > 2:
+            ct.store(out, (i, k), twice(total))
+    steps = 0
+    while True:
+        steps += 1
+        if steps > n:
+            break
+    rows = ct.max(total, axis=1) + ct.max(ct.cumsum(total, axis=0), axis=0)
+    which = ct.argmax(total, axis=0).astype(ct.uint32) // 3
+    ct.atomic_add(counts, which, steps, check_bounds=True)
+    ct.printf("%d and %f\n", steps, ct.sum(rows))
+    ct.store(out, (i, 0), ct.where(total > 0, ct.exp(total), total % 3.0))
+
+
+@pytest.mark.parametrize("version", ("13.2", "13.3", "13.4", "13.5", None))
+def test_control_flow_reductions_and_atomics(version: str | None) -> None:
+    module = exported(
+        everything, array(2), array(2), array(1, ct.int32), ScalarConstraint(ct.int32), 16, version=version
+    )
+    assert module.minor == (3 if version is None else int(version[3:]))
+    names = {op.name for op in module.entry("k").body.walk()}
+    assert {"for", "loop", "if", "break", "reduce", "mmaf", "atomic_rmw_tko", "print_tko", "select", "divi"} <= names
+    assert names.isdisjoint({"module", "entry"})
+
+
+def test_source_lines_and_calls() -> None:
+    module = exported(everything, array(2), array(2), array(1, ct.int32), ScalarConstraint(ct.int32), 16)
+    code = everything.__wrapped__.__code__ if hasattr(everything, "__wrapped__") else None
+    places = [op.loc for op in module.entry("k").body.walk() if op.name == "mmaf"]
+    assert all(isinstance(p, FileLoc) and p.file == __file__ for p in places)
+    assert code is None or all(p.line > code.co_firstlineno for p in places if isinstance(p, FileLoc))
+    inlined = [op.loc for op in module.entry("k").body.walk() if isinstance(op.loc, CallSite)]
+    assert any(isinstance(p.callee, FileLoc) and p.callee.file == __file__ for p in inlined)
+
+
+def test_what_a_version_lacks_is_named_with_its_place() -> None:
+    @ct.kernel
+    def angles(a, out):
+        ct.store(out, (0,), ct.atan2(ct.load(a, (0,), (16,)), 2.0))
+
+    with pytest.raises(VersionError, match=r"test_export.py:\d+:\d+: atan2 needs bytecode 13.2, which 13.1 lacks"):
+        exported(angles, array(1), array(1), version="13.1")
+    assert exported(angles, array(1), array(1), version="13.2").minor == 2
+
+
+def test_what_no_version_has_is_named_with_its_place() -> None:
+    @ct.kernel
+    def padded(a, out):
+        ct.store(out, (0,), ct.load(a, (0,), (16,), padding_mode=ct.PaddingMode.POS_INF))
+
+    with pytest.raises(TileIRError, match=r"test_export.py:\d+:\d+: padding pos_inf for int32: Tile IR pads integers"):
+        exported(padded, array(1, ct.int32), array(1, ct.int32))
+
+
+def test_every_op_is_exported() -> None:
+    structured = {cls for module in (control,) for cls in vars(module).values() if cls in OPS.values()}
+    assert set(HANDLERS) | structured | {linear.Reduce, linear.Scan} == set(OPS.values())
+
+
+@pytest.mark.skipif(shutil.which("tileiras") is None, reason="needs tileiras")
+@pytest.mark.parametrize("target", ("sm_90", "sm_100"))
+def test_the_assembler_accepts_it(target: str, tmp_path: Path) -> None:
+    module = exported(everything, array(2), array(2), array(1, ct.int32), ScalarConstraint(ct.int32), 16)
+    file = tmp_path / "k.tilebc"
+    file.write_bytes(write(module))
+    command = ["tileiras", f"--gpu-name={target}", str(file), "-o", str(tmp_path / "k.cubin")]
+    subprocess.run(command, check=True, timeout=120)
