@@ -15,6 +15,7 @@ from tilewright.backends.triton import driver, staging, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.chains import find_chains
 from tilewright.backends.triton.clusters import divided
+from tilewright.backends.triton.constraints import CompileAgain, Constraints
 from tilewright.backends.triton.contract import Contract
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
@@ -168,44 +169,33 @@ def _stored(name: str, compiling: Callable[[], Artifact], storage: Storage | Non
     return artifact
 
 
-def compile_for(
-    function: Function,
-    target: GpuTarget,
-    options: Mapping[str, Any],
-    *,
-    descriptors: bool = True,
-    staging: bool = True,
-    sharing: bool = True,
-    capacity: int = 0,
-    late: bool = False,
-    stages: int = 0,
-    hides: bool = False,
+def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any], **constraints: Any) -> Artifact:
+    """``function`` compiled for ``target``, which need not be in this machine, under ``Constraints``: those given at
+    first, others where the kernel does not fit under them, the compiler fails, or they turn out to be worse."""
+    current, reasons = Constraints(**constraints), list[str]()
+    while True:
+        try:
+            return _attempt(function, target, options, current, reasons)
+        except CompileAgain as e:
+            current = e.constraints
+            reasons.append(e.reason)
+
+
+def _attempt(
+    function: Function, target: GpuTarget, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
 ) -> Artifact:
-    """``function`` compiled for ``target``, which need not be in this machine. Tables of lists are passed by value with
-    room for ``capacity`` arrays each, or as addresses where that is 0. Loads are as ``late`` as they can be where the
-    tiles do not fit otherwise. With ``stages`` loops of products have so many, and there are no other forms. Where it
-    ``hides`` indices, Triton knows less about them."""
-    again = functools.partial(
-        compile_for,
-        function,
-        target,
-        options,
-        descriptors=descriptors,
-        staging=staging,
-        capacity=capacity,
-        stages=stages,
-        hides=hides,
-    )
+    """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
+    descriptors, staging, stages = how.descriptors, how.staging, how.stages
     part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
     after_pass("split-tiles", part)
     # After the split, which looks for products; before the others, which count what is left.
     optimized, shared = Flattened(run_passes(part, (Contract(target),)), {})
     if descriptors:
-        optimized, shared = flatten(optimized, target, staging=staging, sharing=sharing and blocks == 1)
+        optimized, shared = flatten(optimized, target, staging=staging, sharing=how.sharing and blocks == 1)
         after_pass("flatten", optimized)
-    if late:
+    if how.late:
         optimized = run_passes(optimized, (SinkLoads(),))  # last of those that move loads
-    chains = find_chains(optimized, target, staging=staging) if descriptors and not late else []
+    chains = find_chains(optimized, target, staging=staging) if descriptors and not how.late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     ahead = how_far_ahead(streams, target, options)
     light = target.is_cuda and is_light(optimized, ahead)
@@ -222,9 +212,9 @@ def compile_for(
             descriptors=descriptors,
             staging=staging,
             shared=shared,
-            capacity=capacity,
+            capacity=how.capacity,
             ahead=ahead,
-            hides=hides,
+            hides=how.hides,
         )
 
     kernel = lowered(ahead)
@@ -236,34 +226,38 @@ def compile_for(
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
-        if not late:
-            return again(sharing=False, late=True)
+        if not how.late:
+            why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use and none is shared"
+            raise how.but(why, sharing=False, late=True) from e
         raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
-        if isinstance(e, AnalysisFailure) and not hides:
-            return again(sharing=sharing, late=late, hides=True)
+        if isinstance(e, AnalysisFailure) and not how.hides:
+            raise how.but("an analysis of Triton fails on indices, so it knows less about them", hides=True) from e
         _of_part(e, blocks)
         raise
-    except UnknownForm:
-        if not (sharing or descriptors or capacity):
+    except UnknownForm as e:
+        if how.sharing:
+            raise how.but(f"the PTX has an unknown form ({e}), so no loads are shared", sharing=False) from e
+        if not (descriptors or how.capacity):
             raise
-        if not sharing:
-            return again(descriptors=False, staging=False, sharing=False, capacity=0)
-        return again(sharing=False, late=late)
+        why = f"the PTX has an unknown form ({e}), so there are no tensor descriptors and no tables by value"
+        raise how.but(why, descriptors=False, staging=False, capacity=0, late=False) from e
     kernel, binary = made.kernel, made.binary
     if made.failed:
         slower = "It compiles without tensor memory, whose products are slower."
-        warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
     deeper = (0, 0)
     if not (stages or chains or "num_stages" in options):
         deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
-            return again(sharing=sharing, late=late, stages=deeper[0])  # there is no other block beside it anyway
+            why = f"no second block fits beside one, so loads run {deeper[0]} stages ahead"
+            raise how.but(why, stages=deeper[0])
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "choices": _choices(made, streams, function, target, options, deeper),
+        "choices": _choices(made, streams, function, target, options, deeper)
+        + "".join(f"compiled again: {reason}\n" for reason in reasons),
         "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
