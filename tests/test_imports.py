@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "ir": set(),
     "system": set(),
     "language": {"ir"},
+    "lib": {"language"},
     "frontend": {"ir"},
     "frontend.python": {"ir", "language", "frontend"},
     "frontend.cpp": {"ir", "system"},

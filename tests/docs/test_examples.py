@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright import compilation, cpp, language, tune
+from tilewright import compilation, cpp, language, lib, tune
 from tilewright.frontend.cpp.toolchain import find_compiler
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("**/*.md"))
 _FENCE = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # What has no value outside of a kernel, or nothing to show.
-_WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception"}
+_WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception", "next_block", "block_prefix"}
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    for module in (ct, tune, compilation, cpp):
+    for module in (ct, tune, compilation, cpp, lib):
         for name in module.__all__:
             value = getattr(module, name)
             if getattr(value, "__doc__", None) and not isinstance(value, (ct.DType, type(doctest))):
@@ -50,16 +50,17 @@ def check(text: str, name: str, globs: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("name, value", list(public()), ids=lambda v: v if isinstance(v, str) else "")
 def test_docstrings(name: str, value: Any) -> None:
-    check(value.__doc__, name, {"ct": ct, "np": np})
+    check(value.__doc__, name, {"ct": ct, "np": np, "lib": lib})
 
 
 def test_every_operation_has_an_example() -> None:
     missing = {
         name
-        for name in language.__all__
-        if callable(value := getattr(language, name))
+        for module in (language, lib)
+        for name in module.__all__
+        if callable(value := getattr(module, name))
         and not isinstance(value, (type, ct.DType))
-        and getattr(value, "__module__", "").startswith("tilewright.language")
+        and getattr(value, "__module__", "").startswith(module.__name__)
         and not doctest.DocTestParser().get_examples(value.__doc__ or "")
     }
     assert missing <= _WITHOUT_EXAMPLE

@@ -101,7 +101,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
 def _is_ours(function: types.FunctionType) -> bool:
     """Whether ``function`` is host code of this package, such as ``ct.launch``."""
     module = function.__module__ or ""
-    return module.startswith("tilewright.") and not module.startswith("tilewright.frontend.")
+    return module.startswith("tilewright.") and not module.startswith(("tilewright.frontend.", "tilewright.lib."))
 
 
 def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
