@@ -92,6 +92,13 @@ def test_inspect_shows_every_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.count("func @shift(") == 2 and "define " in out
 
 
+def test_inspect_shows_cuda_tile_ir(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "kernels.py::shift", *ARGS, "--stage", "tileir"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("==== tileir\nentry @shift(")
+    assert "load_view_tko weak" in out and "func @" not in out
+
+
 def test_inspect_shows_one_stage_of_another_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "kernels.py::shift", *ARGS, "--backend", "reference", "--stage", "Tile IR"]) == 0
     out = capsys.readouterr().out

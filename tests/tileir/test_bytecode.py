@@ -11,9 +11,10 @@ from support.tile_ir_ops import every_op, multimem
 
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.errors import BytecodeError, VersionError
-from tilewright.tileir.module import Block, Entry, Module, Operation
+from tilewright.tileir.module import Block, Entry, Module, Operation, Value
 from tilewright.tileir.optable import BY_NAME, BY_OPCODE, NEWEST
 from tilewright.tileir.text import print_module
+from tilewright.tileir.types import SCALARS
 
 DATA = Path(__file__).parent / "data"
 VERSIONS = range(1, NEWEST + 1)
@@ -91,6 +92,17 @@ def test_a_constant_of_the_wrong_length() -> None:
     with pytest.raises(
         BytecodeError, match=r"at byte \d+: expected \d or \d+ bytes for a constant of type tile<.*>, not \d+"
     ):
+        read(write(made))
+
+
+@pytest.mark.parametrize("name", ("for", "loop", "if", "reduce", "scan"))
+def test_bodies_with_other_arguments(name: str) -> None:
+    made = every_op(1)
+    op = next(op for op in made.entries[0].body.walk() if op.name == name)
+    body = op.regions[0]
+    assert body is not None
+    body.args.append(Value(SCALARS["i32"]))
+    with pytest.raises(BytecodeError, match=rf"at byte \d+: expected \d arguments of the body of {name}, not \d"):
         read(write(made))
 
 

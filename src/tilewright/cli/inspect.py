@@ -24,6 +24,8 @@ from tilewright.passes.observe import observed_passes
 from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
+from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.text import print_module
 
 SPECIFICATIONS = """\
 argument specifications:
@@ -39,6 +41,7 @@ example:
   tilewright inspect examples/vector_add.py::vector_add --arg f32[4096] --arg f32[4096] --arg f32[4096] --arg 1024
   tilewright inspect 'examples/scale.cu::scale<float, 128>' --arg f32[4096] --arg 2.0 --arg 4096
   ... --target sm_90 --stage PTX    for a GPU, which need not be here
+  ... --stage tileir                as CUDA Tile IR, which NVIDIA's compiler takes
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
@@ -46,6 +49,7 @@ example:
 _DTYPES: dict[str, DType] = {
     name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
 }
+TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no engine compiles it
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 
 
@@ -112,13 +116,17 @@ def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namesp
 def show(found: Specialization, wanted: Sequence[str]) -> None:
     """Print the stages ``wanted``, or all of them. UsageError when one does not exist."""
     shown = []
+    if TILE_IR in wanted and isinstance(found, Specialization):
+        shown.append(TILE_IR)
+        say(f"==== {TILE_IR}\n{print_module(export_module([Kernel(found.function)]))}")
     for stage in found.stage_names():
         shown.append(stage)
         if not wanted or stage in wanted:
             say(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
     missing = set(wanted) - set(shown)
     if missing:
-        raise UsageError(f"there is no stage {', '.join(sorted(missing))}; the stages are: {', '.join(shown)}")
+        known = ", ".join(dict.fromkeys((*shown, TILE_IR)))
+        raise UsageError(f"there is no stage {', '.join(sorted(missing))}; the stages are: {known}")
 
 
 def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> None:

@@ -14,15 +14,12 @@ from tilewright.compilation.signature import KernelSignature
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.specialize import Launchable
 from tilewright.tileir.bytecode import write
-from tilewright.tileir.errors import VersionError
-from tilewright.tileir.export import Argument, export_function
-from tilewright.tileir.module import Module
+from tilewright.tileir.export import Argument, Kernel, export_module
 from tilewright.tileir.optable import NEWEST
 
 _ENGINES = {"shared_library": "cpu", "cubin": "triton"}  # format -> the engine that writes it
 _BYTECODE = "tileir_bytecode"  # which needs no engine
 _BYTECODE_VERSIONS = tuple(f"13.{minor}" for minor in range(1, NEWEST + 1))
-_USUAL_MINOR = 3  # the first version that has hints for every architecture, and sm_90
 
 
 def export_kernel(
@@ -97,23 +94,11 @@ def _exports(kernel: Launchable, signatures: Sequence[KernelSignature]) -> list[
 
 def bytecode(exports: Sequence[Export], version: str | None = None) -> bytes:
     """CUDA Tile IR bytecode of ``exports``, by default of the first version from 13.3 on that can express them."""
-    minors = range(_USUAL_MINOR, NEWEST + 1) if version is None else [int(version.partition(".")[2])]
-    for minor in minors:
-        try:
-            entries = [
-                export_function(
-                    e.function,
-                    minor,
-                    e.symbol,
-                    [Argument(p.type, p.position, p.lower, p.divisor) for p in e.parameters],
-                )
-                for e in exports
-            ]
-            return write(Module(minor, entries))
-        except VersionError:
-            if minor == minors[-1]:
-                raise
-    raise AssertionError("there is a version")
+    kernels = [
+        Kernel(e.function, e.symbol, [Argument(p.type, p.position, p.lower, p.divisor) for p in e.parameters])
+        for e in exports
+    ]
+    return write(export_module(kernels, None if version is None else int(version.partition(".")[2])))
 
 
 def _check_signatures(signatures: Any) -> None:

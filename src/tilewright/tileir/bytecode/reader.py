@@ -6,6 +6,7 @@ import gc
 import sys
 from types import TracebackType
 
+from tilewright.tileir import structure
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, read_hints, read_tagged
 from tilewright.tileir.bytecode.debug import DebugTable, read_debug
 from tilewright.tileir.bytecode.decoders import Decoder, decoder
@@ -263,6 +264,10 @@ class _Reader:
                 _, _, trace = sys.exc_info()
                 raise self.located(trace, start, found[1]) from None
             op.offset = start
+            if op.regions:
+                broken = structure.problem(op)
+                if broken is not None:
+                    raise BytecodeError(start, broken, self.file)
             if locations is not None and at < len(locations):
                 op.loc = locations[at]
             append(op)

@@ -14,10 +14,12 @@ from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
+from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, tiles
 from tilewright.tileir.export import memory as memory_ops
 from tilewright.tileir.export.emitter import Emitter, number_attribute, tile
-from tilewright.tileir.module import ArrayAttr, Block, BoundedAttr, DivByAttr, Entry, Value
+from tilewright.tileir.module import ArrayAttr, Block, BoundedAttr, DivByAttr, Entry, Module, Value
+from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
 
@@ -37,6 +39,32 @@ class Argument:
     position: int | None
     lower: int | None = None
     divisor: int = 1
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function to export; without ``symbol`` and ``arguments`` it keeps its name and its parameters."""
+
+    function: core.Function
+    symbol: str | None = None
+    arguments: Sequence[Argument] | None = None
+
+
+USUAL_MINOR = 3  # the first version that has hints for every architecture, and whose tools compile for sm_90
+
+
+def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module:
+    """``kernels`` as a module of version 13.``minor``, by default of the first one from 13.3 on that can express them.
+
+    VersionError and TileIRError as ``export_function`` has them.
+    """
+    for version in range(USUAL_MINOR, NEWEST) if minor is None else ():
+        try:
+            return export_module(kernels, version)
+        except VersionError:
+            continue
+    version = NEWEST if minor is None else minor
+    return Module(version, [export_function(k.function, version, k.symbol, k.arguments) for k in kernels])
 
 
 def export_function(
