@@ -31,3 +31,8 @@ __all__ = [
     "use_backend",
 ]
 __all__ += language.__all__
+
+
+def __dir__() -> list[str]:
+    """What completion offers: the language and the public names, not the packages that happen to be loaded."""
+    return sorted(__all__)

@@ -37,6 +37,23 @@ def test_kernel_keeps_the_looks_of_its_function() -> None:
     assert double.__name__ == "double" and double.__doc__ == "Twice x." and "double" in repr(double)
 
 
+def test_a_kernel_shows_its_parameters_and_what_is_compiled() -> None:
+    @ct.kernel(occupancy=2)
+    def shown(x, N: ct.Constant[int]):
+        ct.store(x, (0,), ct.full((1,), N, x.dtype))
+
+    line = shown.function.__code__.co_firstlineno
+    start = f"<kernel shown(x, N), occupancy=2 at test_kernels.py:{line}, "
+    assert repr(shown) == start + "not compiled yet>"
+    for n in (1, 1, 2):
+        ct.launch(None, (1,), shown, (np.zeros(1), n), backend="reference")
+    assert repr(shown) == start + "2 specializations>"
+
+
+def test_completion_offers_public_names() -> None:
+    assert set(dir(ct)) == set(ct.__all__)
+
+
 def test_calling_a_kernel_shows_the_launch() -> None:
     with pytest.raises(TypeError, match=r"launch it: ct.launch\(stream, grid, double, \(x, out\)\)"):
         double(1, 2)

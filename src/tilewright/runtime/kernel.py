@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import functools
+import os
 import pickle
 import sys
 import types
@@ -170,17 +171,23 @@ class kernel(Launchable):
         return changed
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        code = self.function.__code__
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names = self._names()
         arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
         raise TypeError(
             f"{self.name} is a kernel and cannot be called; launch it: "
             f"ct.launch(stream, grid, {self.name}, {arguments})"
         )
 
+    def _names(self) -> tuple[str, ...]:
+        code = self.function.__code__
+        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
     def __repr__(self) -> str:
+        code, count = self.function.__code__, len(self.inspect().specializations)
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())
-        return f"<kernel {self.name}{hints}>"
+        compiled = f"{count} specialization{'s' * (count != 1)}" if count else "not compiled yet"
+        place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        return f"<kernel {self.name}({', '.join(self._names())}){hints} at {place}, {compiled}>"
 
 
 def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:

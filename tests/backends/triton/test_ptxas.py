@@ -145,7 +145,9 @@ def test_absolute_values_may_be_negative(bits: int, tmp_path: Path) -> None:
     tools = Path(assembler(parse_target("sm_80"))).parent
     (tmp_path / "k.ptx").write_text(ptxas.repair(text))
     subprocess.run([tools / "ptxas", "-arch=sm_80", "k.ptx", "-o", "k.cubin"], cwd=tmp_path, check=True)
-    listing = subprocess.run([tools / "nvdisasm", "-c", "k.cubin"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    listing = subprocess.run(
+        [tools / "nvdisasm", "-c", "k.cubin"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
     assert "0x4d" in listing.stdout  # 77
 
 
