@@ -82,8 +82,8 @@ class _Canonicalizer(Rewriter):
         else:
             builder.block.ops.append(clone_op(end, self.values))
 
-    def never_runs(self, op: Op) -> bool:
-        lower, upper = (constant_of(self.values.get(v, v)) for v in op.operands[:2])
+    def never_runs(self, op: For) -> bool:
+        lower, upper = (constant_of(self.values.get(v, v)) for v in (op.lower, op.upper))
         return lower is not None and upper is not None and lower >= upper
 
     def left_at_once(self, op: Op) -> list[Op] | None:

@@ -8,12 +8,9 @@ from typing import ClassVar
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.control import DECIDING_OPERANDS, Break, Continue, For, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
-
-# How many leading operands decide what a control-flow op does; the rest are carried values. Others need all.
-_CONTROL_OPERANDS = {For: 3, If: 1, Loop: 0}
 
 
 @dataclass(frozen=True)
@@ -25,11 +22,6 @@ class DeadCodeElimination:
     def run(self, function: Function) -> Function:
         live = _Liveness(function)
         return with_body(function, _Sweeper(live).block(function.body, {}))
-
-
-def _inits(loop: Op) -> list[Value]:
-    """The initial values of what a ``for`` or ``loop`` carries."""
-    return loop.operands[_CONTROL_OPERANDS[type(loop)] :]
 
 
 class _Liveness:
@@ -56,7 +48,7 @@ class _Liveness:
             if op.spec.terminator and enclosing:
                 target = enclosing[-1]
                 if not isinstance(op, Yield):
-                    target = next(o for o in reversed(enclosing) if isinstance(o, (For, Loop)))
+                    target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
                 self.exits.setdefault(target, []).append(op)
                 self.target[op] = target
             for region in op.regions:
@@ -74,7 +66,7 @@ class _Liveness:
         node: Op | None = op
         while node is not None and node not in self.ops:
             self.ops.add(node)
-            self.pending.extend(node.operands[: _CONTROL_OPERANDS.get(type(node))])
+            self.pending.extend(node.operands[: DECIDING_OPERANDS.get(type(node))])
             if node.regions:
                 self._keep_jumps(node)
             node = self.chain[node]
@@ -112,14 +104,12 @@ class _Liveness:
         elif isinstance(parent, Loop):
             self._carried(parent, value.index)
 
-    def _carried(self, loop: Op, i: int) -> None:
+    def _carried(self, loop: LoopOp, i: int) -> None:
         """Carried value ``i`` of ``loop`` is read: so are its initial value and every next one."""
-        self.pending.append(_inits(loop)[i])
+        self.pending.append(loop.inits[i])
         if isinstance(loop, For):
             self.values.add(loop.results[i])
-            self.pending.append(loop.body.args[i + 1])
-        else:
-            self.pending.append(loop.regions[0].args[i])
+        self.pending.append(loop.carried[i])
         for exit_op in self.exits.get(loop, []):
             if isinstance(exit_op, Continue):
                 self.pending.append(exit_op.operands[i])
@@ -151,15 +141,16 @@ class _Sweeper:
         """Which results of an ``if`` or ``loop``, or carried values of a ``for``, are live."""
         return [r in self.live.values for r in op.results]
 
-    def kept_carried(self, op: Op) -> list[bool]:
-        offset = 1 if isinstance(op, For) else 0
-        return [a in self.live.values for a in op.regions[0].args[offset:]]
+    def kept_carried(self, op: LoopOp) -> list[bool]:
+        return [a in self.live.values for a in op.carried]
 
     def terminator(self, op: Op, values: ValueMap) -> Op:
         target = self.live.target.get(op)
-        if target is None or isinstance(target, (Reduce, Scan)):
+        if not isinstance(target, (LoopOp, If)):  # of combiners and of the kernel
             return clone_op(op, values)
-        keep = self.kept(target) if isinstance(op, (Yield, Break)) else self.kept_carried(target)
+        keep = (
+            self.kept_carried(target) if isinstance(op, Continue) and isinstance(target, LoopOp) else self.kept(target)
+        )
         operands = [values.get(v, v) for v, k in zip(op.operands, keep) if k]
         return type(op)(operands, (len(operands),), {}, [], (), op.loc)
 
@@ -174,8 +165,8 @@ class _Sweeper:
             regions = [self.block(r, values) for r in op.regions]
         else:
             carried = self.kept_carried(op)
-            fixed = op.operands[:3] if isinstance(op, For) else []
-            inits = [v for v, k in zip(_inits(op), carried) if k]
+            fixed = op.bounds if isinstance(op, For) else []
+            inits = [v for v, k in zip(op.inits, carried) if k]
             operands = [values.get(v, v) for v in [*fixed, *inits]]
             segments = (1, 1, 1, len(inits)) if isinstance(op, For) else (len(inits),)
             kept_args = [True, *carried] if isinstance(op, For) else carried

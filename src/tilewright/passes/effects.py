@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView, LocalArray
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
@@ -72,7 +72,7 @@ def argument_roots(function: Function) -> dict[Value, set[str]]:
     return roots
 
 
-def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Value, set[str]]) -> bool:
+def _propagate(block: Block, parent: Op | None, loop: LoopOp | None, roots: dict[Value, set[str]]) -> bool:
     changed = False
 
     def flow(source: Value, target: Value) -> None:
@@ -85,13 +85,11 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
             changed = True
 
     for op in block.ops:
-        if isinstance(op, (For, Loop)):
-            offset = 1 if isinstance(op, For) else 0
-            inits = op.inits if isinstance(op, For) else op.operands
-            for i, init in enumerate(inits):
-                flow(init, op.body.args[i + offset])
+        if isinstance(op, LoopOp):
+            for i, (init, carried) in enumerate(zip(op.inits, op.carried)):
+                flow(init, carried)
                 if isinstance(op, For):
-                    flow(op.body.args[i + offset], op.results[i])
+                    flow(carried, op.results[i])
         elif isinstance(op, Yield) and isinstance(parent, If):
             for v, r in zip(op.operands, parent.results):
                 flow(v, r)
@@ -99,14 +97,13 @@ def _propagate(block: Block, parent: Op | None, loop: Op | None, roots: dict[Val
             for v, r in zip(op.operands, loop.results):
                 flow(v, r)
         elif isinstance(op, Continue) and loop is not None:
-            offset = 1 if isinstance(loop, For) else 0
-            for i, v in enumerate(op.operands):
-                flow(v, loop.regions[0].args[i + offset])
+            for v, carried in zip(op.operands, loop.carried):
+                flow(v, carried)
         elif not isinstance(op, If):
             bases = [v for v in op.operands if _addresses(v)]
             for r in op.results:  # an address with an offset stays in its array; only a lone integer becomes an address
                 for v in bases if bases and _addresses(r) else op.operands:
                     flow(v, r)
         for region in op.regions:
-            changed |= _propagate(region, op, op if isinstance(op, (For, Loop)) else loop, roots)
+            changed |= _propagate(region, op, op if isinstance(op, LoopOp) else loop, roots)
     return changed

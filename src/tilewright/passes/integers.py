@@ -20,7 +20,7 @@ class IntegerFacts:
     """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
 
     def __init__(self, function: Function) -> None:
-        self.loops: dict[Block, Op] = {op.body: op for op in function.walk() if isinstance(op, For)}
+        self.loops: dict[Block, For] = {op.body: op for op in function.walk() if isinstance(op, For)}
         self.params = dict(zip(function.body.args, function.params))
         self._ranges: dict[Value, Range] = {}
         self._divisors: dict[Value, int] = {}
@@ -41,7 +41,7 @@ class IntegerFacts:
             self._divisors[value] = self._divisor(value)
         return self._divisors[value]
 
-    def induction(self, value: Value) -> Op | None:
+    def induction(self, value: Value) -> For | None:
         """The ``for`` whose induction variable ``value`` is."""
         loop = self.loops.get(value.owner) if isinstance(value.owner, Block) else None
         return loop if loop is not None and value.index == 0 else None

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
-from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.rewrite import clone_function
 
 
@@ -32,7 +32,7 @@ def _hoist(block: Block) -> None:
     for op in block.ops:
         for region in op.regions:
             _hoist(region)
-        if isinstance(op, (For, Loop)):
+        if isinstance(op, LoopOp):
             ops.extend(_take_invariant(op))
         ops.append(op)
     block.ops = ops

@@ -15,6 +15,7 @@ from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
 from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import Assume
 from tilewright.sanitizer.accesses import ACCESSES
@@ -157,13 +158,13 @@ class CheckedBlock(BlockInterpreter):
         self.require_defined(op, 0, "a branch depends on it")
         return (yield from super().run_if(op, operands))
 
-    def run_for(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+    def run_for(self, op: For, operands: list[Any]) -> Generator[Op, None, Exit | None]:
         for k in range(3):
             self.require_defined(op, k, "a loop depends on it")
         if operands[2] <= 0:
             step = int(operands[2])
             self.report(op, "loop-step", f"the step of this loop is {step}", operands={"step": step})
-            self.bind(op.results, operands[3:], op.operands[3:])
+            self.bind(op.results, operands[3:], op.inits)
             return None
         return (yield from super().run_for(op, operands))
 

@@ -108,7 +108,7 @@ class _Scalars:
         for op in loops:
             if not isinstance(op, For):
                 raise ValueError(f"line {op.loc.line}: how often the loop runs is known only when it has run")
-            lower, upper, step = (int(self._at(v)) for v in op.operands[:3])
+            lower, upper, step = (int(self._at(v)) for v in op.bounds)
             total *= max(0, -(-(upper - lower) // step))
         return total
 

@@ -167,9 +167,9 @@ class BlockInterpreter:
         self.bind(op.results, left.values, left.sources)
         return None
 
-    def run_for(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+    def run_for(self, op: For, operands: list[Any]) -> Generator[Op, None, Exit | None]:
         lower, upper, step, *carried = operands
-        sources: Sequence[Value] = op.operands[3:]
+        sources: Sequence[Value] = op.inits
         if step <= 0:
             raise TileError(f"the step of this loop is {int(step)}; it must be positive, in block {self.index}", op.loc)
         (body,) = op.regions

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.backends.triton.products import depends, loops_of_products, products
 from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Plan
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.passes.integers import IntegerFacts
 
 
-def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> list[Op]:
+def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> Sequence[For]:
     """The loops of ``function`` with two products of 16-bit floats, one computed from the other, in which the copy
     engine does all loads. Empty when there is another loop of products: what is decided for them holds for all."""
     if not target.has_wgmma:

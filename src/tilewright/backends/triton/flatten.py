@@ -21,7 +21,7 @@ from tilewright.ir.dtypes import bool_, float32, int64
 from tilewright.ir.effects import is_pure, jumps_out
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
-from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
+from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -42,9 +42,9 @@ class Nest:
     that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed,
     ``shared`` the loads that pairs of blocks may share, by the numbers that say of what."""
 
-    outer: Op
+    outer: For
     before: Sequence[Op]
-    inner: Op
+    inner: For
     after: Sequence[Op]
     carried: Sequence[Value]
     turned: Collection[Op]
@@ -76,8 +76,11 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
         if all(only_stores(op) for op in nest.after):
             loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
             nests[nest.outer] = replace(nest, shared=loads)
-    single = [op for op in function.body.ops if op not in nests and _is_single(op, plan)] if sharing else []
-    loops = {op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))}
+    alone = [op for op in function.body.ops if isinstance(op, For) and op not in nests] if sharing else []
+    single = [op for op in alone if _is_single(op, plan)]
+    loops: dict[Op, Mapping[Op, Sequence[Value]]] = {
+        op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))
+    }
     if not nests and not loops:
         return unchanged
     flattener = _Flattener(function, nests, loops)
@@ -94,7 +97,7 @@ def _is_interrupted(loop: Op, plan: Plan) -> bool:
     return loop in plan.unpipelined or any(op in plan.unpipelined or op in plan.barriers_before for op in inside)
 
 
-def _nest(outer: Op, plan: Plan) -> Nest | None:
+def _nest(outer: For, plan: Plan) -> Nest | None:
     ops = outer.regions[0].ops[:-1]
     loops = [op for op in ops if isinstance(op, For)]
     if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
@@ -102,7 +105,7 @@ def _nest(outer: Op, plan: Plan) -> Nest | None:
     (inner,) = loops
     at = ops.index(inner)
     before, after, body = ops[:at], ops[at + 1 :], inner.body
-    if any(isinstance(op, (For, Loop)) for part in (before, body.ops, after) for o in part for op in o.walk()):
+    if any(isinstance(op, LoopOp) for part in (before, body.ops, after) for o in part for op in o.walk()):
         return None
     if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
         return None  # what comes before a tile will run ahead
@@ -129,13 +132,13 @@ def _can_turn(product: Op, loop: Op) -> bool:
     return stays and constant_of(loop.operands[3 + position]) is not None
 
 
-def _is_single(op: Op, plan: Plan) -> bool:
+def _is_single(op: For, plan: Plan) -> bool:
     """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
-    if not isinstance(op, For) or op in plan.unpipelined:
+    if op in plan.unpipelined:
         return False
     body = op.body
     inside = [o for part in body.ops[:-1] for o in part.walk()]
-    simple = not any(isinstance(o, (For, Loop)) or o in plan.barriers_before for o in inside)
+    simple = not any(isinstance(o, LoopOp) or o in plan.barriers_before for o in inside)
     return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
 
 
@@ -216,14 +219,14 @@ class _Flattener(Rewriter):
             return some
         return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
-    def _bounds(self, loop: Op) -> list[Value]:
-        return [self.values.get(v, v) for v in loop.operands[:3]]
+    def _bounds(self, loop: For) -> list[Value]:
+        return [self.values.get(v, v) for v in loop.bounds]
 
     def _sums(self, nest: Nest) -> list[Value]:
         """What the sums of every tile start with."""
-        return [self.values.get(v, v) for v in nest.inner.operands[3:]]
+        return [self.values.get(v, v) for v in nest.inner.inits]
 
-    def _count(self, loop: Op, b: Builder, *, paired: bool = False) -> Value:
+    def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
         """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
         lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self._bounds(loop))
         if paired:

@@ -24,6 +24,7 @@ from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cast, Cmp, Div, Min, Sub, Xor
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -38,19 +39,19 @@ _UNITS = (64, 8, 16)  # M, N and K of the matrix instructions for such elements 
 
 
 def shared_loads(
-    function: Function, outer: Op, inner: Op, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
+    function: Function, outer: For, inner: For, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
 ) -> dict[Op, Sequence[Value]]:
     """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded:
     those of the left or of the right operands, whichever are larger, since neighbouring tiles have one in common.
 
     ``outer`` must be a loop that every block runs, over the tiles that are left to it, and equally many steps each.
     """
-    lower, upper, step = outer.operands[:3]
+    lower, upper, step = outer.bounds
     together = (
         _comes_to(outer, function)
         and _counts(lower, Bid)
         and _counts(step, NumBlocks)
-        and all(_is_uniform(v, function) for v in (upper, *inner.operands[:3]))
+        and all(_is_uniform(v, function) for v in (upper, *inner.bounds))
     )
     body = inner.regions[0]
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
@@ -66,13 +67,13 @@ def shared_loads(
     return max(sides.values(), key=lambda loads: sum(op.results[0].tile.size for op in loads))
 
 
-def loads_of_one_tile(function: Function, loop: Op, plan: Plan, facts: IntegerFacts) -> dict[Op, Sequence[Value]]:
+def loads_of_one_tile(function: Function, loop: For, plan: Plan, facts: IntegerFacts) -> dict[Op, Sequence[Value]]:
     """The loads of ``loop`` that pairs of blocks may share, and the numbers that say which tile is loaded, of those
     that differ between blocks. Where a tile is the same in both blocks without any, only those.
 
     Both blocks must come to ``loop``, which so must not be inside another op, and run it equally often.
     """
-    together = _comes_to(loop, function) and all(_is_uniform(v, function) for v in loop.operands[:3])
+    together = _comes_to(loop, function) and all(_is_uniform(v, function) for v in loop.bounds)
     if not together:
         return {}
     found: dict[Op, Sequence[Value]] = {}

@@ -11,7 +11,7 @@ from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.memory import Load, LoadView
 
 
-def loops_of_products(function: Function) -> list[Op]:
+def loops_of_products(function: Function) -> list[For]:
     return [op for op in function.walk() if isinstance(op, For) and products(op)]
 
 

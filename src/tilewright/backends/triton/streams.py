@@ -20,7 +20,7 @@ from tilewright.backends.triton.ttir.plan import make_plan
 from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.types import TileType
@@ -70,7 +70,7 @@ def hands_on_folds(loop: Op) -> bool:
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(isinstance(op, (For, Loop)) for op in loop.regions[0].walk())
+    return not any(isinstance(op, LoopOp) for op in loop.regions[0].walk())
 
 
 def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:

@@ -12,8 +12,20 @@ from tilewright.ir.ops.rules import region_args, require, scalar_integer, types_
 from tilewright.ir.types import BOOL, Type
 
 
+class LoopOp(Op):
+    """What ``for`` and ``loop`` have in common: a body that is repeated, and values that it carries."""
+
+    inits: list[Value]
+    body: Block
+
+    @property
+    def carried(self) -> list[Value]:
+        """The arguments of the body that hold what is carried: first ``inits``, then what ``continue`` has."""
+        return self.body.args[len(self.body.args) - len(self.inits) :]
+
+
 @define("for")
-class For(Op):
+class For(LoopOp):
     """Runs ``body`` for i = lower, lower + step, ... while i < upper; step is positive.
 
     The body takes i and the carried values, and continues with their next values. Results: the last ones.
@@ -25,6 +37,11 @@ class For(Op):
     inits: list[Value] = operands()
     body: Block = region()
 
+    @property
+    def bounds(self) -> tuple[Value, Value, Value]:
+        """Lower, upper and step."""
+        return self.lower, self.upper, self.step
+
     def infer(self) -> tuple[Type, ...]:
         scalar_integer(self, self.lower, self.upper, self.step)
         require(self.lower.type == self.upper.type == self.step.type, self, "bounds of different types")
@@ -34,7 +51,7 @@ class For(Op):
 
 
 @define("loop")
-class Loop(Op):
+class Loop(LoopOp):
     """Repeats ``body`` until a ``break``, whose operands are the results. The body takes the carried values."""
 
     inits: list[Value] = operands()
@@ -86,3 +103,7 @@ class Break(Op):
 @define("return", terminator=True)
 class Return(Op):
     """Ends the kernel; only at the end of a function body."""
+
+
+# Op of structured control flow -> how many leading operands decide where it goes; the others are what it carries.
+DECIDING_OPERANDS: dict[type[Op], int] = {For: 3, If: 1, Loop: 0}

@@ -119,7 +119,7 @@ class LoopFrame:
 
 def emit_for(state: State, op: For) -> None:
     """Counts the iterations, so that the last step cannot run over the end of the index type."""
-    lower, upper, step = (state.scalar(v) for v in op.operands[:3])
+    lower, upper, step = (state.scalar(v) for v in op.bounds)
     carried = _open(state, op.inits)
     builder, type_ = state.builder, lower.type
     dtype = op.lower.tile.element

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.backends.cpu.codegen.scalars import ELEMENTWISE
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp, Select
-from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
 from tilewright.ir.types import TileType
@@ -82,7 +82,7 @@ def enclosing_loops(function: Function) -> Mapping[Block, tuple[Op, ...]]:
         found[block] = loops
         for op in block.ops:
             for region in op.regions:
-                visit(region, (*loops, op) if isinstance(op, (For, Loop)) else loops)
+                visit(region, (*loops, op) if isinstance(op, LoopOp) else loops)
 
     visit(function.body, ())
     return found

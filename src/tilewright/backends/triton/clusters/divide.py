@@ -13,7 +13,7 @@ from tilewright.backends.triton.ttir.roots import Root, Roots, meets
 from tilewright.ir.core import Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.types import PartitionViewType, Type
 from tilewright.passes.pipelines import optimize
 
@@ -96,7 +96,7 @@ def _is_independent(function: Function) -> bool:
 def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = Roots(function)
-    looped = {op for loop in function.walk() if isinstance(loop, (For, Loop)) for op in loop.body.walk()}
+    looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
     kinds: dict[Root, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
         view = store.operands[0].type

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tilewright.backends.triton.clusters.needs import CONTROLS, MOVES, Axis, Needs, captured, carried_by, operand_axes
+from tilewright.backends.triton.clusters.needs import MOVES, Axis, Needs, captured, carried_by, operand_axes
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import DECIDING_OPERANDS, For
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, MakePartitionView, NumBlocks
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
@@ -43,7 +43,7 @@ class Halver:
             self._b.loc = op.loc
             if op.spec.terminator:
                 self._end(op)
-            elif type(op) in CONTROLS:
+            elif type(op) in DECIDING_OPERANDS:
                 self._structured(op)
             elif op in self._needs.axes:
                 self._copy(op, self._needs.axes[op])
@@ -57,7 +57,7 @@ class Halver:
     # -- control flow
 
     def _structured(self, op: Op) -> None:
-        carried, count = carried_by(op), CONTROLS[type(op)]
+        carried, count = carried_by(op), DECIDING_OPERANDS[type(op)]
         results = carried if isinstance(op, For) else op.results
         operands = [self._get(v, None) for v in op.operands[:count]]
         operands += self._versions(op.operands[count:], carried)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.control import DECIDING_OPERANDS, Break, Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
@@ -41,7 +41,7 @@ class Needs:
                 self._sources.setdefault(value, []).append(source)
         for op in function.walk():
             if isinstance(op, (For, If)):
-                self._need(op.operands[: CONTROLS[type(op)]], [None] * CONTROLS[type(op)])
+                self._need(op.operands[: DECIDING_OPERANDS[type(op)]], [None] * DECIDING_OPERANDS[type(op)])
             elif op in axes:
                 self._need(op.operands, operand_axes(op, axes[op]))
         while self._pending:
@@ -54,10 +54,10 @@ class Needs:
     def _enter(self, block: Block, continued: Sequence[Value], broken: Sequence[Value]) -> None:
         """Find what the terminators in ``block`` lead to; those of a loop around it to ``continued`` and ``broken``."""
         for op in block.ops:
-            if type(op) in CONTROLS:
+            if type(op) in DECIDING_OPERANDS:
                 carried = carried_by(op)
                 inner = (continued, broken) if isinstance(op, If) else (carried, op.results)
-                for value, source in zip(carried, op.operands[CONTROLS[type(op)] :]):
+                for value, source in zip(carried, op.operands[DECIDING_OPERANDS[type(op)] :]):
                     self._sources[value] = [source]
                 if isinstance(op, For):
                     self._sources.update((result, [value]) for result, value in zip(op.results, carried))
@@ -89,13 +89,9 @@ class Needs:
             self._need(captured(op), repeat(None))
 
 
-# Op of control flow -> how many of its operands say where it goes; the others are what it carries.
-CONTROLS = {For: 3, Loop: 0, If: 1}
-
-
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
-    return op.body.args[1:] if isinstance(op, For) else op.regions[0].args
+    return op.carried if isinstance(op, LoopOp) else []
 
 
 def captured(op: Op) -> Iterator[Value]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.backends.triton.ttir.counting import Counting, counting, least_turns
 from tilewright.backends.triton.ttir.shape import zero
@@ -104,7 +105,7 @@ class ControlFlow:
         self.lower = lower
         self.before = before
         self._ahead = 0  # loops around that run ahead
-        self._structured: dict[type[Op], Lower] = {If: self._if, For: self._for, Loop: self._loop}
+        self._structured: dict[type[Op], Callable[[Any], None]] = {If: self._if, For: self._for, Loop: self._loop}
 
     def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
         """Lowers ``block``; returns the state of ``frame`` after it."""
@@ -211,7 +212,7 @@ class ControlFlow:
 
     # -- loops
 
-    def _for(self, op: Op) -> None:
+    def _for(self, op: For) -> None:
         """A loop that runs ahead where it has many turns is there twice."""
         s, w = self.s, self.s.w
         stages, turns = s.plan.ahead.get(op, _NOT_AHEAD)
@@ -227,11 +228,11 @@ class ControlFlow:
         )
         s.bind_flat(op.results, results)
 
-    def _counted(self, op: Op, count: Counting, stages: int) -> list[Val]:
+    def _counted(self, op: For, count: Counting, stages: int) -> list[Val]:
         """The results of the loop ``op`` with so many stages; with 0 it does not run ahead, unless Triton knows how."""
         s, w = self.s, self.s.w
         body = op.regions[0]
-        flat = self._inits(body, op.operands[3:])
+        flat = self._inits(body, op.inits)
         forms = [(v.element, v.shape) for v in flat]
         left, results = self._results(forms)
         index = Val(w.name(), count.lower.element)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer
-from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.control import For
 from tilewright.passes.integers import IntegerFacts
 
 
@@ -22,11 +22,11 @@ class Counting:
     value_of: Callable[[Val], Val]
 
 
-def counting(s: State, op: Op, ahead: int = 0) -> Counting:
+def counting(s: State, op: For, ahead: int = 0) -> Counting:
     """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
     others early, comparisons that find out whether there are such must not wrap around either."""
     w, dtype = s.w, op.operands[0].tile.element
-    lower, upper, step = (s[v] for v in op.operands[:3])
+    lower, upper, step = (s[v] for v in op.bounds)
     if _stays_inside(s.facts, op, dtype, ahead):
         return Counting(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
@@ -50,22 +50,22 @@ def _resized(w: Writer, x: Val, element: str) -> Val:
     return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
 
 
-def most_turns(facts: IntegerFacts, op: Op) -> int:
+def most_turns(facts: IntegerFacts, op: For) -> int:
     """How many iterations of the ``for`` there are at most."""
-    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    lower, upper, step = (facts.range(v) for v in op.bounds)
     return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
 
 
-def least_turns(facts: IntegerFacts, op: Op) -> int:
+def least_turns(facts: IntegerFacts, op: For) -> int:
     """How many iterations of the ``for`` there are at least."""
-    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    lower, upper, step = (facts.range(v) for v in op.bounds)
     return max(0, upper[0] - lower[1] + step[1] - 1) // max(1, step[1])
 
 
-def _stays_inside(facts: IntegerFacts, op: Op, dtype: DType, ahead: int) -> bool:
+def _stays_inside(facts: IntegerFacts, op: For, dtype: DType, ahead: int) -> bool:
     """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
     that many steps ``ahead`` from the first one, and back from the end."""
-    lower, upper, step = (facts.range(v) for v in op.operands[:3])
+    lower, upper, step = (facts.range(v) for v in op.bounds)
     most = (1 << (dtype.bitwidth - 1)) - 1
     if ahead and (lower[1] + ahead * step[1] > most or upper[0] - ahead * step[1] < -most - 1):
         return False

@@ -8,7 +8,7 @@ from tilewright.backends.triton.ttir.tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast
-from tilewright.ir.ops.control import Continue, For, If, Loop
+from tilewright.ir.ops.control import Continue, For, If, LoopOp
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeDivisible, LocalArray, MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
 
@@ -46,7 +46,7 @@ class Roots:
 
     def __init__(self, function: Function) -> None:
         self.tables = Tables(function)
-        self._loops = {op.body: op for op in function.walk() if isinstance(op, (For, Loop))}
+        self._loops = {op.body: op for op in function.walk() if isinstance(op, LoopOp)}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
         self.shared: Root = alike[0] if len(alike) > 1 else None
@@ -62,8 +62,8 @@ class Roots:
                 continue
             seen.add(at)
             op, loop = at.op, self._loops.get(at.owner) if isinstance(at.owner, Block) else None
-            if loop is not None:
-                pending += _carried(loop, at.index - (isinstance(loop, For)))
+            if loop is not None and at in loop.carried:
+                pending += _carried(loop, loop.carried.index(at))
             elif op is None:
                 found.add(self.shared if self.shared is not None and at in self._alike else at)
             elif isinstance(op, LocalArray):
@@ -95,10 +95,10 @@ class Roots:
         return op.spec.effect & (Effect.READ | Effect.WRITE) if op not in self.tables.loads else Effect.NONE
 
 
-def _carried(loop: Op, position: int) -> Iterator[Value]:
+def _carried(loop: LoopOp, position: int) -> Iterator[Value]:
     """What the value that ``loop`` carries at ``position`` may be."""
-    yield loop.operands[position + (3 if isinstance(loop, For) else 0)]
-    for op in _continues(loop.regions[0]):
+    yield loop.inits[position]
+    for op in _continues(loop.body):
         yield op.operands[position]
 
 
