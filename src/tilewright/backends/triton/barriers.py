@@ -26,8 +26,6 @@ from collections.abc import Sequence
 
 from tilewright.backends.triton.ptx import Statement, statements, successors
 
-VERSION = "4"  # of what is done, for caches
-
 _KINDS = {
     "barrier": re.compile(r"bar\.sync\s+0"),
     "init": re.compile(r"mbarrier\.init\.shared::cta\.b64 \[\S+\], 1"),

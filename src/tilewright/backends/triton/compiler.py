@@ -36,9 +36,13 @@ _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says 
 Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
 
 
-# Of what is done to Triton's forms.
-_CHANGES = (overlap, prefetch, unchanged, ttgir, outbox, llir, wide, ptx, ptxas, barriers)
-_VERSION = " ".join(m.VERSION for m in _CHANGES)
+@functools.cache
+def _sources() -> str:
+    """The fingerprint of this package, which changes Triton's forms: part of the keys of Triton's cache."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 class _Source(ASTSource):  # type: ignore[misc]
@@ -56,7 +60,7 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{_VERSION} {self.how} {self.text}".encode()).hexdigest()
+        return hashlib.sha256(f"{_sources()} {self.how} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
         return _parsed(self.text, args[-1])
@@ -81,7 +85,7 @@ def _changed_stages(
     """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
     ``ahead`` lets loads run ahead, and ``roomy`` results have places of their own."""
     maps, blobs = kernel.shared_maps, kernel.blobs
-    version = f"{_VERSION} {sorted(maps)} {sorted(blobs.items())} {ahead} {roomy}"
+    version = f"{_sources()} {sorted(maps)} {sorted(blobs.items())} {ahead} {roomy}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-VERSION = "1"  # of what is done, for caches
-
 _PROMISES = re.compile(r"( = \w+)(?: (?:nuw|nsw|exact|disjoint|nneg|samesign))+( (?:\w+ )?<\d+ x )")
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from tilewright.backends.triton.lines import indent_of
 from tilewright.backends.triton.options import RESERVED
 
-VERSION = "2"  # of what is done, for caches
-
 _ALLOC = re.compile(r"\s*(%\w+) = ttg\.local_alloc : \(\) -> !ttg\.memdesc<((?:\d+x)+)([a-z]+)(\d+)\w*, .*mutable>.*")
 _FILLED = re.compile(
     r"\s*(?P<name>%\w+) = ttg\.local_alloc %[\w#]+ : .* -> "

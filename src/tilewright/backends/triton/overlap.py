@@ -14,8 +14,6 @@ from itertools import pairwise
 from tilewright.backends.triton.lines import NAME, WAIT, Loop, carried_by, end_of, innermost_loops, names_in, renamed
 from tilewright.backends.triton.prefetch import has_load_at_once
 
-VERSION = "5"  # of what is done, for caches
-
 _COPY = re.compile(
     r"(\s*)(%\w+) = ttg\.local_alloc (%[\w#]+) : \(tensor<(\d+)x(\d+)x(\w+), (#\w+)>\) -> (!ttg\.memdesc<[^>]*>)"
 )

@@ -25,8 +25,6 @@ from tilewright.backends.triton.lines import (
     view_of,
 )
 
-VERSION = "4"  # of what is done, for caches
-
 _COPY = re.compile(r"\s*ttng\.async_tma_copy_global_to_local %\w+\[([^\]]*)\] (%\w+), (%\w+), (%\w+) : .*")
 _SCALAR = re.compile(r"\s*(%\w+) = arith\.\w+ ")
 _BRANCH = re.compile(r"(\s*)(?:%\w+(?::\d+)? = )?scf\.if (%\w+) .*\{")

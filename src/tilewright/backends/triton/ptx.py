@@ -14,8 +14,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-VERSION = "7"  # of what is done, for caches
-
 _BITS = 29
 MARK = -(1 << 31)  # added to a coordinate from 0 up to, not including, END
 END = 1 << _BITS

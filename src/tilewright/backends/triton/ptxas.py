@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import re
 
-VERSION = "4"  # of what is done, for caches
-
 _DESCRIPTOR = re.compile(r"\s*(?:or\.b64|add\.s64)\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _DEFINED = re.compile(r"\s*([a-z]\S*)\s+(%rd\d+),.*")
 _EXTENDED = "cvt.u64.u32"

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import indent_of, types_in
 
-VERSION = "7"  # of what is done, for caches
-
 _VALUE = r"%[\w#]+"
 _DEFINITION = re.compile(r"\s*(%\w+(?:, %\w+)*)(?::\d+)? = (\S+) (.*)")
 _STEP = re.compile(rf"(\s*)(%\w+) = ttng\.warp_group_dot ({_VALUE}), ({_VALUE})(.*)")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from tilewright.backends.triton.lines import NAME, WAIT, end_of, indent_of, types_in
 
-VERSION = "1"  # of what is done, for caches
-
 _PRODUCT = re.compile(
     r"\s*%\w+ = ttng\.warp_group_dot (%[\w#]+), .* : (tensor<(\d+x\d+)x(\w+), #ttg\.dot_op<\{[^}]*\}>>) \* "
 )

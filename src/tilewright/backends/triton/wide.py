@@ -16,8 +16,6 @@ from itertools import pairwise
 
 from tilewright.backends.triton.ptx import Statement, statements
 
-VERSION = "4"  # of what is done, for caches
-
 _PRODUCT = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(32|64)k16\.f32\.(f16\.f16|bf16\.bf16)\s+"
     r"\{(.*?)\}, (%rd\d+), (%rd\d+), (%p\d+), 1, 1, ([01]), 1"

@@ -1,0 +1,22 @@
+"""What Triton's cache knows kernels by changes with the code that changes Triton's forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="the package triton is not installed")
+
+from tilewright.backends.triton import compiler
+
+
+def test_the_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = compiler._sources.__wrapped__()
+    monkeypatch.setattr(compiler, "__file__", str(tmp_path / "compiler.py"))
+    (tmp_path / "ttir").mkdir()
+    found = [ours]
+    for path, text in (("ptx.py", "x = 1"), ("ptx.py", "x = 2"), ("ttir/views.py", "x = 1"), ("notes.md", "")):
+        (tmp_path / path).write_text(text)
+        found.append(compiler._sources.__wrapped__())
+    assert len(set(found[:-1])) == 4 and found[-1] == found[-2]
