@@ -124,7 +124,7 @@ def _kernels() -> str:
     intro = (
         "What a program uses outside of kernels. Throughout the reference, *Source* names where the behaviour is laid "
         "down: *guide* is the chapter on tile kernels of the CUDA programming guide, *data model* and *Tile C++* are "
-        "NVIDIA's documents of these names, and *fact sheet* is the list of what `cuda.tile` 1.7 does."
+        "NVIDIA's documents of these names; *behaviour of* `cuda.tile` is what that version does."
     )
     return _page("Kernels and launches", intro, [*found, *methods])
 

@@ -1,4 +1,4 @@
-"""Elementwise operations: every spelling, dtype and mode (fact sheet 1.13)."""
+"""Elementwise operations: every spelling, dtype and mode."""
 
 from __future__ import annotations
 

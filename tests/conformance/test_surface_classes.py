@@ -1,4 +1,4 @@
-"""The classes of tile code: dataclasses, enums, context managers (fact sheet 2)."""
+"""The classes of tile code: dataclasses, enums, context managers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the original's source and its documents differ: what is promised holds, what is accepted works (fact sheet 6)."""
+"""Where the original's source and its documents differ: what is promised holds, what is accepted works."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_row_10_no_internal_errors() -> None:
         lambda x: ct.atan2(x.astype(ct.int32), 1),
     ):
         refuses(bad, TTE, F)
-    # Elsewhere in the fact sheet: an unknown conversion of an f-string, and one that is not possible at run time.
+    # Elsewhere: an unknown conversion of an f-string, and one that is not possible at run time.
     refuses(lambda x: print(f"{ct.bid(0):y}"), TTE, F)
     refuses(lambda x: print(f"{ct.bid(0):^9}"), ct.TileUnsupportedFeatureError, F)
 

@@ -1,4 +1,4 @@
-"""Launches: arguments, annotations, specialisation, large arrays, threads (fact sheet 1.1, 1.2 and 4)."""
+"""Launches: arguments, annotations, specialisation, large arrays, threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays, tiled views, loads, stores, gathers, scatters and atomics (fact sheet 1.5 to 1.10 and 5)."""
+"""Arrays, tiled views, loads, stores, gathers, scatters and atomics."""
 
 from __future__ import annotations
 

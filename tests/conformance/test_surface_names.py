@@ -1,4 +1,4 @@
-"""Every public name, its signature and its default values (fact sheet 1.1 to 1.19)."""
+"""Every public name, its signature and its default values."""
 
 from __future__ import annotations
 

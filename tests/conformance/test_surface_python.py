@@ -1,4 +1,4 @@
-"""The Python of tile code: statements, expressions, functions, tuples, and what is refused (fact sheet 2)."""
+"""The Python of tile code: statements, expressions, functions, tuples, and what is refused."""
 
 # ruff: noqa: B007, C409, F841, F842, PIE790, RUF059, SIM223
 # The programs under test look as people write them.

@@ -1,4 +1,4 @@
-"""Pointers, and loads, stores and atomics through them (fact sheet 1.5 to 1.10)."""
+"""Pointers, and loads, stores and atomics through them."""
 
 from __future__ import annotations
 

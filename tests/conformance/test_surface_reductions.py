@@ -1,4 +1,4 @@
-"""Reductions, scans and products of matrices (fact sheet 1.14, 1.15)."""
+"""Reductions, scans and products of matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing, assertions, compile-time evaluation and dependent launches (fact sheet 1.16 to 1.18)."""
+"""Printing, assertions, compile-time evaluation and dependent launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles: attributes, operators, creation, shape, selection, casts (fact sheet 1.6, 1.11, 1.12)."""
+"""Tiles: attributes, operators, creation, shape, selection, casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants, promotion, casts and the rules of operators (fact sheet 3)."""
+"""Constants, promotion, casts and the rules of operators."""
 
 from __future__ import annotations
 

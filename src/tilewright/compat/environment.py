@@ -1,4 +1,4 @@
-"""The environment variables of ``cuda.tile``, as ours (fact sheet 4)."""
+"""The environment variables of ``cuda.tile``, as ours."""
 
 from __future__ import annotations
 

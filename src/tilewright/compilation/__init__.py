@@ -1,4 +1,4 @@
-"""Compiling kernels ahead of time: signatures, their mangled names, and export (fact sheet 4, "compilation")."""
+"""Compiling kernels ahead of time: signatures, their mangled names, and export."""
 
 from tilewright.compilation.constraints import (
     ArrayConstraint,

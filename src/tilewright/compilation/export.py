@@ -33,7 +33,7 @@ def export_kernel(
 ) -> None:
     """Compile ``kernel`` for each of ``signatures`` into ``output_file``.
 
-    ``output_format`` is ``"cubin"`` or ``"tileir_bytecode"`` (fact sheet 4, "compilation"), or ``"shared_library"``:
+    ``output_format`` is ``"cubin"`` or ``"tileir_bytecode"``, or ``"shared_library"``:
     a library for this kind of processor, with a C header beside it. A function of it is called with the three grid
     extents and then, for every parameter, what the calling convention says: the pointer, all extents and all strides
     (in elements) of an array; the table and the length of a list; the entries of a tuple; nothing for a constant. It

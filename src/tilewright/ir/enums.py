@@ -1,4 +1,4 @@
-"""Enumerations that appear as op attributes and in the public language (data model, fact sheet 1.4)."""
+"""Enumerations that appear as op attributes and in the public language (data model)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exceptions of tile code, rendered with the source line, a caret and the inlining chain (fact sheet 1.19)."""
+"""The exceptions of tile code, rendered with the source line, a caret and the inlining chain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common dtypes, implicit casts and broadcasting (data model, "Arithmetic Promotion"; fact sheet 3.2 and 3.6).
+"""Common dtypes, implicit casts and broadcasting (data model, "Arithmetic Promotion").
 
 A loosely typed constant is a Python bool, int or float.
 """

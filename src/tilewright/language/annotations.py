@@ -1,4 +1,4 @@
-"""How kernel parameters are annotated (fact sheet 1.2)."""
+"""How kernel parameters are annotated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, comparison, bitwise and math operations (fact sheet 1.13, section 3).
+"""Elementwise arithmetic, comparison, bitwise and math operations.
 
 Operands are tiles, scalars or numbers; they broadcast to a common shape and are promoted to a common dtype. In the
 signatures ``Tile`` stands for all of these. Wrong dtypes or modes raise TileTypeError.

@@ -1,4 +1,4 @@
-"""Dtypes of other libraries as ours (fact sheet 3.3), and those of pointers."""
+"""Dtypes of other libraries as ours, and those of pointers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def to_dtype(value: Any) -> DType | None:
 def foreign_pointer_dtype(pointee_dtype: Any) -> PointerType:
     """The dtype of opaque pointers to elements of ``pointee_dtype``, which is what ``Array.foreign_pointer`` has.
 
-    TypeError when ``pointee_dtype`` is no dtype, or itself one of pointers. Source: fact sheet 1.3.
+    TypeError when ``pointee_dtype`` is no dtype, or itself one of pointers. Source: behaviour of `cuda.tile` 1.7.
     """
     pointee = to_dtype(pointee_dtype)
     if pointee is None:

@@ -1,4 +1,4 @@
-"""Loads, stores, gathers, scatters and atomics on arrays (fact sheet 1.9, 1.10 and section 5)."""
+"""Loads, stores, gathers, scatters and atomics on arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile-time evaluation (fact sheet 1.17)."""
+"""Compile-time evaluation."""
 
 from __future__ import annotations
 

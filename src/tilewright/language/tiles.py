@@ -1,4 +1,4 @@
-"""Creating and rearranging tiles, reductions, scans and matrix products (fact sheet 1.11, 1.12, 1.14, 1.15)."""
+"""Creating and rearranging tiles, reductions, scans and matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of the hints of a kernel (guide 2.4.11, fact sheet 1.1)."""
+"""Validation of the hints of a kernel (guide 2.4.11)."""
 
 from __future__ import annotations
 

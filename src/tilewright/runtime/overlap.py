@@ -1,4 +1,4 @@
-"""Finding arguments that share memory (fact sheet 5: written ones must not)."""
+"""Finding arguments that share memory; written ones must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the annotations of a kernel's parameters ask for (fact sheet 1.2)."""
+"""What the annotations of a kernel's parameters ask for."""
 
 from __future__ import annotations
 

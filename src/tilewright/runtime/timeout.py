@@ -23,7 +23,7 @@ _PATIENCE = 20  # seconds
 def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
     """Within this context a compilation that takes longer raises TileCompilerTimeoutError.
 
-    It holds for the whole process, not for one thread. None means no limit. Source: fact sheet 1.1.
+    It holds for the whole process, not for one thread. None means no limit. Source: behaviour of `cuda.tile` 1.7.
     """
     outer = _seconds
     set_limit(timeout_sec)

@@ -1,4 +1,4 @@
-"""Finding the fastest configuration of a kernel (fact sheet 4, "tune"; guide 2.4.12).
+"""Finding the fastest configuration of a kernel.
 
 ``exhaustive_search`` measures every configuration. ``Tuner`` searches with early stopping, remembers the outcome on
 disk, and launches the kernel with it. A ``Gate`` refuses configurations that compute something wrong.

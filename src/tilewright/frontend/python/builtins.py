@@ -1,4 +1,4 @@
-"""Python's own functions as tile code has them (fact sheet 2, "Builtins")."""
+"""Python's own functions as tile code has them."""
 
 from __future__ import annotations
 

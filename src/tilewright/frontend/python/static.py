@@ -1,4 +1,4 @@
-"""``static_eval`` and its relatives, context managers, and loops that are unrolled (fact sheet 1.17)."""
+"""``static_eval`` and its relatives, context managers, and loops that are unrolled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Elementwise arithmetic, bitwise, comparison and math ops.
 
 Operands have equal types: broadcasts and conversions are ops of their own. ``tilewright.ir.semantics`` holds
-their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference; fact sheet 1.13 and 3.
+their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions, scans and matrix products. C++ reference 2.6 and 2.10; fact sheet 1.14 and 1.15."""
+"""Reductions, scans and matrix products. C++ reference 2.6 and 2.10."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Scan(Op):
         return tuple(_combiner(self, self.values, self.axis, self.identities, self.body))
 
 
-# operand dtype -> accumulator dtypes (fact sheet 1.15)
+# operand dtype -> accumulator dtypes
 MMA_ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "f16": ("f16", "f32"),
     "bf16": ("f32",),
@@ -113,7 +113,7 @@ class Mma(Op):
         return (acc,)
 
 
-# operand dtype, scale dtype -> how many elements of K share one scale (fact sheet 1.15)
+# operand dtype, scale dtype -> how many elements of K share one scale
 MMA_SCALED_BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
     ("f8e4m3fn", "f8e8m0fnu"): (32,),
     ("f8e5m2", "f8e8m0fnu"): (32,),

@@ -1,4 +1,4 @@
-"""Views and memory ops. Within a block they take effect in program order. C++ reference 2.11, 2.12; fact sheet 5.
+"""Views and memory ops. Within a block they take effect in program order. C++ reference 2.11, 2.12.
 
 ``latency`` and ``allow_tma`` are performance hints: None, a value, or a ``ByTarget``.
 """
@@ -166,7 +166,7 @@ class Store(Op):
         return ()
 
 
-# atomic kind -> IR spellings of the dtypes it takes (fact sheet 1.10)
+# atomic kind -> IR spellings of the dtypes it takes
 _WORDS = ("i32", "i64", "u32", "u64")
 ATOMIC_DTYPES: dict[AtomicKind, tuple[str, ...]] = {
     AtomicKind.XCHG: (*_WORDS, "f32", "f64"),

@@ -1,4 +1,4 @@
-"""Ops that create tiles and rearrange their elements. C++ reference 2.7 to 2.9; fact sheet 1.11 and 1.12."""
+"""Ops that create tiles and rearrange their elements. C++ reference 2.7 to 2.9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between dtypes, and reinterpretation of bits (fact sheet 3.6 and 3.7)."""
+"""Conversions between dtypes, and reinterpretation of bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic operations on elements of arrays, of raw memory and of tiled views (fact sheet 1.5, 1.7, 1.10)."""
+"""Atomic operations on elements of arrays, of raw memory and of tiled views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""print, printf and assert_ (fact sheet 1.16)."""
+"""print, printf and assert_."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, bitwise and math operations (fact sheet 1.13 and section 3).
+"""Arithmetic, comparison, bitwise and math operations.
 
 Operations on Python numbers fold by Python's rules. With a strictly typed operand they mean what they mean for tiles,
 and the result is a strictly typed constant where all operands are constants.
@@ -377,7 +377,7 @@ def _same_element(x: Any, y: Any) -> bool:
     return isinstance(x, Tile) and isinstance(y, Tile) and x.element_type is y.element_type
 
 
-# Which dtypes ``astype`` rounds to in each mode, beyond the default (fact sheet 3.7).
+# Which dtypes ``astype`` rounds to in each mode, beyond the default.
 _NARROW_SOURCES = ("f16", "bf16", "f8e5m2", "f8e4m3fn", "f4e2m1fn")
 
 

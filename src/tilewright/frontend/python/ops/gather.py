@@ -1,4 +1,4 @@
-"""Element-wise loads and stores: gather, scatter, advanced indexing and raw memory (fact sheet 1.5, 1.9).
+"""Element-wise loads and stores: gather, scatter, advanced indexing and raw memory.
 
 All of them become pointer arithmetic with a mask.
 """

@@ -1,4 +1,4 @@
-"""Tile loads and stores through views, array slices and lists of arrays (fact sheet 1.5, 1.7 to 1.9)."""
+"""Tile loads and stores through views, array slices and lists of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products (fact sheet 1.15)."""
+"""Matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grid indices, promises, and the attributes of arrays, tiles and views (fact sheet 1.5 to 1.8)."""
+"""Grid indices, promises, and the attributes of arrays, tiles and views."""
 
 from __future__ import annotations
 

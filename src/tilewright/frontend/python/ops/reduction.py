@@ -1,4 +1,4 @@
-"""Reductions and scans (fact sheet 1.14)."""
+"""Reductions and scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating and rearranging tiles (fact sheet 1.11 and 1.12)."""
+"""Creating and rearranging tiles."""
 
 from __future__ import annotations
 
