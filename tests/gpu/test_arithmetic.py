@@ -188,3 +188,26 @@ def test_negations(dtype: Any) -> None:
     ct.launch(None, (len(x) // 256,), signs, (x, expected, 256), backend="reference")
     wrong = np.argwhere(out != expected)
     assert not len(wrong), [(int(r), int(x[c]), int(out[r, c]), int(expected[r, c])) for r, c in wrong[:5]]
+
+
+@ct.kernel
+def extremes(x, y, out, STEP: ct.Constant[int]):
+    at = ct.bid(0) * STEP + ct.arange(STEP, dtype=ct.int32)
+    v, other = ct.gather(x, at), ct.gather(y, at)
+    for i, c in ct.static_iter(((0, 0), (1, 5), (2, 100))):
+        found = (ct.minimum(v, c), ct.maximum(v, c), ct.minimum(ct.where(v > other, v, other), c), ct.maximum(other, v))
+        for j in ct.static_iter(range(4)):
+            ct.scatter(out, (8 * i + 2 * j, at), ct.where(found[j] == c, 1, 2))
+            ct.scatter(out, (8 * i + 2 * j + 1, at), ct.where(found[j] != v, found[j].astype(ct.int32), 77))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_extremes_that_are_compared(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    x = np.arange(limits.min, limits.max + 1).astype(dtype)
+    y = np.random.default_rng(3).permutation(x)
+    out, expected = np.zeros((24, len(x)), np.int32), np.zeros((24, len(x)), np.int32)
+    ct.launch(None, (len(x) // 256,), extremes, (x, y, out, 256), backend="cpu")
+    ct.launch(None, (len(x) // 256,), extremes, (x, y, expected, 256), backend="reference")
+    wrong = np.argwhere(out != expected)
+    assert not len(wrong), [(int(r), int(x[c]), int(out[r, c]), int(expected[r, c])) for r, c in wrong[:5]]

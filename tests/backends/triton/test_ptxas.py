@@ -45,7 +45,7 @@ def test_sums_of_16_bits_are_made_one_by_one(target: str, monkeypatch: pytest.Mo
 
 
 def test_other_text_stays() -> None:
-    text = "\tmin.s16x2 \t%r1, %r2, %r3;\n\tadd.s32 \t%r1, %r2, %r3;\n\tadd.f16x2 \t%r1, %r2, %r3;"
+    text = "\tmin.s32 \t%r1, %r2, %r3;\n\tadd.s32 \t%r1, %r2, %r3;\n\tadd.f16x2 \t%r1, %r2, %r3;"
     assert ptxas.repair(text) == text
 
 
@@ -163,3 +163,24 @@ def magnitudes(x, out):
 def test_no_absolute_value_is_given_to_ptxas(dtype: type) -> None:
     made = magnitudes.compile_for("sm_90", (np.zeros(128, dtype), np.zeros((3, 128), dtype)))
     assert "abs.s" not in made.stage("PTX") and "neg.s16" not in made.stage("PTX")
+
+
+@ct.kernel
+def extremes(x, y, out):
+    a, b = ct.load(x, (0,), (1024,)), ct.load(y, (0,), (1024,))
+    found = ct.minimum(a, b), ct.maximum(a, 5), ct.minimum(a, 0), ct.where(a > b, a, b)
+    for i in ct.static_iter(range(4)):
+        ct.store(out, (i, 0), ct.where(found[i] == (0 if i == 2 else 5), 1, found[i]).reshape((1, 1024)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_no_instruction_on_pairs_finds_an_extreme(dtype: type, target: str, tmp_path: Path) -> None:
+    """Where the greatest or least is compared with a number, ptxas takes the predicate of the wrong pair."""
+    arguments = np.zeros(1024, dtype), np.zeros(1024, dtype), np.zeros((4, 1024), dtype)
+    path = tmp_path / "kernel.cubin"
+    found = compile_for(specialization(extremes, arguments, "reference").function, parse_target(target), {}).binary
+    path.write_bytes(found.code)
+    command = [str(Path(assembler(parse_target(target))).with_name("nvdisasm")), "-c", str(path)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "ST" in listing and "16x2" not in listing

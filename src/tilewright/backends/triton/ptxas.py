@@ -15,6 +15,9 @@ It may crash at waits for products that have all ended. They are left out.
 The absolute value of an integer, which LLVM makes of whatever is one, it takes for a number that is not negative; that
 of the least integer is. There, the sign is compared. Integers of 16 bits it negates in 32 bits, of which the upper ones
 are then wrong for the least integer, and takes the sign from there. They are negated as sums are made.
+
+Whether the least or greatest of two integers of 16 bits is one that it knows, it finds for Hopper and later by an
+instruction on two pairs, and takes what that says of the other pair. They are compared and selected.
 """
 
 from __future__ import annotations
@@ -31,13 +34,32 @@ _WAIT = re.compile(r"\s*wgmma\.wait_group\.sync\.aligned\s+(\d+);")
 _FENCE, _END = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 _LABEL = re.compile(r"\s*[\w$]+:")
 _SUMS = re.compile(r"\s*add\.[us]16x2\s+(%r\d+), (%r\d+), (%r\d+);")
+_EXTREME = re.compile(r"^\s*(min|max)\.([su])16(x2)?\s+(%r\w+), ([^,]+), ([^;]+);", re.MULTILINE)
 _NEGATION = re.compile(r"^\s*neg\.s16\s+(%rs\d+), (%rs\d+);", re.MULTILINE)
 _ABSOLUTE = re.compile(r"^\s*abs\.s(16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+);", re.MULTILINE)
 
 
 def repair(text: str) -> str:
     """``text``, compiled right."""
-    return separate_descriptors(separate_sums(with_signs(text)))
+    return separate_descriptors(separate_sums(with_signs(_EXTREME.sub(_selected, text))))
+
+
+def _selected(found: re.Match[str]) -> str:
+    name, sign, both, result, x, y = found.groups()
+    compare = f"setp.{'lt' if name == 'min' else 'gt'}.{sign}16 is_kept"
+    if not both:
+        return f"\t{{\n\t.reg .pred is_kept;\n\t{compare}, {x}, {y};\n\tselp.b16 {result}, {x}, {y}, is_kept;\n\t}}"
+    return f"""\t{{
+\t.reg .pred is_kept;
+\t.reg .b16 low, high, other_low, other_high;
+\tmov.b32 {{low, high}}, {x};
+\tmov.b32 {{other_low, other_high}}, {y};
+\t{compare}, low, other_low;
+\tselp.b16 low, low, other_low, is_kept;
+\t{compare}, high, other_high;
+\tselp.b16 high, high, other_high, is_kept;
+\tmov.b32 {result}, {{low, high}};
+\t}}"""
 
 
 def with_signs(text: str) -> str:
