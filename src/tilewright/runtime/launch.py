@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.runtime.arrays import Flat
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.specialize import Launchable, Specialization
+from tilewright.runtime.versions import note_writes
 from tilewright.system.environment import switch
 
 
@@ -48,6 +49,8 @@ def launch(
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
     again = kernel.again
     if again is not None and check_overlap is None and again.launch(stream, grid, kernel_args, backend):
+        if again.written:
+            note_writes(kernel_args, again.written)
         return
     if stream is not None and isinstance(stream, _NO_STREAMS):
         raise TypeError(
@@ -59,6 +62,8 @@ def launch(
     if check_overlap is None:
         check_overlap = switch("TILEWRIGHT_CHECK_OVERLAP")
     prepared.run(blocks, flat, stream, check=check_overlap)
+    if prepared.written:
+        note_writes(kernel_args, prepared.written)
 
 
 _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)

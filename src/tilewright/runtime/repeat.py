@@ -17,6 +17,7 @@ from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
+from tilewright.runtime.versions import Path
 from tilewright.system.forks import load
 
 # Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
@@ -36,10 +37,13 @@ class Again:
         executable: Native,
         device: int | None,
         tables: Sequence[np.ndarray[Any, Any]] = (),
+        written: Sequence[Path] = (),
     ) -> None:
         """``recipe`` has the values of the function parameters, with a HOLE for each address, number and table;
-        ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their addresses.
+        ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their addresses;
+        ``written`` lead to the arguments whose version a launch increments.
         """
+        self.written = written
         self.settings = given
         self.values = values_if_alike(rules, args, recipe, tables)
         self.launch = self._launch

@@ -45,6 +45,7 @@ from tilewright.runtime.repeat import Again
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.timeout import within_timeout
+from tilewright.runtime.versions import Path, noting_writes
 from tilewright.system.environment import switch, variable
 from tilewright.system.forks import KERNEL, fork_aware_lock
 from tilewright.system.stack import require_stack
@@ -182,7 +183,7 @@ class Launchable:
         flat = Flat()
         blocks = checked_grid(grid)
         prepared = self.prepared_for(kernel_args, backend, flat)
-        run = prepared.bind(blocks, flat, stream, check=check_overlap)
+        run = noting_writes(prepared.bind(blocks, flat, stream, check=check_overlap), kernel_args, prepared.written)
         vars(run)["owners"] = kernel_args, flat.owners  # so that the memory lives as long
         return run
 
@@ -277,7 +278,10 @@ class Launchable:
         if checked(backend):
             extents = {r.name: r.layout.extent() for r in explained.regions}
             explained.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]
-        return Prepared(self.name, specialization, explained)
+        entries = zip(self.parameters, parts)
+        paths = ((i, place, part) for i, ((place, _), part) in enumerate(entries))
+        found = [w for i, place, part in paths for w in _written_tensors(place, part, specialization, (i,))]
+        return Prepared(self.name, specialization, explained, tuple(found))
 
     def _pointers(self, signature: Signature) -> tuple[str, ...]:
         """The arguments that the kernel knows by their address only."""
@@ -331,6 +335,15 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
         f"{'was' if len(args) == 1 else 'were'} given"
         f"{'; parameters with defaults must be given too' if kernel.has_defaults else ''}"
     )
+
+
+def _written_tensors(place: Place, part: Part, compiled: Specialization, path: Path) -> Iterator[Path]:
+    """Where an argument, or the entries of a tuple, are tensors of PyTorch, or lists, that ``compiled`` stores to."""
+    if part[0] == "tuple":
+        for i, entry in enumerate(part[1:]):
+            yield from _written_tensors(place.item(i), entry, compiled, (*path, i))
+    elif part[0] in ("torch", "list") and place.argument in compiled.written:
+        yield path
 
 
 def _argument_of(region: Region, tables: Sequence[Table]) -> str:
@@ -391,10 +404,14 @@ class Prepared:
 
     __slots__ = (
         "_constants", "_device", "_kernel", "_lessons", "_native", "_pick", "_regions", "_tables", "_values", "again",
-        "specialization",
+        "specialization", "written",
     )  # fmt: skip
 
-    def __init__(self, kernel: str, specialization: Specialization, explained: Explained) -> None:
+    def __init__(
+        self, kernel: str, specialization: Specialization, explained: Explained, written: Sequence[Path] = ()
+    ) -> None:
+        """``written`` lead to the arguments whose version the launch increments."""
+        self.written = written
         self._kernel = kernel
         self.specialization = specialization
         self._regions = explained.regions
@@ -440,7 +457,7 @@ class Prepared:
             return
         self._lessons += 1
         tables = [table.rows for table in self._tables]
-        self.again = Again(given, rules, args, self._values, self._native, self._device, tables)
+        self.again = Again(given, rules, args, self._values, self._native, self._device, tables, self.written)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""

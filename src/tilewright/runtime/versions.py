@@ -1,0 +1,45 @@
+"""Version counters of PyTorch's tensors: a launch increments those of the tensors that it writes.
+
+Autograd compares the version of a tensor that it kept for the backward pass with that of the forward pass, and raises
+RuntimeError where something has written to the tensor between the two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Path = tuple[int, ...]  # to an argument: its index, then those in the tuples that it is in
+
+
+def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
+    """Increment the versions of the tensors among the arguments that ``written`` leads to, lists included."""
+    tensors = _tensors(args, written)
+    if tensors:
+        sys.modules["torch"].autograd.graph.increment_version(tensors)
+
+
+def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequence[Path]) -> Callable[[], None]:
+    """``run``, with ``note_writes`` after it where it writes to tensors."""
+    if not _tensors(args, written):
+        return run
+
+    def run_and_note() -> None:
+        run()
+        note_writes(args, written)
+
+    return run_and_note
+
+
+def _tensors(args: Sequence[Any], written: Sequence[Path]) -> list[Any]:
+    torch = sys.modules.get("torch")
+    if torch is None or not written:
+        return []
+    found: list[Any] = []
+    for path in written:
+        value = args
+        for index in path:
+            value = value[index]
+        found += value if type(value) is list else (value,)
+    return [value for value in found if isinstance(value, torch.Tensor)]

@@ -1,0 +1,50 @@
+"""Launches increment the versions of the tensors that they write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tilewright as ct
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@ct.kernel
+def double(source, target):
+    ct.store(target, (0,), 2 * ct.load(source, (0,), (8,)))
+
+
+@ct.kernel
+def double_each(source, targets):
+    ct.store(targets[0], (0,), 2 * ct.load(source, (0,), (8,)))
+
+
+SHAPES = {
+    "plain": (double, lambda target: target),
+    "tuple": (double_each, lambda target: (target,)),
+    "list": (double_each, lambda target: [target]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_versions_of_written_tensors(shape: str, backend: str) -> None:
+    kernel, packed = SHAPES[shape]
+    source, target = torch.ones(8), torch.zeros(8)
+    for launches in range(1, 8):  # the later ones are recognized by machine code
+        ct.launch(None, (1,), kernel, (source, packed(target)), backend=backend)
+        assert (source._version, target._version) == (0, launches)
+    run = kernel.bind((1,), (source, packed(target)), backend=backend)
+    run()
+    assert (source._version, target._version) == (0, 8)
+
+
+def test_autograd_notices_writes() -> None:
+    x = torch.ones(8, requires_grad=True)
+    kept = x * 1
+    loss = (kept * kept).sum()
+    ct.launch(None, (1,), double, (torch.ones(8), kept))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
