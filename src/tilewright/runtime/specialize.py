@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import operator
 import struct
 import time
@@ -97,6 +98,15 @@ class Inspection:
             head, *rest = found.compilation.lines()
             lines += [f"{number}. {head}", *(f" {line}" for line in rest)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the text, then every stage of each specialization, folded."""
+        shown = [f"<pre>{html.escape(str(self))}</pre>"]
+        for number, found in enumerate(self.specializations, 1):
+            for name in found.stage_names():
+                text = html.escape(found.stage(name))
+                shown.append(f"<details><summary>{number}. {html.escape(name)}</summary><pre>{text}</pre></details>")
+        return "".join(shown)
 
 
 class SourceSpecialization(Specialization):
