@@ -117,6 +117,23 @@ def test_results_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bench.tried) == 2
 
 
+def test_results_are_shared_through_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    arguments, shared = (np.ones(64, np.float32), np.zeros(64, np.float32)), dict[str, bytes]()
+    bench = Bench(monkeypatch, space(tile=(8, 16)), lambda config: float(config["tile"]))
+    found = bench.tuner(store=shared).search(*arguments)
+    assert len(shared) == 1 and bench.tried
+    bench.tried.clear()
+    assert bench.tuner(store=shared).search(*arguments) == found and not bench.tried
+    bench.tuner(store=shared).search(*arguments, refresh=True)
+    assert bench.tried
+    shared[next(iter(shared))] = b"{}"
+    with pytest.raises(ValueError, match="of the store is no result of a search"):
+        bench.tuner(store=shared).search(*arguments)
+    with pytest.raises(TypeError, match="mutable mapping"):
+        bench.tuner(store=[])
+
+
 @ct.kernel
 def branches(x, out, TILE: ct.Constant[int]):
     i = ct.bid(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tilewright.ir.printer import print_function
@@ -13,7 +13,7 @@ from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import facts
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.specialize import Launchable
-from tilewright.tune import store
+from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
 from tilewright.tune.candidate import Candidate, Work, with_hints
 from tilewright.tune.gate import Gate
@@ -40,7 +40,8 @@ class Tuner(Generic[T]):
     Arrays that the kernel writes are copied for every run, so that a search leaves no trace. ``gate`` refuses wrong
     configurations. A progress bar is shown on a terminal unless ``quiet``.
 
-    Results are kept in the disk cache, by the source and the Tile IR of the kernel, the configurations, the
+    Results are kept in ``store``, any mutable mapping from strings to bytes, or else in the disk
+    cache, by the source and the Tile IR of the kernel, the configurations, the
     arguments' dtypes, shapes, strides and numbers, and the machine. ValueError for empty ``configs`` and for limits
     that are not positive.
 
@@ -69,6 +70,7 @@ class Tuner(Generic[T]):
         options_fn: Callable[[T], dict[str, Any]] | None = None,
         *,
         gate: Gate | None = None,
+        store: MutableMapping[str, bytes] | None = None,
         patience: int = 16,
         budget_sec: float = 60.0,
         single_run_timeout_sec: float | None = None,
@@ -83,7 +85,9 @@ class Tuner(Generic[T]):
         self.configs: list[T] = checked_space("configs", configs, {"grid_fn": grid_fn, "args_fn": args_fn})
         self._grid_fn, self._args_fn = grid_fn, args_fn
         self._hints_fn, self._options_fn = hints_fn, options_fn
-        self._gate = gate
+        if store is not None and not isinstance(store, MutableMapping):
+            raise TypeError(f"store is {store!r}; pass a mutable mapping from strings to bytes, such as a dict")
+        self._gate, self._store = gate, store
         self._limits = Limits(patience, budget_sec, single_run_timeout_sec)
         self._flush, self._quiet = flush_l2, quiet
         self._kernels: dict[tuple[str, str], Launchable] = {}
@@ -126,15 +130,31 @@ class Tuner(Generic[T]):
         return found
 
     def _stored_or_new(self, arguments: Args, stream: Any, refresh: bool) -> TuningResult[T]:
+        if self._store is not None:
+            return self._shared_or_new(self._store, arguments, stream, refresh)
         cache = disk_cache()
         key = "" if cache is None else self._name(arguments)
         data = None if cache is None or refresh else cache.get(key)
         if data is not None:
-            return store.decode(data, self.configs)
+            return stored.decode(data, self.configs)
         result = self._measure(arguments, stream)
         if cache is not None:
-            cache.put(key, store.encode(result, self.configs))
+            cache.put(key, stored.encode(result, self.configs))
         return result
+
+    def _shared_or_new(
+        self, shared: MutableMapping[str, bytes], arguments: Args, stream: Any, refresh: bool
+    ) -> TuningResult[T]:
+        key = self._name(arguments)
+        data = None if refresh else shared.get(key)
+        if data is None:
+            result = self._measure(arguments, stream)
+            shared[key] = stored.encode(result, self.configs)
+            return result
+        try:
+            return stored.decode(data, self.configs)
+        except (ValueError, LookupError, TypeError) as e:
+            raise ValueError(f"the entry {key!r} of the store is no result of a search: {e}; delete it") from e
 
     def _measure(self, arguments: Args, stream: Any) -> TuningResult[T]:
         def begin(config: T) -> Candidate[T]:
