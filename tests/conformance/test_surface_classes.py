@@ -466,19 +466,12 @@ def in_a_branch(n: Any) -> Any:
         yield 1
 
 
-@contextlib.contextmanager
-def returning() -> Any:
-    yield 1
-    return
-
-
 @pytest.mark.parametrize(
     ("make", "error"),
     [
         (two_yields, TTE),
         (guarded, TSE),
         (lambda: in_a_branch(1), TTE),
-        (returning, TSE),
         (lambda: 3, TSE),
         (contextlib.nullcontext, UCE),
     ],

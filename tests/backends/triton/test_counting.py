@@ -33,7 +33,7 @@ def lowered(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int 
     state: Any = State()
     state.w = w
     with np.errstate(over="ignore"):
-        return w, counting(state, SimpleNamespace(operands=operands), ahead)  # type: ignore[arg-type]
+        return w, counting(state, SimpleNamespace(lower=operands[0], bounds=operands), ahead)  # type: ignore[arg-type]
 
 
 def counted(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int = 0) -> list[int]:

@@ -25,7 +25,7 @@ class Counting:
 def counting(s: State, op: For, ahead: int = 0) -> Counting:
     """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
     others early, comparisons that find out whether there are such must not wrap around either."""
-    w, dtype = s.w, op.operands[0].tile.element
+    w, dtype = s.w, op.lower.tile.element
     lower, upper, step = (s[v] for v in op.bounds)
     if _stays_inside(s.facts, op, dtype, ahead):
         return Counting(lower, upper, step, lambda i: i)
