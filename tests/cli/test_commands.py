@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +233,16 @@ def test_programs_that_are_no_python(
         (["inspect", "-D", "A", "kernels.py::shift"], "-D is for files of Tile C++ only"),
         (["inspect", "kernels.py::shift", "--arg", "f32[99999999999999]"], "f32[99999999999999]: "),
         (["inspect", "kernels.py::shift", *ARGS, "--plot", "."], "cannot write ."),
-        (["record", ".", "kernels.py"], "cannot write "),
+        (["inspect", "kernels.py::shift", *ARGS, "--plot", "a.svg", "--grid", "x"], "--grid x: write up to three"),
+        (["inspect", "kernels.py::shift", *ARGS, "--grid", "2"], "--grid is the grid that --plot runs"),
+        (["record", ".", "program.py"], ". is no regular file"),
+        (["record", "/dev/full", "program.py"], "/dev/full is no regular file"),
+        (["record", "missing/m.jsonl", "program.py"], "cannot write missing/m.jsonl: No such file"),
+        (["check", "--sarif", ".", "program.py"], "cannot write .: Is a directory"),
+        (["check", "--seed", "1", "program.py"], "--seed is for --schedule random only"),
+        (["view", "-o", ".", "program.py"], "cannot write .: Is a directory"),
+        (["view", "--schedule", "reverse", "--seed", "1", "program.py"], "--schedule reverse has no use for it"),
+        (["run", "--replace", "program.cu"], "--replace is for programs in Python"),
         (["precompile", "/dev/null"], "is no regular file"),
         (["precompile", "latin"], "is no manifest: "),
     ],
@@ -238,8 +250,26 @@ def test_programs_that_are_no_python(
 )
 def test_misuse_is_explained(command: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("latin").write_bytes(b"\xff")
+    Path("program.py").write_text("raise AssertionError('it was found out too late')\n")
     assert main(command) == 1
-    assert words in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert words in said
+    assert ("cuda.tile is" in said) == ("-m" in command), "it is found before a program starts"
+
+
+def test_a_full_disk_is_found_before_the_program_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full())
+    Path("program.py").write_text("raise AssertionError('it was found out too late')\n")
+    for command in (["record", "m.jsonl"], ["check", "--sarif", "s.json"], ["view", "-o", "v.html"]):
+        assert main([*command, "program.py"]) == 1
+        assert "cannot write to the folder .: No space left on device" in capsys.readouterr().err
+        assert sorted(f.name for f in Path().iterdir() if f.is_file()) == ["kernels.py", "program.py"]
 
 
 def test_a_limit_is_a_number_of_accesses(capsys: pytest.CaptureFixture[str]) -> None:

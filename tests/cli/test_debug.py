@@ -78,6 +78,16 @@ def test_a_kernel_alone(program: Path) -> None:
     assert "Tile([4., 5., 6., 7.], dtype=float16)" in done.stdout and "Tile(3, dtype=int32)" in done.stdout
 
 
+def test_launches_of_the_file_are_passed_over(program: Path) -> None:
+    guard = 'if __name__ == "__main__":'
+    program.write_text(PROGRAM.replace(guard, "sys.argv[1:] = ['2']\nif True:") + "    assert x[0] == 2\n")
+    done = debug(f"{program}::scale", "--arg", "f16[4]", "--arg", "3", commands="n\nn\np tile\nc\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("-> block = ct.bid(0)") == 1 and "Tile([0., 1., 2., 3.], dtype=float16)" in done.stdout
+    program.write_text(PROGRAM.replace(guard, "raise OSError('its own')\nif True:"))
+    assert "OSError: its own" in debug(f"{program}::scale", "--arg", "f16[4]", "--arg", "3").stderr
+
+
 def test_mistakes(program: Path) -> None:
     for arguments, words in (
         ([program], "write FILE::KERNEL"),
@@ -86,6 +96,8 @@ def test_mistakes(program: Path) -> None:
         ([f"{program}::scale", "--arg", "f16[8]"], "takes 2 arguments"),
         ([f"{program}::scale", "1", "--block", "7"], "no block (7, 0, 0) in the grid (3, 1, 1)"),
         ([f"{program}::scale", "1", "--block", "1,x"], "up to three numbers"),
+        ([f"{program}::scale", "1", "--grid", "2"], "--grid is the grid of a launch with --arg"),
+        ([f"{program}::scale", "1", "--arg", "2"], "'1' is for the program, which does not run with --arg"),
         (["nothing.py::scale"], "no program nothing.py"),
     ):
         done = debug(*arguments)

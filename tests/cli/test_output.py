@@ -65,6 +65,15 @@ def test_our_own_output_may_be_cut_off() -> None:
     assert status("doctor", closed=True) == (0, "")
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_streams_that_the_process_never_had(closed: int) -> None:
+    """The demo shows its progress on the standard error, and results on the standard output."""
+    command = f'exec "{sys.executable}" -m tilewright demo --small {closed}>&-'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done
+    assert ("kernels agree" in done.stdout, "[1/" in done.stderr) == (closed != 1, closed != 2)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_is_an_error() -> None:
     with open("/dev/full", "w") as full:

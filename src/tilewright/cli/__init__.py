@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.cli import cache, check, debug, demo, doctor, inspect, record, run, view
 from tilewright.cli.errors import UsageError
-from tilewright.cli.output import finish, say
+from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
@@ -16,6 +16,7 @@ COMMANDS = (demo, run, check, view, debug, inspect, record, doctor, cache)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of this process); returns the exit status."""
+    open_streams()
     parser = argparse.ArgumentParser(prog="tilewright", description="Tile kernels in Python and C++.")
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -9,11 +9,12 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.schedule import ORDERS
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
+from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
+from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, UndefinedBehaviorError, sanitize
 from tilewright.sanitizer.categories import CATEGORIES
@@ -29,8 +30,7 @@ def add_parser(commands: Any) -> None:
     names = f"one of: {', '.join(CATEGORIES)}"
     parser.add_argument("--disable", action="append", default=[], metavar="CATEGORY", help=names)
     parser.add_argument("--enable", action="append", default=[], metavar="CATEGORY", help="such as nan-born, inf-born")
-    parser.add_argument("--schedule", choices=ORDERS, default="in-order", help="in which order blocks run")
-    parser.add_argument("--seed", type=int, default=0, help="of the random schedule; the same seed runs alike")
+    add_schedule(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON; the program prints to stderr")
     parser.add_argument("--sarif", metavar="FILE", help="write the report as SARIF 2.1.0")
     add_program(parser)
@@ -41,7 +41,9 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """0 for a clean program, 1 for violations; a program that ends with another status keeps it."""
     disable, enable = _names(options.disable), _names(options.enable)
-    settings = {"stop": options.stop, "schedule": options.schedule, "seed": options.seed}
+    settings = {"stop": options.stop, **schedule(options)}
+    if options.sarif is not None:
+        check_writable(Path(options.sarif))
     with sanitize(disable=disable, enable=enable, **settings) as report:
         try:
             with redirect_stdout(sys.stderr) if options.json else nullcontext():

@@ -6,8 +6,9 @@ import argparse
 import ast
 import os
 import pdb
+import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,23 @@ import numpy as np
 
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
+from tilewright.cli.grids import parse_index
 from tilewright.cli.inspect import SPECIFICATIONS, load_kernel, parse_argument
 from tilewright.compat import run_program
 from tilewright.eager.engine import Stepper, stepping
 from tilewright.ir.semantics import constant_array
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime.backend_choice import use_backend
+from tilewright.runtime.backend_choice import force_backend, use_backend
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
+from tilewright.runtime.specialize import Launchable
 
 Index = tuple[int, int, int]
 
 _EPILOG = f"""\
 Without --arg the file runs as a program, and the debugger stops at the first line of the kernel whenever the program
-launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 2, ...
+launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 2, ...; the file's own launches run
+nothing then.
 
 {SPECIFICATIONS}
 examples:
@@ -57,14 +61,19 @@ def run(options: argparse.Namespace) -> int:
     path, separator, name = options.kernel.rpartition("::")
     if not separator:
         raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
+    if options.grid is not None and not options.arg:
+        raise UsageError("--grid is the grid of a launch with --arg; without, the program launches the kernel")
+    if options.arguments and options.arg:
+        raise UsageError(f"{options.arguments[0]!r} is for the program, which does not run with --arg")
     check_program(Path(path))
     _check_kernel(path, name)
-    block = None if options.block is None else _index(options.block, "block", 0)
+    block = None if options.block is None else parse_index(options.block, "block", 0)
     debugger = _Debugger(os.path.abspath(path), name, block)
+    kernel = _load(options.kernel) if options.arg else None
     try:
         with use_backend("python"), stepping(debugger):
-            if options.arg:
-                _launch(options)
+            if kernel is not None:
+                _launch(kernel, options)
             else:
                 run_program(path, options.arguments)
     except _Quit:
@@ -85,9 +94,22 @@ def _check_kernel(path: str, name: str) -> None:
         raise UsageError(f"{path} defines no function {name}; it defines: {', '.join(dict.fromkeys(names)) or 'none'}")
 
 
-def _launch(options: argparse.Namespace) -> None:
-    kernel = load_kernel(options.kernel)
-    grid = (1,) if options.grid is None else _index(options.grid, "grid", 1)
+def _load(target: str) -> Launchable:
+    """The kernel, from a file whose own launches are passed over: it is to be launched alone."""
+    launches = _PassedOver()
+    path, _, name = target.rpartition("::")
+    try:
+        with force_backend("python"), stepping(launches):
+            return load_kernel(target)
+    except (Exception, SystemExit):
+        found = vars(sys.modules.get(Path(path).stem, types)).get(name)
+        if launches.any and isinstance(found, Launchable):  # what the file said about results that it does not have
+            return found
+        raise
+
+
+def _launch(kernel: Launchable, options: argparse.Namespace) -> None:
+    grid = (1,) if options.grid is None else parse_index(options.grid, "grid", 1)
     arguments = tuple(map(_filled, map(parse_argument, options.arg)))
     try:
         launch(None, checked_grid(grid), kernel, arguments)
@@ -105,15 +127,6 @@ def _filled(argument: Any) -> Any:
     return argument
 
 
-def _index(text: str, option: str, default: int) -> Index:
-    """Up to three numbers."""
-    parts: Sequence[str] = text.split(",")
-    if len(parts) > 3 or not all(p.strip().isdecimal() for p in parts):
-        raise UsageError(f"--{option} {text}: write up to three numbers, such as 3,0,0")
-    x, y, z = (*map(int, parts), default, default)[:3]
-    return x, y, z
-
-
 class _Quit(BaseException):
     """The person at the debugger wants no more; no Exception, which a program might handle."""
 
@@ -126,6 +139,16 @@ class _Pdb(pdb.Pdb):
     def set_quit(self) -> None:
         self.left = True
         super().set_quit()
+
+
+class _PassedOver(Stepper):
+    """Runs no block."""
+
+    any = False
+
+    def blocks(self, function: types.FunctionType, grid: Index) -> Iterable[Index]:
+        self.any = True
+        return ()
 
 
 class _Debugger(Stepper):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -26,6 +28,30 @@ def check_program(path: Path) -> None:
         raise UsageError(f"{path}{place}: SyntaxError: {e.msg}{line}") from None
     except ValueError as e:  # null bytes, in older Pythons
         raise UsageError(f"{path}: {e}") from None
+
+
+def check_writable(path: Path) -> None:
+    """UsageError where ``path`` cannot be written, so that a program need not run first to find that out."""
+    exists = path.exists()
+    try:
+        path.open("ab").close()
+        if not exists:
+            path.unlink()
+    except OSError as e:
+        raise UsageError(f"cannot write {path}: {e.strerror}") from None
+    if path.is_file() or not exists:
+        with contextlib.suppress(PermissionError):  # of the folder; the file itself can be written
+            _check_space(path.parent)
+
+
+def _check_space(folder: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\n" * 65536)
+    except PermissionError:
+        raise
+    except OSError as e:
+        raise UsageError(f"cannot write to the folder {folder}: {e.strerror}") from None
 
 
 def load_module(path: Path) -> types.ModuleType:

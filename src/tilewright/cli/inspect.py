@@ -15,7 +15,8 @@ from tilewright.backends.base import CrossCompiler, get_backend
 from tilewright.cli import roofline
 from tilewright.cli.cpp import add_options, find_kernel
 from tilewright.cli.errors import UsageError
-from tilewright.cli.files import load_module
+from tilewright.cli.files import check_writable, load_module
+from tilewright.cli.grids import parse_index
 from tilewright.cli.output import say
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import ALL_DTYPES, DType
@@ -70,12 +71,16 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--stages", action="store_true", help="show the Tile IR after each pass first")
     parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
-    parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
+    parser.add_argument("--grid", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
     add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.plot is not None:
+        check_writable(options.plot)
+    elif options.grid is not None:
+        raise UsageError("--grid is the grid that --plot runs; nothing else here runs the kernel")
     kernel = find_kernel(options.kernel, options) or load_kernel(options.kernel)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
@@ -131,7 +136,7 @@ def show(found: Specialization, wanted: Sequence[str]) -> None:
 
 def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> None:
     """Run ``kernel`` on arrays of ones, say how fast it was, and draw that. ValueError when its work is not known."""
-    grid = tuple(map(int, options.grid.split(",")))
+    grid = (1,) if options.grid is None else parse_index(options.grid, "grid", 1)
     for argument in args:
         if isinstance(argument, np.ndarray):
             argument.fill(1)

@@ -9,11 +9,20 @@ from typing import TextIO
 from tilewright.cli.errors import UsageError
 
 
+def open_streams() -> None:
+    """Give a process that was started without standard streams empty ones, before a file gets their numbers."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - as long as the process
+
+
 def say(text: str = "", *, error: bool = False) -> None:
     """Print a line, on the standard error stream with ``error``. UsageError where it cannot be written."""
     stream = sys.stderr if error else sys.stdout
-    if stream is None:  # the process was started without it
-        return
     try:
         stream.write(text + "\n")
         stream.flush()
@@ -29,8 +38,7 @@ def finish(status: int) -> int:
     """The exit status, after what a program has left in the standard output is written: 120 where that fails, as of
     Python itself, unless something failed before."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:
         _mute(sys.stdout)
         return status or 120

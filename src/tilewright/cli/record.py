@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.cli import run
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
+from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.compat import add_program
 from tilewright.ir.errors import TileError
@@ -32,10 +33,9 @@ def add_parser(commands: Any) -> None:
 
 
 def _record(options: argparse.Namespace) -> int:
-    try:
-        options.manifest.open("ab").close()  # the program would find out at its first launch only
-    except OSError as e:
-        raise UsageError(f"cannot write {options.manifest}: {e.strerror}") from None
+    if options.manifest.exists() and not options.manifest.is_file():
+        raise UsageError(f"{options.manifest} is no regular file, which a manifest must be")
+    check_writable(options.manifest)  # the program would find out at its first launch only
     os.environ[RECORD] = str(options.manifest.resolve())
     return run.run(options)
 

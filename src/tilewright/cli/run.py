@@ -24,6 +24,8 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if not options.module and is_cpp(options.program):
+        if options.replace:
+            raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
         return run_cpp(requested(options.program, options), options.arguments)
     refuse_options(options)
     if not options.module:

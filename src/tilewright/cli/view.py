@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.schedule import ORDERS
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import UsageError
+from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
+from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
 from tilewright.view import Recorder, render
@@ -20,8 +21,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("view", help="write a page that shows what the kernels of a program do to memory")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: PROGRAM.html, here)")
     parser.add_argument("--limit", type=_positive, default=4_000_000, help="stop recording after so many accesses")
-    parser.add_argument("--schedule", choices=ORDERS, default="in-order", help="in which order blocks run")
-    parser.add_argument("--seed", type=int, default=0, help="of the random schedule; the same seed runs alike")
+    add_schedule(parser)
     add_program(parser)
     add_options(parser)
     parser.set_defaults(run=run)
@@ -34,8 +34,9 @@ def _positive(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_writable(_output(options))
     recorder = Recorder(options.limit)
-    with sanitize(schedule=options.schedule, seed=options.seed, sinks=[recorder]) as report:
+    with sanitize(**schedule(options), sinks=[recorder]) as report:
         try:
             status = run_program(options)
         finally:  # what a program did before it failed is worth seeing too
@@ -45,14 +46,17 @@ def run(options: argparse.Namespace) -> int:
     return status
 
 
+def _output(options: argparse.Namespace) -> Path:
+    return options.output or Path(f"{Path(options.program).stem}.html")
+
+
 def _write(recorder: Recorder, report: Report, options: argparse.Namespace) -> None:
     recordings = recorder.finish()
     if not recordings:
         return
-    program = Path(options.program)
-    output = options.output or Path(f"{program.stem}.html")
+    output = _output(options)
     try:
-        output.write_text(render(program.name, recordings), encoding="utf-8")
+        output.write_text(render(Path(options.program).name, recordings), encoding="utf-8")
     except OSError as e:
         raise UsageError(f"cannot write {output}: {e.strerror}") from None
     accesses = sum(r.event_count for r in recordings)

@@ -58,8 +58,11 @@ def record(function: Function, engine: str, options: Mapping[str, Any]) -> None:
     if (path, line) in _recorded:
         return
     _recorded.add((path, line))
-    with open(path, "ab", buffering=0) as file:  # one write a line, so that processes can share the file
-        file.write(line.encode() + b"\n")
+    try:
+        with open(path, "ab", buffering=0) as file:  # one write a line, so that processes can share the file
+            file.write(line.encode() + b"\n")
+    except OSError as e:
+        raise OSError(e.errno, f"cannot record what is compiled: {e.strerror}", path) from None
 
 
 def read(path: Path) -> Iterator[Entry]:
