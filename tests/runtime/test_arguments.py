@@ -324,8 +324,9 @@ def test_stand_ins_of_torch_are_refused(engine: str) -> None:
 
 def test_arrays_of_jax_can_be_read_but_not_written(engine: str) -> None:
     jax = pytest.importorskip("jax", reason="JAX is not installed")
-    source, target = jax.numpy.arange(float(N)), np.zeros(N, np.float32)
-    immutable = jax.numpy.zeros(N)
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        source, target = jax.numpy.arange(float(N)), np.zeros(N, np.float32)
+        immutable = jax.numpy.zeros(N)
     for _ in range(8):
         run_copy(source, target)
         with pytest.raises(ValueError, match=r"argument 'target' of copy\(\) is read-only"):
