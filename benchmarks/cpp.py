@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks")]
 attention, matmul, harness, foundation = map(importlib.import_module, ("attention", "matmul", "harness", "foundation"))
 
-ENGINES = ("cpu", "reference")
+BACKENDS = ("cpu", "reference")
 KERNEL = ROOT / "benchmarks" / "attention.cu"
 EXPRESSION = "attend<64, 64, 64, false>"
 _START = f"""
@@ -50,11 +50,11 @@ def main() -> None:
         foundation.report("a kernel, cold", seconds(_START, "off") * 1e3, "ms", at_most=1500)
         seconds(_START, folder, runs=1)
         foundation.report("a kernel, from the disk cache", seconds(_START, folder) * 1e3, "ms", at_most=30)
-    for engine in ENGINES:
-        with ct.use_backend(engine):
-            for name, (ours, theirs) in pairs(small=engine == "reference").items():
-                ratio = speed_ratio(ours, theirs, 7 if engine == "reference" else 31)
-                foundation.report(f"{name} on {engine}: speed of Python's", ratio, "x", at_least=0.95)
+    for backend in BACKENDS:
+        with ct.use_backend(backend):
+            for name, (ours, theirs) in pairs(small=backend == "reference").items():
+                ratio = speed_ratio(ours, theirs, 7 if backend == "reference" else 31)
+                foundation.report(f"{name} on {backend}: speed of Python's", ratio, "x", at_least=0.95)
 
 
 def pairs(small: bool) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:

@@ -180,7 +180,7 @@ def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 class Tile:
-    """tilewright or the original; the latter takes hints where ours takes options of the engine."""
+    """tilewright or the original; the latter takes hints where ours takes options of the backend."""
 
     def __init__(self, name: str, ct: types.ModuleType) -> None:
         self.name = name

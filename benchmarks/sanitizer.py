@@ -1,4 +1,4 @@
-"""What the sanitizer costs: every example, and kernels of many small operations, against the reference engine.
+"""What the sanitizer costs: every example, and kernels of many small operations, against the reference backend.
 
 PYTHONPATH=src:examples python benchmarks/sanitizer.py
 """

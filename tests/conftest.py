@@ -42,7 +42,7 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(params=["reference", "cpu"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each of the engines that compile."""
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each of the backends that compile."""
     with ct.use_backend(request.param):
         yield request.param

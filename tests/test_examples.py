@@ -35,12 +35,12 @@ def test_the_promised_examples_exist() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("engine", ["cpu", "python"])
-def test_example(path: Path, harness: ModuleType, engine: str) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "python"])
+def test_example(path: Path, harness: ModuleType, backend: str) -> None:
     cases = load_module(path).cases(small=True)
     assert cases
     for case in cases:
-        with ct.use_backend(engine):
+        with ct.use_backend(backend):
             outcome = harness.measure(case)
         assert outcome.correct, outcome
 

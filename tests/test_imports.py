@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
     "system/forks.py",  # for those that call its ``load``
-    "backends/base.py",  # the registry of engines
+    "backends/base.py",  # the registry of backends
     "backends/native/__init__.py",  # LLVM, which takes a while to load
     "runtime/repeat.py",  # machine code for launches, of no use for the first ones
     "backends/triton/fitting.py",  # Triton, which is optional and takes a while to load
@@ -132,7 +132,7 @@ def run_python(program: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_engines_and_optional_libraries_load_on_use() -> None:
+def test_backends_and_optional_libraries_load_on_use() -> None:
     loaded = run_python("import sys, tilewright; print(*sys.modules)").split()
     for name in ("llvmlite", "torch", "triton", "tilewright.backends.cpu", "tilewright.backends.reference"):
         assert name not in loaded

@@ -202,7 +202,7 @@ def _alias(value: Any) -> str:
 def _ir() -> str:
     parts = [
         "# Tile IR",
-        "Every front end makes Tile IR, and every engine compiles it. `tilewright inspect` prints it. This is the op "
+        "Every front end makes Tile IR, and every backend compiles it. `tilewright inspect` prints it. This is the op "
         "table; `tests/ir/every_op.tir` has an example of each.",
     ]
     for name, op in OPS.items():

@@ -1,4 +1,4 @@
-"""NumPy's warnings about special values are noise in comparisons of engines."""
+"""NumPy's warnings about special values are noise in comparisons of backends."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_inspect_shows_cuda_tile_ir(capsys: pytest.CaptureFixture[str]) -> None:
     assert "load_view_tko weak" in out and "func @" not in out
 
 
-def test_inspect_shows_one_stage_of_another_engine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_one_stage_of_another_backend(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "kernels.py::shift", *ARGS, "--backend", "reference", "--stage", "Tile IR"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("==== Tile IR\nfunc @shift(") and out.count("====") == 1
@@ -126,21 +126,21 @@ def test_inspect_explains_mistakes(arguments: list[str], words: str, capsys: pyt
     assert words in capsys.readouterr().err
 
 
-def test_doctor_runs_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_runs_every_backend(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"tilewright {ct.__version__}, Python 3.")
     for name in backend_names():
         missing = get_backend(name).unavailable()
-        assert f"engine {name:<12} {'works' if missing is None else f'not here: {missing}'}\n" in out
+        assert f"backend {name:<12} {'works' if missing is None else f'not here: {missing}'}\n" in out
 
 
-def test_doctor_says_why_an_engine_does_not_work(
+def test_doctor_says_why_an_backend_does_not_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "backend_names", lambda: ("cpu", "abacus"))
     assert main(["doctor"]) == 1
-    assert "engine abacus       does not work: unknown backend 'abacus'" in capsys.readouterr().out
+    assert "backend abacus       does not work: unknown backend 'abacus'" in capsys.readouterr().out
 
 
 def test_cache_lists_and_clears(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

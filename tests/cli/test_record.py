@@ -75,7 +75,7 @@ def test_a_later_process_starts_warm(tmp_path: Path, capsys: pytest.CaptureFixtu
 def manifest_line(**changes: object) -> str:
     ir = 'func @f(%x: ptr<f32> = "x".base) {\n  return()\n}\n'
     return json.dumps(
-        {"tilewright": ct.__version__, "kernel": "f", "engine": "cpu", "options": {}, "ir": ir, **changes}
+        {"tilewright": ct.__version__, "kernel": "f", "backend": "cpu", "options": {}, "ir": ir, **changes}
     )
 
 
@@ -94,20 +94,20 @@ def test_mistakes(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> 
     assert words in capsys.readouterr().err
 
 
-def test_engines_that_store_nothing_are_not_listed() -> None:
-    for engine in ("reference", "python"):
-        off = {"TILEWRIGHT_CACHE_DIR": "off", "TILEWRIGHT_BACKEND": engine, "TILEWRIGHT_RECORD": "m.jsonl"}
+def test_backends_that_store_nothing_are_not_listed() -> None:
+    for backend in ("reference", "python"):
+        off = {"TILEWRIGHT_CACHE_DIR": "off", "TILEWRIGHT_BACKEND": backend, "TILEWRIGHT_RECORD": "m.jsonl"}
         assert run("program.py", "8", **off) == ["compiled"] * 2
     assert not Path("m.jsonl").exists()
 
 
 def test_what_cannot_be_compiled_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [manifest_line(engine="abacus"), manifest_line(options={"warps": 4}), manifest_line()]
+    lines = [manifest_line(backend="abacus"), manifest_line(options={"warps": 4}), manifest_line()]
     Path("m.jsonl").write_text("\n".join(lines))
     assert main(["precompile", "m.jsonl"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("f for abacus: not compiled: unknown backend 'abacus'")
-    assert out[1].startswith("f for cpu: not compiled: the cpu engine has no option 'warps'")
+    assert out[1].startswith("f for cpu: not compiled: the cpu backend has no option 'warps'")
     assert out[2].startswith("f for cpu: compiled in ")
     assert out[3].endswith(": 1 of 3 compiled, 2 failed")
 

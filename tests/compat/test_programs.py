@@ -54,7 +54,7 @@ def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", NUMPY_ONLY)
-def test_reference_engine(name: str) -> None:
+def test_reference_backend(name: str) -> None:
     with tilewright.use_backend("reference"):
         run_program(str(FOLDER / f"{name}.py"), [])
 

@@ -1,4 +1,4 @@
-"""Every Python kernel of the programming guide, taken from the document itself, on both CPU engines.
+"""Every Python kernel of the programming guide, taken from the document itself, on both CPU backends.
 
 The document is not part of this repository: the test looks for it in ``shared/spec`` beside the checkout.
 """
@@ -79,7 +79,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture(params=BACKENDS)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     with ct.use_backend(request.param):
         yield request.param
 
@@ -88,7 +88,7 @@ def run(kernel: Any, grid: tuple[int, ...], *args: Any) -> None:
     ct.launch(None, grid, kernel, args)
 
 
-def test_declarations_and_block_position(guide: dict[str, list[Any]], engine: str) -> None:
+def test_declarations_and_block_position(guide: dict[str, list[Any]], backend: str) -> None:
     a = floats(4)
     before = a.copy()
     run(guide["my_kernel"][0], (2, 3), a, a.copy(), a.copy())
@@ -97,7 +97,7 @@ def test_declarations_and_block_position(guide: dict[str, list[Any]], engine: st
     np.testing.assert_array_equal(a, before)
 
 
-def test_functions(guide: dict[str, list[Any]], engine: str) -> None:
+def test_functions(guide: dict[str, list[Any]], backend: str) -> None:
     helper, factories = guide["helper"][0], guide["factories"][0]
 
     @ct.kernel
@@ -111,7 +111,7 @@ def test_functions(guide: dict[str, list[Any]], engine: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["vec_add", "vec_add_gather", "elementwise"])
-def test_vector_kernels(guide: dict[str, list[Any]], engine: str, name: str) -> None:
+def test_vector_kernels(guide: dict[str, list[Any]], backend: str, name: str) -> None:
     a, b = floats(128), floats(128) + 1
     for kernel in guide[name]:
         out = np.full(128, np.nan, np.float32)
@@ -120,14 +120,14 @@ def test_vector_kernels(guide: dict[str, list[Any]], engine: str, name: str) -> 
         np.testing.assert_array_equal(out, expected)
 
 
-def test_edges(guide: dict[str, list[Any]], engine: str) -> None:
+def test_edges(guide: dict[str, list[Any]], backend: str) -> None:
     a = floats(300)
     out = np.zeros(300, np.float32)
     run(guide["edge_safe"][0], (3,), a, out, 128)
     np.testing.assert_array_equal(out, a)
 
 
-def test_loop_and_condition(guide: dict[str, list[Any]], engine: str) -> None:
+def test_loop_and_condition(guide: dict[str, list[Any]], backend: str) -> None:
     a = np.arange(64, dtype=np.float32)
     out = np.zeros(8, np.float32)
     run(guide["tile_sum"][0], (1,), a, out, 8, 8)
@@ -138,21 +138,21 @@ def test_loop_and_condition(guide: dict[str, list[Any]], engine: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_gemm(guide: dict[str, list[Any]], engine: str, dtype: Any) -> None:
+def test_gemm(guide: dict[str, list[Any]], backend: str, dtype: Any) -> None:
     a, b = floats(70, 50).astype(dtype), floats(50, 90).astype(dtype)
     c = np.zeros((70, 90), np.float32)
     run(guide["gemm"][0], (3, 3), a, b, c, 32, 32, 16)
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
 
 
-def test_atomics(guide: dict[str, list[Any]], engine: str) -> None:
+def test_atomics(guide: dict[str, list[Any]], backend: str) -> None:
     a = np.arange(100, dtype=np.int32)
     out = np.zeros(1, np.int32)
     run(guide["block_sum"][0], (7,), a, out, 16)
     assert out[0] == a.sum()
 
 
-def test_hints(guide: dict[str, list[Any]], engine: str) -> None:
+def test_hints(guide: dict[str, list[Any]], backend: str) -> None:
     a = floats(128)
     kernel = guide["optimization_hints"][0]
     for variant in (kernel, kernel.replace_hints(num_ctas=8)):
@@ -180,7 +180,7 @@ FRAGMENTS = {
 
 
 @pytest.mark.parametrize("first", FRAGMENTS)
-def test_fragments(engine: str, first: str) -> None:
+def test_fragments(backend: str, first: str) -> None:
     lines = GUIDE.read_text().splitlines()
     start = lines.index(first)
     body = []

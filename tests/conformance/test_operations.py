@@ -1,4 +1,4 @@
-"""Operations of the language through ``ct.launch``, on every CPU engine, against NumPy."""
+"""Operations of the language through ``ct.launch``, on every CPU backend, against NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ B = RNG.integers(0, 2, (8, 16)).astype(bool)
 
 
 @pytest.fixture(params=["reference", "cpu", "python"], autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     with ct.use_backend(request.param):
         yield request.param
 

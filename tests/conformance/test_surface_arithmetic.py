@@ -19,7 +19,7 @@ B = I % 3 == 0
 BF16 = ml_dtypes.bfloat16
 
 
-def test_every_spelling_of_arithmetic(engine: str) -> None:
+def test_every_spelling_of_arithmetic(backend: str) -> None:
     """The functions are the operators."""
     gives(
         lambda x, y, b: (
@@ -87,7 +87,7 @@ MATH = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sin
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16, np.float32, np.float64, np.int8, bool])
-def test_math_keeps_floats_and_makes_float32_of_integers(engine: str, dtype: Any) -> None:
+def test_math_keeps_floats_and_makes_float32_of_integers(backend: str, dtype: Any) -> None:
     x = np.array([1, 2, 3, 4]).astype(dtype)
     kept = np.dtype(dtype) if np.dtype(dtype).kind not in "bi" else np.dtype(np.float32)
     functions = tuple(getattr(ct, name) for name in MATH)
@@ -100,7 +100,7 @@ def test_math_keeps_floats_and_makes_float32_of_integers(engine: str, dtype: Any
         np.testing.assert_allclose(have.astype(np.float64), want, rtol=2.0**-bits, err_msg=name)
 
 
-def test_math_of_two_and_the_rest(engine: str) -> None:
+def test_math_of_two_and_the_rest(backend: str) -> None:
     x = np.array([1.5, -2.5, 0.0, np.nan], np.float32)
     gives(
         lambda x: (ct.floor(x), ct.ceil(x), ct.isnan(x), ct.abs(x)), (np.floor(x), np.ceil(x), np.isnan(x), abs(x)), x
@@ -112,7 +112,7 @@ def test_math_of_two_and_the_rest(engine: str) -> None:
     gives(lambda h: (h**2, h ** ct.full((2,), 3, ct.int32)), (h**2, h**3), h)
 
 
-def test_modes(engine: str) -> None:
+def test_modes(backend: str) -> None:
     third = np.array([1.0, -1.0], np.float32)
 
     def divided(x):
@@ -142,7 +142,7 @@ def test_modes(engine: str) -> None:
     np.testing.assert_allclose(found, np.sqrt(2), rtol=1e-6)
 
 
-def test_nan_rules(engine: str) -> None:
+def test_nan_rules(backend: str) -> None:
     x, y = np.array([np.nan, 1, np.nan, -0.0], np.float32), np.array([2, np.nan, np.nan, 0.0], np.float32)
     nan = np.nan
     gives(

@@ -105,7 +105,7 @@ class Out:
 GLOBAL_VECTOR = Vector(4, 5)
 
 
-def test_dataclasses(engine: str) -> None:
+def test_dataclasses(backend: str) -> None:
     def use(n):
         v = Vector(n)
         w = v.scaled(2, plus=1) + Vector.both(n) * 3 + 2 * Vector.origin()
@@ -148,7 +148,7 @@ class Version:
         return other, self.minor
 
 
-def test_orders_and_divmod_of_dataclasses(engine: str) -> None:
+def test_orders_and_divmod_of_dataclasses(backend: str) -> None:
     def orders(n):
         a, b = Version(n, 5, n + 1), Version(3, 4, minor=4)
         return a < b, a <= b, a > b, a >= b, a < Version(3, 0, 5), *divmod(a, 7), *divmod(8, a)
@@ -159,7 +159,7 @@ def test_orders_and_divmod_of_dataclasses(engine: str) -> None:
         gives(orders, (*flags, I32(n), I32(7), I32(8), I32(n + 1)), n)
 
 
-def test_static_eval_takes_and_makes_dataclasses(engine: str) -> None:
+def test_static_eval_takes_and_makes_dataclasses(backend: str) -> None:
     def swapped(n):
         v = Version(n, 2)
         w = ct.static_eval(Version(v.note, v.major))
@@ -168,14 +168,14 @@ def test_static_eval_takes_and_makes_dataclasses(engine: str) -> None:
     gives(swapped, (I32(2), I32(5), I32(5)), 5)
 
 
-def test_a_lambda_is_a_kernel(engine: str) -> None:
+def test_a_lambda_is_a_kernel(backend: str) -> None:
     out = np.zeros(2, np.int32)
     kernel = ct.kernel(lambda out, n: ct.store(out, 0, n))
     ct.launch(None, (1,), kernel, (out, 5))
     np.testing.assert_array_equal(out, [5, 0])
 
 
-def test_item_assignment_of_dataclasses(engine: str) -> None:
+def test_item_assignment_of_dataclasses(backend: str) -> None:
     @ct.kernel
     def kernel(out):
         Out(out)[1] = 5
@@ -185,7 +185,7 @@ def test_item_assignment_of_dataclasses(engine: str) -> None:
     np.testing.assert_array_equal(out, [0, 5])
 
 
-def test_dataclasses_through_control_flow(engine: str) -> None:
+def test_dataclasses_through_control_flow(backend: str) -> None:
     def carried(n):
         state = Vector(ct.int32(0), ct.int32(1))
         for _ in range(n):
@@ -218,7 +218,7 @@ class Added:
         return self.n + other.n * 10
 
 
-def test_operators_may_give_not_implemented(engine: str) -> None:
+def test_operators_may_give_not_implemented(backend: str) -> None:
     def results(n):
         a, b = Length(n), Length(2)
         return a + n, a + Added(n), a != 2, 2 != a, a == b, a != b  # noqa: SIM300
@@ -316,7 +316,7 @@ class Level(enum.IntEnum):
     HIGH = 5
 
 
-def test_enums(engine: str) -> None:
+def test_enums(backend: str) -> None:
     def use(n):
         c = Color.RED if n.ndim == 0 else Color.BLUE
         return (
@@ -344,7 +344,7 @@ def storing(out: Any, i: Any) -> Any:
     ct.store(out, i, value + 1)
 
 
-def test_context_managers(engine: str) -> None:
+def test_context_managers(backend: str) -> None:
     @ct.kernel
     def kernel(out):
         with storing(out, 1) as a, storing(out, i=2) as b:
@@ -409,7 +409,7 @@ def left_early(out, n):
                     return 2
 
 
-def test_leaving_a_with_block_early_runs_what_follows_the_yield(engine: str) -> None:
+def test_leaving_a_with_block_early_runs_what_follows_the_yield(backend: str) -> None:
     def in_python(n: int) -> list[int]:
         seen: list[int] = []
 

@@ -20,7 +20,7 @@ TTE = ct.TileTypeError
 TAU = 2 * math.pi
 
 
-def test_row_1_constants_keep_double_precision(engine: str) -> None:
+def test_row_1_constants_keep_double_precision(backend: str) -> None:
     """A float64 tile plus ``math.pi`` is exact, ``static_eval`` sees all digits, and 1e40 is finite."""
     gives(
         lambda x: (x + math.pi, x * TAU, x - 0.1, ct.where(x > 1, math.pi, x), ct.full((4,), math.pi, ct.float64)),
@@ -54,12 +54,12 @@ def test_row_1_constants_keep_double_precision(engine: str) -> None:
     assert found == [math.pi]
 
 
-def test_row_1_integers_stop_at_64_bits(engine: str) -> None:
+def test_row_1_integers_stop_at_64_bits(backend: str) -> None:
     gives(lambda: (2**63).astype(ct.uint64), np.uint64(2**63))
     refuses(lambda: 2**64, ct.TileValueError)
 
 
-def test_row_2_tuples_and_dtypes_are_arguments(engine: str) -> None:
+def test_row_2_tuples_and_dtypes_are_arguments(backend: str) -> None:
     @ct.kernel
     def kernel(pair, dtype, out):
         ct.store(out, 0, ct.load(pair[0], 0, 4).astype(dtype) + pair[1])
@@ -70,7 +70,7 @@ def test_row_2_tuples_and_dtypes_are_arguments(engine: str) -> None:
         np.testing.assert_array_equal(out, V[:4] + 2)
 
 
-def test_row_3_return_in_loops_and_both_names_of_view_atomics(engine: str) -> None:
+def test_row_3_return_in_loops_and_both_names_of_view_atomics(backend: str) -> None:
     @ct.kernel
     def kernel(out):
         view = out.tiled_view((4,))
@@ -86,7 +86,7 @@ def test_row_3_return_in_loops_and_both_names_of_view_atomics(engine: str) -> No
     np.testing.assert_array_equal(out, [100, *[11] * 7])
 
 
-def test_row_4_mma_of_any_rank_and_all_scale_dtypes(engine: str) -> None:
+def test_row_4_mma_of_any_rank_and_all_scale_dtypes(backend: str) -> None:
     x = np.arange(32, dtype=np.float32).reshape(2, 1, 2, 8) % 5
     y = np.arange(64, dtype=np.float32).reshape(1, 2, 8, 4) % 3
     gives(lambda x, y: ct.mma(x, y, ct.zeros((2, 2, 2, 4), ct.float32)), x @ y, x, y)
@@ -107,7 +107,7 @@ def test_row_5_ranks_and_offsets_are_checked_as_documented() -> None:
     refuses(lambda x: x.get_raw_memory().load_offset(1.5), TTE, F, load=False)
 
 
-def test_row_6_view_stores_cast_by_promotion_and_both_names_of_the_exception(engine: str) -> None:
+def test_row_6_view_stores_cast_by_promotion_and_both_names_of_the_exception(backend: str) -> None:
     @ct.kernel
     def kernel(out):
         out.tiled_view((4,)).store(0, ct.arange(4, dtype=ct.int16))
@@ -119,7 +119,7 @@ def test_row_6_view_stores_cast_by_promotion_and_both_names_of_the_exception(eng
     refuses(lambda x: ct.static_assert(False), ct.TileStaticAssertionError, F)
 
 
-def test_row_7_names_of_1_7_and_worker_warps(engine: str) -> None:
+def test_row_7_names_of_1_7_and_worker_warps(backend: str) -> None:
     for warps in (1, 2, 4, 8, 16, 32):
         ct.kernel(num_worker_warps=warps)
     with pytest.raises(ValueError):
@@ -132,7 +132,7 @@ def test_row_7_names_of_1_7_and_worker_warps(engine: str) -> None:
     gives(again, F, F, load=False)
 
 
-def test_row_8_rounding_to_nearest_away(engine: str) -> None:
+def test_row_8_rounding_to_nearest_away(backend: str) -> None:
     halves = np.array([1 + 2**-11, -1 - 2**-11], np.float32)  # between two float16 values
     away = np.array([1 + 2**-10, -1 - 2**-10], np.float16)
     bf16 = np.array([1.5, -2.5], ml_dtypes.bfloat16)
@@ -142,7 +142,7 @@ def test_row_8_rounding_to_nearest_away(engine: str) -> None:
     gives(tf32, away.astype(np.float32), halves)
 
 
-def test_row_9_num_tiles_is_a_method(engine: str) -> None:
+def test_row_9_num_tiles_is_a_method(backend: str) -> None:
     gives(lambda x: (x.tiled_view((2,)).num_tiles(0), ct.num_tiles(x, 0, 2)), (np.int32(2), np.int32(2)), F, load=False)
 
 

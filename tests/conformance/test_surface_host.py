@@ -23,7 +23,7 @@ def run(kernel: Any, *args: Any, grid: tuple[int, ...] = (1,)) -> None:
 # -- scalars and constants
 
 
-def test_dtypes_of_scalars(engine: str) -> None:
+def test_dtypes_of_scalars(backend: str) -> None:
     @ct.kernel
     def kernel(b, i, f, wide: ct.ScalarInt64, plain: ct.Scalar, out):
         ct.static_assert(b.dtype == ct.bool_ and i.dtype == ct.int32 and f.dtype == ct.float32)
@@ -39,7 +39,7 @@ def test_dtypes_of_scalars(engine: str) -> None:
         run(kernel, True, 1, 2.5, 1 << 63, 1.0, out)
 
 
-def test_scalars_are_no_constants(engine: str) -> None:
+def test_scalars_are_no_constants(backend: str) -> None:
     @ct.kernel
     def kernel(n, out):
         ct.store(out, 0, ct.zeros((n,), ct.int32))
@@ -49,7 +49,7 @@ def test_scalars_are_no_constants(engine: str) -> None:
 
 
 @pytest.mark.parametrize("value", [3, True, 2.5, (1, 2.5, (False,)), (), 1 << 63, -(1 << 63)], ids=str)
-def test_constants(engine: str, value: Any) -> None:
+def test_constants(backend: str, value: Any) -> None:
     @ct.kernel
     def bare(c: ct.Constant, out):
         ct.static_assert(c == value)
@@ -90,7 +90,7 @@ def test_constants_that_do_not_fit() -> None:
 # -- tuples and lists
 
 
-def test_tuples(engine: str) -> None:
+def test_tuples(backend: str) -> None:
     @ct.kernel
     def kernel(pair: tuple[Any, ct.Constant[int]], many: tuple[ct.ScalarInt64, ...], nested, out):
         x, n = pair
@@ -111,7 +111,7 @@ def test_tuples(engine: str) -> None:
         run(kernel, [V, 4], (1,), ((1, (10,)), 100), out)
 
 
-def test_tuples_nest_up_to_64_deep(engine: str) -> None:
+def test_tuples_nest_up_to_64_deep(backend: str) -> None:
     @ct.kernel
     def kernel(t, out):
         ct.store(out, 0, 1)
@@ -142,7 +142,7 @@ def test_subclasses_of_tuples_are_refused() -> None:
         run(kernel, Named((1, 2)))
 
 
-def test_lists(engine: str) -> None:
+def test_lists(backend: str) -> None:
     @ct.kernel
     def kernel(xs, n, out):
         total = ct.zeros((4,), ct.int32)
@@ -178,7 +178,7 @@ KINDS_OF_LISTS = {
 
 @pytest.mark.parametrize("first", KINDS_OF_LISTS)
 @pytest.mark.parametrize("second", KINDS_OF_LISTS)
-def test_lists_meet_where_paths_meet(engine: str, first: str, second: str) -> None:
+def test_lists_meet_where_paths_meet(backend: str, first: str, second: str) -> None:
     """A list that depends on the path taken relies only on what is true of the arrays of all."""
 
     @ct.kernel
@@ -217,7 +217,7 @@ def test_lists_meet_where_paths_meet(engine: str, first: str, second: str) -> No
         assert facts.item() == len(ws) * 1000 + len(ws[1]) * 10 + ws[1].strides[0] // 4
 
 
-def test_lists_of_different_arrays_do_not_meet(engine: str) -> None:
+def test_lists_of_different_arrays_do_not_meet(backend: str) -> None:
     @ct.kernel
     def kernel(xs, ys, n, out):
         zs = xs if n > 1 else ys
@@ -227,7 +227,7 @@ def test_lists_of_different_arrays_do_not_meet(engine: str) -> None:
         run(kernel, [V], [V.reshape(2, 4)], 1, np.zeros(1, np.int32))
 
 
-def test_list_annotations(engine: str) -> None:
+def test_list_annotations(backend: str) -> None:
     Static = ct.ListAnnotation(element=ct.ArrayAnnotation(static_shape_dims=(0,)))
 
     @ct.kernel
@@ -286,7 +286,7 @@ def test_unknown_keywords_of_launch() -> None:
 # -- specialisation
 
 
-def test_what_compiles_again(engine: str) -> None:
+def test_what_compiles_again(backend: str) -> None:
     traced: list[Any] = []
 
     @ct.kernel
@@ -315,7 +315,7 @@ def test_what_compiles_again(engine: str) -> None:
 # -- more than 2**31 elements
 
 
-def test_arrays_of_more_than_2_31_elements(engine: str, tmp_path: Path) -> None:
+def test_arrays_of_more_than_2_31_elements(backend: str, tmp_path: Path) -> None:
     """A sparse file of 2**32 + 64 bytes; only the pages that are touched take space."""
     n = (1 << 32) + 64
     path = tmp_path / "large"
@@ -346,7 +346,7 @@ def test_arrays_of_more_than_2_31_elements(engine: str, tmp_path: Path) -> None:
         run(narrow, large)
 
 
-def test_two_dimensions_with_more_than_2_31_elements(engine: str) -> None:
+def test_two_dimensions_with_more_than_2_31_elements(backend: str) -> None:
     """Each extent fits int32, but offsets do not: rows that share memory stand for a large array."""
     rows, columns = 1 << 20, 1 << 14
     row = np.arange(columns, dtype=np.int8)
@@ -361,7 +361,7 @@ def test_two_dimensions_with_more_than_2_31_elements(engine: str) -> None:
     np.testing.assert_array_equal(out, [row[-4:]] * 2)
 
 
-def test_offsets_beyond_int32(engine: str, tmp_path: Path) -> None:
+def test_offsets_beyond_int32(backend: str, tmp_path: Path) -> None:
     path = tmp_path / "wide"
     shape = (3, 1 << 31 - 1)
     with path.open("wb") as file:
@@ -408,7 +408,7 @@ def concurrently(work: Callable[[int], None], threads: int = 8) -> None:
         raise failures[0]
 
 
-def test_concurrent_compilation_and_launch(engine: str) -> None:
+def test_concurrent_compilation_and_launch(backend: str) -> None:
     """Threads meet in first launches of one kernel, of different specialisations, and of kernels with mistakes."""
     traced: list[int] = []
 
@@ -427,10 +427,10 @@ def test_concurrent_compilation_and_launch(engine: str) -> None:
     def work(i: int) -> None:
         for k in range(6):
             out = np.zeros_like(x)
-            ct.launch(None, (16,), scale, (x, out, k % 3), backend=engine)
+            ct.launch(None, (16,), scale, (x, out, k % 3), backend=backend)
             np.testing.assert_array_equal(out, x * (k % 3))
             with pytest.raises(ct.TileTypeError):
-                ct.launch(None, (1,), wrong, (x,), backend=engine)
+                ct.launch(None, (1,), wrong, (x,), backend=backend)
 
     concurrently(work)
     assert sorted(traced) == [0, 1, 2]

@@ -29,7 +29,7 @@ def run(kernel: Any, *args: Any, grid: tuple[int, ...] = (1,)) -> None:
 # -- 1.5 arrays
 
 
-def test_array_attributes(engine: str) -> None:
+def test_array_attributes(backend: str) -> None:
     def facts(a):
         ct.static_assert(a.dtype == ct.float32)
         ct.static_assert(a.ndim == 2)
@@ -40,7 +40,7 @@ def test_array_attributes(engine: str) -> None:
     gives(facts, (I32(10), I32(6), I32(1), I32(10)), A.T, load=False)
 
 
-def test_shapes_are_run_time_values_unless_declared(engine: str) -> None:
+def test_shapes_are_run_time_values_unless_declared(backend: str) -> None:
     Static = Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(0, -1), static_stride_dims=(-2,))]
 
     @ct.kernel
@@ -65,7 +65,7 @@ def test_shapes_are_run_time_values_unless_declared(engine: str) -> None:
             run(kernel, A, out)
 
 
-def test_static_extents_specialise(engine: str) -> None:
+def test_static_extents_specialise(backend: str) -> None:
     @ct.kernel
     def rows(a: Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(0,))], out):
         ct.store(out, 0, ct.full((1,), ct.static_eval(a.shape[0] * 2), ct.int32))
@@ -76,7 +76,7 @@ def test_static_extents_specialise(engine: str) -> None:
         assert out[0] == 2 * n
 
 
-def test_int64_indices(engine: str) -> None:
+def test_int64_indices(backend: str) -> None:
     @ct.kernel
     def wide(a: ct.IndexedWithInt64, out):
         ct.static_assert(a.shape[0].dtype == ct.int64 and a.strides[1].dtype == ct.int64)
@@ -87,7 +87,7 @@ def test_int64_indices(engine: str) -> None:
     np.testing.assert_array_equal(out, A[2:4, :4])
 
 
-def test_slice(engine: str) -> None:
+def test_slice(backend: str) -> None:
     def part(a, k):
         b = a.slice(0, k, k + 3).slice(axis=-1, start=4, stop=9)
         ct.static_assert(b.shape[1] == 5)
@@ -132,7 +132,7 @@ def test_item_assignment_is_refused() -> None:
     refuses(assign, TTE, A, load=False)
 
 
-def test_foreign_pointers_round_trip(engine: str) -> None:
+def test_foreign_pointers_round_trip(backend: str) -> None:
     def again(a):
         p = a.foreign_pointer
         ct.static_assert(p.shape == () and p.dtype == ct.foreign_pointer_dtype(ct.float32))
@@ -181,7 +181,7 @@ def test_foreign_pointer_dtypes() -> None:
 # -- 1.7 tiled views
 
 
-def test_tiled_view_attributes(engine: str) -> None:
+def test_tiled_view_attributes(backend: str) -> None:
     def facts(a):
         v = a.tiled_view((4, 2), padding_mode="NAN")
         ct.static_assert(v.dtype == ct.float32 and v.tile_shape == (4, 2) and v.traversal_steps == (4, 2))
@@ -193,7 +193,7 @@ def test_tiled_view_attributes(engine: str) -> None:
     gives(facts, (I32(2), I32(5), I32(2), I32(2)), A, load=False)
 
 
-def test_tiled_view_of_a_vector_and_of_single_elements(engine: str) -> None:
+def test_tiled_view_of_a_vector_and_of_single_elements(backend: str) -> None:
     def loads(v):
         w = v.tiled_view(4)
         ct.static_assert(w.tile_shape == (4,))
@@ -209,7 +209,7 @@ def test_tiled_view_of_a_vector_and_of_single_elements(engine: str) -> None:
     gives(scalar, I32(7), np.array(7, np.int32), load=False)
 
 
-def test_tiled_view_steps(engine: str) -> None:
+def test_tiled_view_steps(backend: str) -> None:
     def overlapping(v):
         w = v.tiled_view((8,), traversal_steps=(3,), padding_mode=ct.PaddingMode.ZERO)
         return w.load(2), w.load(6, latency=2, allow_tma=False), w.num_tiles(0)
@@ -262,7 +262,7 @@ def test_mistakes_with_tiled_views(bad: Callable[..., Any]) -> None:
 # -- 1.8 indices and metadata
 
 
-def test_block_indices(engine: str) -> None:
+def test_block_indices(backend: str) -> None:
     @ct.kernel
     def place(out):
         ct.static_assert(ct.bid(0).dtype == ct.int32 and ct.num_blocks(axis=2).dtype == ct.int32)
@@ -276,7 +276,7 @@ def test_block_indices(engine: str) -> None:
         refuses(bad, TTE, V)
 
 
-def test_num_tiles(engine: str) -> None:
+def test_num_tiles(backend: str) -> None:
     def counts(a, v):
         return (
             ct.num_tiles(a, 0, (4, 4)),
@@ -291,7 +291,7 @@ def test_num_tiles(engine: str) -> None:
     refuses(lambda a: ct.num_tiles(a, 0, (4,)), TTE, A, load=False)
 
 
-def test_assume_divisible_by(engine: str) -> None:
+def test_assume_divisible_by(backend: str) -> None:
     gives(lambda n: ct.assume_divisible_by(n, 8), I32(24), 24)
     gives(lambda n: ct.assume_divisible_by(x=n, divisor=1), I32(7), 7)
     gives(lambda n: ct.assume_divisible_by(24, 8), I32(24), 1)
@@ -312,7 +312,7 @@ def test_assume_divisible_by(engine: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F", (0, 1), (1, 0), (-1, 0)])
-def test_orders(engine: str, order: Any) -> None:
+def test_orders(backend: str, order: Any) -> None:
     source = A if order in ("C", (0, 1)) else A.T
     gives(lambda a: ct.load(a, (1, 0), (2, 4), order=order), source[2:4, :4], A, load=False)
 
@@ -327,7 +327,7 @@ def test_orders(engine: str, order: Any) -> None:
     np.testing.assert_array_equal(out, want)
 
 
-def test_orders_of_three_axes(engine: str) -> None:
+def test_orders_of_three_axes(backend: str) -> None:
     cube = np.arange(2 * 4 * 8, dtype=np.float32).reshape(2, 4, 8)
     for order in ((2, 0, 1), (1, 2, 0)):
         shape = tuple(cube.shape[axis] for axis in order)
@@ -344,7 +344,7 @@ PADDING = {"ZERO": 0.0, "NEG_ZERO": -0.0, "NAN": np.nan, "POS_INF": np.inf, "NEG
 
 @pytest.mark.parametrize("mode", PADDING)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
-def test_padding(engine: str, mode: str, dtype: Any) -> None:
+def test_padding(backend: str, mode: str, dtype: Any) -> None:
     a = np.arange(1, 7).astype(dtype)
     want = np.concatenate([a[4:], np.array([PADDING[mode]] * 2, dtype)])
     member = ct.PaddingMode[mode]
@@ -353,7 +353,7 @@ def test_padding(engine: str, mode: str, dtype: Any) -> None:
     gives(lambda a: a.tiled_view(4, padding_mode=member).load(1), want, a, load=False)
 
 
-def test_forms_of_index_and_shape(engine: str) -> None:
+def test_forms_of_index_and_shape(backend: str) -> None:
     gives(lambda v: ct.load(v, 1, 4), V[4:8], V, load=False)
     gives(lambda v: ct.load(v, index=(ct.int64(1),), shape=(4,)), V[4:8], V, load=False)
     gives(lambda v: ct.load(v, ct.int8(1), (4,), check_bounds=True, latency=10, allow_tma=True), V[4:8], V, load=False)
@@ -362,7 +362,7 @@ def test_forms_of_index_and_shape(engine: str) -> None:
     gives(lambda v: ct.load(v, -1 + 1, 4), V[:4], V, load=False)
 
 
-def test_stores(engine: str) -> None:
+def test_stores(backend: str) -> None:
     @ct.kernel
     def stores(v, a):
         ct.store(v, 0, 5)
@@ -379,7 +379,7 @@ def test_stores(engine: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["WEAK", "RELAXED", "ACQUIRE"])
-def test_load_orders(engine: str, order: str) -> None:
+def test_load_orders(backend: str, order: str) -> None:
     scope = "NONE" if order == "WEAK" else "DEVICE"
     gives(lambda v: ct.load(v, 0, 4, memory_order=order, memory_scope=scope), V[:4], V, load=False)
 
@@ -429,7 +429,7 @@ def test_mistakes_with_loads_and_stores(error: type[ct.TileError], bad: Callable
 # -- gather and scatter
 
 
-def test_gather(engine: str) -> None:
+def test_gather(backend: str) -> None:
     def gathers(a, v):
         i = ct.arange(4, dtype=ct.int32)
         return (
@@ -465,7 +465,7 @@ def test_gather(engine: str) -> None:
     )
 
 
-def test_scatter(engine: str) -> None:
+def test_scatter(backend: str) -> None:
     @ct.kernel
     def scatters(a, v):
         i = ct.arange(4, dtype=ct.int32)
@@ -521,7 +521,7 @@ def test_mistakes_with_gather_and_scatter(bad: Callable[..., Any]) -> None:
 # -- advanced indexing
 
 
-def test_advanced_indexing_loads(engine: str) -> None:
+def test_advanced_indexing_loads(backend: str) -> None:
     rows = ints(4, 0, 4, 5)
 
     def loads(a, rows):
@@ -540,7 +540,7 @@ def test_advanced_indexing_loads(engine: str) -> None:
     gives(loads, (A[rows, 2:6], A[1:3][:, rows], beyond, before), A, rows, load=False)
 
 
-def test_advanced_indexing_in_three_dimensions(engine: str) -> None:
+def test_advanced_indexing_in_three_dimensions(backend: str) -> None:
     cube = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
     pick = ints(3, 1, 0, 3)
 
@@ -550,7 +550,7 @@ def test_advanced_indexing_in_three_dimensions(engine: str) -> None:
     gives(load, cube[1:3][:, pick][:, :, 2:], cube, pick, load=False)
 
 
-def test_advanced_indexing_stores(engine: str) -> None:
+def test_advanced_indexing_stores(backend: str) -> None:
     @ct.kernel
     def store(a, rows, tile):
         r = ct.load(rows, 0, 4)
@@ -597,7 +597,7 @@ def test_mistakes_with_advanced_indexing(bad: Callable[..., Any]) -> None:
 # -- section 5
 
 
-def test_views_of_one_array_may_overlap(engine: str) -> None:
+def test_views_of_one_array_may_overlap(backend: str) -> None:
     @ct.kernel
     def shift(a):
         left, right = a.slice(0, 0, 8), a.slice(0, 1, 9)
@@ -609,7 +609,7 @@ def test_views_of_one_array_may_overlap(engine: str) -> None:
     np.testing.assert_array_equal(a, [*range(1, 9), 7])
 
 
-def test_program_order_within_a_block(engine: str) -> None:
+def test_program_order_within_a_block(backend: str) -> None:
     @ct.kernel
     def sequence(a):
         ct.store(a, 0, ct.arange(4, dtype=ct.int32))
@@ -621,7 +621,7 @@ def test_program_order_within_a_block(engine: str) -> None:
     np.testing.assert_array_equal(a, [13, 2, 1, 0])
 
 
-def test_integer_padding_is_accepted(engine: str) -> None:
+def test_integer_padding_is_accepted(backend: str) -> None:
     for mode in PADDING:
         found = evaluate(lambda v, mode=mode: ct.load(v, 2, 8, padding_mode=mode), V[:8], V, load=False)
         np.testing.assert_array_equal(found[:4], V[16:])

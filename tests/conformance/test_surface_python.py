@@ -34,7 +34,7 @@ def scalar(function: Callable[..., Any], expected: int, *args: Any) -> None:
 # -- statements
 
 
-def test_assignments(engine: str) -> None:
+def test_assignments(backend: str) -> None:
     def assign(n):
         a = b = n + 1
         (c, (d, e)), [f, g] = (1, (2, 3)), (4, 5)
@@ -48,7 +48,7 @@ def test_assignments(engine: str) -> None:
     scalar(assign, 9 + 1 + 20 + 300 + 4000 + 50000 + 900000, 2)
 
 
-def test_loops(engine: str) -> None:
+def test_loops(backend: str) -> None:
     def loops(n):
         total = 0
         for i in range(n):
@@ -81,7 +81,7 @@ def test_loops(engine: str) -> None:
         scalar(loops, host(n), n)
 
 
-def test_returns_anywhere(engine: str) -> None:
+def test_returns_anywhere(backend: str) -> None:
     def find(n):
         for i in range(10):
             if i * i > n:
@@ -106,7 +106,7 @@ def test_returns_anywhere(engine: str) -> None:
     np.testing.assert_array_equal(out, [0, 1, 2, 9, 9, 9, 9, 9])
 
 
-def test_nested_functions(engine: str) -> None:
+def test_nested_functions(backend: str) -> None:
     def nested(n):
         """With a docstring."""
 
@@ -123,7 +123,7 @@ def test_nested_functions(engine: str) -> None:
 # -- expressions
 
 
-def test_expressions(engine: str) -> None:
+def test_expressions(backend: str) -> None:
     def some(n):
         pair = (n, *(1, 2), 3)
         either = n > 5 or n == 2
@@ -150,14 +150,14 @@ def sum_of(a: Any, b: Any, c: Any, d: Any, *, scale: Any = 1) -> Any:
     return (a + b + c + d) * scale
 
 
-def test_short_circuit_skips_what_would_not_compile(engine: str) -> None:
+def test_short_circuit_skips_what_would_not_compile(backend: str) -> None:
     def skip(n):
         return (False and nowhere(n)) or True  # noqa: F821
 
     gives(skip, np.True_, 1)
 
 
-def test_constant_conditions_prune(engine: str) -> None:
+def test_constant_conditions_prune(backend: str) -> None:
     def prune(x):
         if x.ndim == 2:
             return ct.sum(x, axis=1)
@@ -167,7 +167,7 @@ def test_constant_conditions_prune(engine: str) -> None:
     gives(prune, np.array([1, 5], np.int32), V[:4].reshape(2, 2))
 
 
-def test_comprehensions(engine: str) -> None:
+def test_comprehensions(backend: str) -> None:
     gives(
         lambda n: (
             ct.astile(tuple(n * i for i in ct.static_iter(range(4))), dtype=ct.int32),
@@ -182,7 +182,7 @@ def test_comprehensions(engine: str) -> None:
 # -- builtins
 
 
-def test_builtins(engine: str) -> None:
+def test_builtins(backend: str) -> None:
     class Point(tuple):
         pass
 
@@ -257,7 +257,7 @@ def test_builtins_that_tile_code_does_not_have(name: str) -> None:
     refuses(lambda n: function(n), UCE, 1)
 
 
-def test_all_of_them_work_in_static_eval(engine: str) -> None:
+def test_all_of_them_work_in_static_eval(backend: str) -> None:
     values = (3, 1, 2)
 
     def evaluated(n):
@@ -292,11 +292,11 @@ def through_closures(**options: Any) -> Any:
 TABLE = {"x": 1000}
 
 
-def test_keywords_through_closures(engine: str) -> None:
+def test_keywords_through_closures(backend: str) -> None:
     gives(lambda n: through_closures(a=n, c=0), I32(1000 + 32), 3)
 
 
-def test_arguments(engine: str) -> None:
+def test_arguments(backend: str) -> None:
     def calls(n):
         options = dictionary(key=n, extra=2)
         return variadic(n), variadic(n, 1, 2, key=0), variadic(*(n, 4), **options), variadic(n, extra=n, other=0)
@@ -354,7 +354,7 @@ def host_only(x: Any) -> Any:
     return x
 
 
-def test_decorated_functions(engine: str) -> None:
+def test_decorated_functions(backend: str) -> None:
     gives(
         lambda n: (decorated(n), decorated(n, plus=5), decorated_with_arguments(n), marked(n), everywhere(n)),
         (I32(8), I32(16), I32(204), I32(9), I32(15)),
@@ -378,13 +378,13 @@ def forever(n: Any) -> Any:
     return forever(n + 1)
 
 
-def test_recursion(engine: str) -> None:
+def test_recursion(backend: str) -> None:
     scalar(lambda n: n + even(60) + odd(301) * 0, 1 + 0, 1)
     error = refuses(lambda n: forever(n), ct.TileRecursionError, 1)
     assert "1000" in error.message
 
 
-def test_closures(engine: str) -> None:
+def test_closures(backend: str) -> None:
     def latest(n):
         k = 1
         f = lambda: k * n
@@ -412,7 +412,7 @@ def test_closures(engine: str) -> None:
 FACTOR = 3
 
 
-def test_globals_are_frozen_when_compiled(engine: str) -> None:
+def test_globals_are_frozen_when_compiled(backend: str) -> None:
     global FACTOR
     FACTOR = 3
 
@@ -430,7 +430,7 @@ def test_globals_are_frozen_when_compiled(engine: str) -> None:
 # -- tuples
 
 
-def test_tuples(engine: str) -> None:
+def test_tuples(backend: str) -> None:
     def tuples(n):
         t = (n, 2, (3, "x")) + (5,)
         same = (n, 2) == (3, 2)
@@ -600,7 +600,7 @@ def test_async_functions_are_refused() -> None:
 # -- control flow types
 
 
-def test_values_merge(engine: str) -> None:
+def test_values_merge(backend: str) -> None:
     def merge(n, x):
         if n > 2:
             k, t, pair = 3, x * 2, (1, x)
@@ -615,7 +615,7 @@ def test_values_merge(engine: str) -> None:
     gives(merge, (V + 201, V), 2, V)
 
 
-def test_a_variable_of_two_types_may_go_unused(engine: str) -> None:
+def test_a_variable_of_two_types_may_go_unused(backend: str) -> None:
     def unused(n):
         if n > 2:
             x = 1
@@ -626,7 +626,7 @@ def test_a_variable_of_two_types_may_go_unused(engine: str) -> None:
     scalar(unused, 5, 5)
 
 
-def test_arrays_and_views_through_branches(engine: str) -> None:
+def test_arrays_and_views_through_branches(backend: str) -> None:
     @ct.kernel
     def choose(a, b, n, out):
         if n > 2:
@@ -642,7 +642,7 @@ def test_arrays_and_views_through_branches(engine: str) -> None:
         np.testing.assert_array_equal(out, source[:4] + source[4:])
 
 
-def test_arrays_with_other_strides_and_extents_meet(engine: str) -> None:
+def test_arrays_with_other_strides_and_extents_meet(backend: str) -> None:
     """Extents that are static for one of the arrays only are read at run time from where they meet."""
 
     @ct.kernel
@@ -671,7 +671,7 @@ def test_arrays_with_other_strides_and_extents_meet(engine: str) -> None:
 
 
 def test_slices_and_texts_meet_if_only_their_run_time_parts_differ(
-    engine: str, capfd: pytest.CaptureFixture[str]
+    backend: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = np.arange(16, dtype=np.int32).reshape(4, 4)
 

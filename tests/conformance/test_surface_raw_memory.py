@@ -21,7 +21,7 @@ def run(kernel: Any, *args: Any, grid: tuple[int, ...] = (1,)) -> None:
     ct.launch(None, grid, kernel, args)
 
 
-def test_raw_memory_loads_and_stores(engine: str) -> None:
+def test_raw_memory_loads_and_stores(backend: str) -> None:
     def loads(a):
         m = a.get_raw_memory()
         ct.static_assert(m.dtype == ct.float32)
@@ -79,7 +79,7 @@ ATOMICS: dict[str, Callable[[int, int], int]] = {
 
 
 @pytest.mark.parametrize("name", ATOMICS)
-def test_atomics_in_all_three_forms(engine: str, name: str) -> None:
+def test_atomics_in_all_three_forms(backend: str, name: str) -> None:
     before = np.array([3, 12, 5, -7, 9, 1, 2, 6], np.int32)
     update = np.array([6, 10, -5, 0], np.int32)
 
@@ -123,7 +123,7 @@ def test_atomics_in_all_three_forms(engine: str, name: str) -> None:
         )
 
 
-def test_compare_and_swap(engine: str) -> None:
+def test_compare_and_swap(backend: str) -> None:
     @ct.kernel
     def swap(a, old, raw_old):
         k = ct.arange(4, dtype=ct.int32)
@@ -148,7 +148,7 @@ ATOMIC_DTYPES = {
 
 
 @pytest.mark.parametrize("name", ATOMIC_DTYPES)
-def test_atomic_dtypes(engine: str, name: str) -> None:
+def test_atomic_dtypes(backend: str, name: str) -> None:
     @ct.kernel
     def atomic(a, ONE: ct.Constant):
         update = ONE.astype(a.dtype)
@@ -202,7 +202,7 @@ def test_mistakes_with_atomics_and_raw_memory(bad: Callable[..., Any]) -> None:
     refuses(bad, TTE, V, load=False)
 
 
-def test_a_bitwise_update_has_the_dtype_of_the_array(engine: str) -> None:
+def test_a_bitwise_update_has_the_dtype_of_the_array(backend: str) -> None:
     @ct.kernel
     def narrow(a):
         ct.atomic_or(a, 0, 3)
@@ -215,7 +215,7 @@ def test_a_bitwise_update_has_the_dtype_of_the_array(engine: str) -> None:
             run(narrow, np.zeros(1, dtype))
 
 
-def test_repeated_indices_in_one_atomic(engine: str) -> None:
+def test_repeated_indices_in_one_atomic(backend: str) -> None:
     @ct.kernel
     def histogram(a, index):
         ct.atomic_add(a, ct.load(index, 0, (16,)), 1, check_bounds=False)
@@ -226,7 +226,7 @@ def test_repeated_indices_in_one_atomic(engine: str) -> None:
     np.testing.assert_array_equal(a, np.bincount(index))
 
 
-def test_atomics_outside_the_array_do_nothing(engine: str) -> None:
+def test_atomics_outside_the_array_do_nothing(backend: str) -> None:
     @ct.kernel
     def add(a):
         ct.atomic_add(a, ct.arange(8, dtype=ct.int32) - 2, 1)

@@ -29,7 +29,7 @@ TTE = ct.TileTypeError
 # -- 1.14 reductions and scans
 
 
-def test_reductions(engine: str) -> None:
+def test_reductions(backend: str) -> None:
     cube = (np.arange(2 * 4 * 8) % 7).astype(np.int16).reshape(2, 4, 8)
     gives(
         lambda c: (
@@ -69,7 +69,7 @@ def test_reductions(engine: str) -> None:
     gives(lambda x: (ct.sum(x), ct.cumsum(x)), (wrapped.sum(dtype=np.int8), wrapped.cumsum(dtype=np.int8)), wrapped)
 
 
-def test_nan_in_reductions(engine: str) -> None:
+def test_nan_in_reductions(backend: str) -> None:
     x = np.array([1, np.nan, 5, np.nan], np.float32)
     gives(
         lambda x: (
@@ -85,7 +85,7 @@ def test_nan_in_reductions(engine: str) -> None:
     )
 
 
-def test_scans(engine: str) -> None:
+def test_scans(backend: str) -> None:
     gives(
         lambda i: (
             ct.cumsum(i),
@@ -111,7 +111,7 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def test_functions_of_reductions(engine: str) -> None:
+def test_functions_of_reductions(backend: str) -> None:
     """Lambdas, closures, operators, tile operations and helper functions; captured tiles."""
 
     def reductions(i, x):
@@ -146,7 +146,7 @@ def test_functions_of_reductions(engine: str) -> None:
     )
 
 
-def test_reductions_of_several_tiles(engine: str) -> None:
+def test_reductions_of_several_tiles(backend: str) -> None:
     def best(x, i):
         def larger(v, k, w, j):
             first = (v > w) | ((v == w) & (k < j))
@@ -165,7 +165,7 @@ def test_reductions_of_several_tiles(engine: str) -> None:
     gives(both, (X.cumsum(1), row), X, I)
 
 
-def test_custom_reductions_of_restricted_floats(engine: str) -> None:
+def test_custom_reductions_of_restricted_floats(backend: str) -> None:
     x = np.array([1, 4, 2, 3], E4M3)
     larger = lambda a, b: ct.where(a.astype(ct.float32) > b.astype(ct.float32), a, b)
     gives(lambda x: ct.reduce(x, 0, larger, 0.0), np.array(4, E4M3), x)
@@ -250,14 +250,14 @@ MMA = [
 
 
 @pytest.mark.parametrize(("left", "right", "result"), MMA)
-def test_mma(engine: str, left: Any, right: Any, result: Any) -> None:
+def test_mma(backend: str, left: Any, right: Any, result: Any) -> None:
     rng = np.random.default_rng(5)
     x, y = rng.integers(0, 4, (4, 8)), rng.integers(0, 4, (8, 2))
     acc = rng.integers(0, 4, (4, 2))
     gives(ct.mma, (x @ y + acc).astype(result), x.astype(left), y.astype(right), acc.astype(result))
 
 
-def test_mma_forms(engine: str) -> None:
+def test_mma_forms(backend: str) -> None:
     rng = np.random.default_rng(6)
     x, y = rng.integers(0, 4, (2, 1, 4, 8)).astype(np.float32), rng.integers(0, 4, (4, 8, 2)).astype(np.float32)
     acc = np.ones((2, 4, 4, 2), np.float32)
@@ -268,7 +268,7 @@ def test_mma_forms(engine: str) -> None:
     gives(tf32, x @ y + acc, x, y, acc)
 
 
-def test_matmul(engine: str) -> None:
+def test_matmul(backend: str) -> None:
     rng = np.random.default_rng(7)
     x, y, v = (rng.integers(0, 4, s).astype(np.float32) for s in ((4, 8), (8, 2), (8,)))
     gives(
@@ -290,7 +290,7 @@ SCALED = [(E4M3, E8M0, 32), (E5M2, E8M0, 32), (E2M1, E8M0, 16), (E2M1, E8M0, 32)
 
 
 @pytest.mark.parametrize(("dtype", "scale", "block"), SCALED)
-def test_mma_scaled(engine: str, dtype: Any, scale: Any, block: int) -> None:
+def test_mma_scaled(backend: str, dtype: Any, scale: Any, block: int) -> None:
     rng = np.random.default_rng(8)
     k = 64
     x, y = (rng.choice([-2, -1, -0.5, 0, 0.5, 1, 3], s).astype(dtype) for s in ((2, 4, k), (1, k, 8)))
@@ -302,7 +302,7 @@ def test_mma_scaled(engine: str, dtype: Any, scale: Any, block: int) -> None:
     gives(lambda x, xs, y, ys, acc: ct.mma_scaled(x, xs, y, ys, acc=acc), left @ right + acc, x, xs, y, ys, acc)
 
 
-def test_mma_scaled_with_e5m3_scales(engine: str) -> None:
+def test_mma_scaled_with_e5m3_scales(backend: str) -> None:
     """The scale 2**k of float8_e5m3fnu has the bits (k + 15) << 3."""
     rng = np.random.default_rng(9)
     for block in (16, 32):

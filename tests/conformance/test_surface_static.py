@@ -92,7 +92,7 @@ PRINTS: list[tuple[Callable[..., Any], str]] = [
 
 
 @pytest.mark.parametrize("i", range(len(PRINTS)))
-def test_printing(engine: str, capfd: pytest.CaptureFixture[str], i: int) -> None:
+def test_printing(backend: str, capfd: pytest.CaptureFixture[str], i: int) -> None:
     function, expected = PRINTS[i]
     assert printed(function, capfd, 7, 1.5) == expected
 
@@ -119,7 +119,7 @@ def test_mistakes_with_printing(error: type[ct.TileError], bad: Callable[..., An
     refuses(bad, error, 1)
 
 
-def test_assertions(engine: str) -> None:
+def test_assertions(backend: str) -> None:
     @ct.kernel
     def check(x, LIMIT: ct.Constant[int]):
         ct.assert_(ct.load(x, 0, 4) < LIMIT, "too large")
@@ -140,7 +140,7 @@ def test_assertions(engine: str) -> None:
 HOST = {"scale": 3, "items": [1, 2, 3]}
 
 
-def test_static_eval(engine: str) -> None:
+def test_static_eval(backend: str) -> None:
     gives(
         lambda n, x: (
             n + ct.static_eval(HOST["scale"] ** 2),
@@ -169,7 +169,7 @@ def test_static_eval(engine: str) -> None:
     )
 
 
-def test_static_eval_returns_any_host_value(engine: str) -> None:
+def test_static_eval_returns_any_host_value(backend: str) -> None:
     def use(n):
         table = ct.static_eval(tuple(i * i for i in range(4)))
         function = ct.static_eval(lambda a: a + 1)
@@ -179,7 +179,7 @@ def test_static_eval_returns_any_host_value(engine: str) -> None:
     gives(use, I32(1 + 9 + 2), 1)
 
 
-def test_static_eval_gives_methods_and_texts(engine: str) -> None:
+def test_static_eval_gives_methods_and_texts(backend: str) -> None:
     texts = []
 
     def use(a, x):
@@ -198,7 +198,7 @@ def test_static_eval_gives_methods_and_texts(engine: str) -> None:
     assert texts == ["<array[int32, (?,)]>", "<tile[int32, (4,)]>"]
 
 
-def test_static_assert_takes_what_only_hosts_have(engine: str) -> None:
+def test_static_assert_takes_what_only_hosts_have(backend: str) -> None:
     allowed = [ct.float32, ct.int32]
 
     def checked(x, **options):
@@ -219,7 +219,7 @@ def factorial(n):
     return product
 
 
-def test_static_assert_runs_functions_that_name_no_tile_code(engine: str) -> None:
+def test_static_assert_runs_functions_that_name_no_tile_code(backend: str) -> None:
     def checked(x):
         ct.static_assert(factorial(x.ndim + 2) == 6 and factorial(x.shape[0]) == 24)
         return x
@@ -262,7 +262,7 @@ def test_static_eval_failures() -> None:
     refuses(through_a_variable, TSE, 1)
 
 
-def test_static_assert(engine: str) -> None:
+def test_static_assert(backend: str) -> None:
     def passes(x):
         ct.static_assert(x.ndim == 1)
         ct.static_assert(x.shape[0] % 4 == 0, "not evaluated: " + str(1 // 1))
@@ -279,7 +279,7 @@ def test_static_assert(engine: str) -> None:
     refuses(lambda x: ct.static_assert(condition=True), TSE, V)
 
 
-def test_the_message_of_a_static_assertion_is_lazy(engine: str) -> None:
+def test_the_message_of_a_static_assertion_is_lazy(backend: str) -> None:
     def lazy(x):
         ct.static_assert(True, nowhere)  # noqa: F821
         return x
@@ -287,7 +287,7 @@ def test_the_message_of_a_static_assertion_is_lazy(engine: str) -> None:
     gives(lazy, V, V)
 
 
-def test_static_iter(engine: str) -> None:
+def test_static_iter(backend: str) -> None:
     def unrolled(x):
         total = x * 0
         for i, (a, b) in ct.static_iter(enumerate(((1, 2), (3, 4)))):
@@ -340,7 +340,7 @@ def test_static_iter_limits() -> None:
     refuses(not_iterable, TTE, 1)
 
 
-def test_a_loop_inside_an_unrolled_one_may_be_left(engine: str) -> None:
+def test_a_loop_inside_an_unrolled_one_may_be_left(backend: str) -> None:
     def inner(n):
         total = 0
         for k in ct.static_iter((10, 20)):
@@ -374,7 +374,7 @@ def test_static_exception() -> None:
         gives(pruned, I32(3), 3)
 
 
-def test_ensure_constant(engine: str) -> None:
+def test_ensure_constant(backend: str) -> None:
     gives(
         lambda n: ct.zeros((ct.ensure_constant(4),), ct.int32) + ct.ensure_constant(ct.int32(2)),
         np.full(4, 2, np.int32),
@@ -386,7 +386,7 @@ def test_ensure_constant(engine: str) -> None:
     refuses(lambda n: ct.ensure_constant(n * 0), ct.TileStaticAssertionError, 1)
 
 
-def test_aliases_of_the_module_and_of_global_names(engine: str) -> None:
+def test_aliases_of_the_module_and_of_global_names(backend: str) -> None:
     gives(lambda n: alias.static_eval(3) + n + global_alias(2), I32(6), 1)
 
 
@@ -397,7 +397,7 @@ global_alias = ct.static_eval
 # -- 1.18 programmatic dependent launch
 
 
-def test_dependent_launches_do_nothing_on_a_cpu(engine: str) -> None:
+def test_dependent_launches_do_nothing_on_a_cpu(backend: str) -> None:
     @ct.kernel
     def kernel(x):
         ct.grid_dependency_control_wait()

@@ -26,7 +26,7 @@ E2M1 = ml_dtypes.float4_e2m1fn
 # -- 1.6 tiles
 
 
-def test_attributes(engine: str) -> None:
+def test_attributes(backend: str) -> None:
     def facts(x):
         ct.static_assert(x.dtype == ct.float32 and x.shape == (4, 8) and x.ndim == 2)
         ct.static_assert(ct.ensure_constant(x.shape[1]) == 8)
@@ -35,7 +35,7 @@ def test_attributes(engine: str) -> None:
     gives(facts, X.ravel(), X)
 
 
-def test_methods(engine: str) -> None:
+def test_methods(backend: str) -> None:
     def methods(x):
         return (
             x.extract((1, 2), (2, 2)),
@@ -95,7 +95,7 @@ BINARY_OPERATORS = {
 }
 
 
-def test_operators_direct_and_reflected(engine: str) -> None:
+def test_operators_direct_and_reflected(backend: str) -> None:
     functions = tuple(BINARY_OPERATORS.values())
 
     def forms(x, y):
@@ -110,7 +110,7 @@ def test_operators_direct_and_reflected(engine: str) -> None:
     gives(forms, tuple(host(f, *pair) for f in functions for pair in ((I, J), (I, three), (three, J))), I, J)
 
 
-def test_augmented_assignment_and_unary(engine: str) -> None:
+def test_augmented_assignment_and_unary(backend: str) -> None:
     def augmented(x, y):
         x += y
         x -= 1
@@ -146,7 +146,7 @@ def test_augmented_assignment_and_unary(engine: str) -> None:
     gives(product, X @ X.T, X)
 
 
-def test_new_axes(engine: str) -> None:
+def test_new_axes(backend: str) -> None:
     gives(
         lambda v, x: (v[:, None], v[None], v[None, :], v[np.newaxis, :, None], x[..., None], x[:, None, ...], x[:, :]),
         (V[:, None], V[None], V[None], V[None, :, None], X[..., None], X[:, None], X),
@@ -189,7 +189,7 @@ def test_what_tiles_do_not_have(error: type[ct.TileError], bad: Callable[..., An
     refuses(bad, error, X)
 
 
-def test_scalars_are_indices_and_bounds(engine: str) -> None:
+def test_scalars_are_indices_and_bounds(backend: str) -> None:
     def count(n, a):
         total = ct.int32(0)
         for i in range(n, n + a.shape[0], ct.int32(2)):
@@ -202,7 +202,7 @@ def test_scalars_are_indices_and_bounds(engine: str) -> None:
 # -- 1.11 factories
 
 
-def test_factories(engine: str) -> None:
+def test_factories(backend: str) -> None:
     def made(n):
         return (
             ct.arange(4, dtype=ct.int32),
@@ -237,7 +237,7 @@ def test_factories(engine: str) -> None:
     )
 
 
-def test_astile(engine: str) -> None:
+def test_astile(backend: str) -> None:
     def made(n):
         return (
             ct.astile(5, dtype=ct.int16),
@@ -283,7 +283,7 @@ def test_mistakes_with_factories(error: type[ct.TileError], bad: Callable[..., A
 # -- 1.12 shape, selection, casts
 
 
-def test_shapes(engine: str) -> None:
+def test_shapes(backend: str) -> None:
     gives(
         lambda x, v: (
             ct.reshape(x, (8, 4)),
@@ -330,7 +330,7 @@ def test_shapes(engine: str) -> None:
     )
 
 
-def test_positions_known_at_run_time(engine: str) -> None:
+def test_positions_known_at_run_time(backend: str) -> None:
     gives(
         lambda v, n: (ct.extract(v, n, 2), ct.insert(v, (n,), ct.arange(2, dtype=ct.int32) + n)),
         (V[4:6], np.array([0, 1, 2, 3, 2, 3, 6, 7], np.int32)),
@@ -339,7 +339,7 @@ def test_positions_known_at_run_time(engine: str) -> None:
     )
 
 
-def test_where(engine: str) -> None:
+def test_where(backend: str) -> None:
     gives(
         lambda x, b, i: (
             ct.where(b, x, 0),
@@ -363,7 +363,7 @@ def test_where(engine: str) -> None:
     )
 
 
-def test_bits_and_bytes(engine: str) -> None:
+def test_bits_and_bytes(backend: str) -> None:
     f16 = X.astype(np.float16)
     gives(
         lambda x, h: (
@@ -395,7 +395,7 @@ def test_bits_and_bytes(engine: str) -> None:
     )
 
 
-def test_packed_float4(engine: str) -> None:
+def test_packed_float4(backend: str) -> None:
     """Two float4 elements share a byte, the first in its low half."""
     values = np.array([0.5, -1, 6, 0, -6, 1.5, 3, -0.5], np.float32)
 

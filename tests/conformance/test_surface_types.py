@@ -42,7 +42,7 @@ def result_dtype(function: Callable[..., Any], *dtypes: ct.DType) -> ct.DType | 
 # -- 3.1 constants
 
 
-def test_scalars_are_tiles(engine: str) -> None:
+def test_scalars_are_tiles(backend: str) -> None:
     def facts(n):
         ct.static_assert((5).dtype == ct.int32 and (5).shape == () and (5).ndim == 0)
         ct.static_assert((2.5).dtype == ct.float32 and True.dtype == ct.bool_)
@@ -235,7 +235,7 @@ def test_formats_without_a_sign_have_no_negative_constants(dtype: ct.DType, numb
 # -- 3.4, 3.5 arithmetic and comparisons
 
 
-def test_integer_division_and_remainder(engine: str) -> None:
+def test_integer_division_and_remainder(backend: str) -> None:
     x, y = np.array([7, -7, 7, -7], np.int64), np.array([2, 2, -2, -2], np.int64)
     gives(
         lambda x, y: (x // y, x % y, ct.cdiv(x, y), x / y, *divmod(x, y)),
@@ -247,7 +247,7 @@ def test_integer_division_and_remainder(engine: str) -> None:
     gives(lambda x: (x // 2.0, x % 2.0), (f // g, f % g), f)
 
 
-def test_wrapping(engine: str) -> None:
+def test_wrapping(backend: str) -> None:
     for dtype in (np.int8, np.uint8, np.int16, np.uint32, np.int64):
         info = np.iinfo(dtype)
         x = np.array([info.max, info.min], dtype)
@@ -255,12 +255,12 @@ def test_wrapping(engine: str) -> None:
             gives(lambda x: (x + 1, x - 1, x * 3, -x), (x + dtype(1), x - dtype(1), x * dtype(3), dtype(0) - x), x)
 
 
-def test_shifts(engine: str) -> None:
+def test_shifts(backend: str) -> None:
     x, u = np.array([-8, 8], np.int32), np.array([0xF0000000, 8], np.uint32)
     gives(lambda x, u: (x >> 1, u >> 4, x << 2, u << ct.uint32(3)), (x >> 1, u >> 4, x << 2, u << np.uint32(3)), x, u)
 
 
-def test_powers_keep_the_base(engine: str) -> None:
+def test_powers_keep_the_base(backend: str) -> None:
     h = np.array([1.5, 2], np.float16)
     gives(lambda h: (h**2, h**-1, h ** ct.int64(3)), (h * h, 1 / h, h * h * h), h)
     found = evaluate(lambda h: h**0.5, h, h)
@@ -334,7 +334,7 @@ def test_numbers_cast_implicitly_in_range(dtype: Any, number: Any, error: Any) -
 # -- explicit casts and their rounding modes
 
 
-def test_explicit_casts(engine: str) -> None:
+def test_explicit_casts(backend: str) -> None:
     i = np.array([300, -1, 0, 127], np.int32)
     f = np.array([2.7, -2.7, 0.0, 1e6], np.float32)
     gives(

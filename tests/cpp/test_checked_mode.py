@@ -41,7 +41,7 @@ def module() -> Module:
 
 
 @pytest.fixture(params=["cpu", "reference"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CHECK", "1")
     monkeypatch.setenv("TILEWRIGHT_BACKEND", request.param)
 

@@ -1,4 +1,4 @@
-"""Kernels written in Tile C++, launched from Python: arguments, errors, engines."""
+"""Kernels written in Tile C++, launched from Python: arguments, errors, backends."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_module_names_its_kernels(module: Module) -> None:
     assert module.kernel("add") is module.kernel("add")
 
 
-def test_launch(add: Kernel, engine: str) -> None:
+def test_launch(add: Kernel, backend: str) -> None:
     x, out = np.arange(40, dtype=np.float32), np.ones(40, np.float32)
     run(add, x, out, 40, grid=3)
     np.testing.assert_array_equal(out, x + 1)
@@ -90,7 +90,7 @@ def test_launch(add: Kernel, engine: str) -> None:
     np.testing.assert_array_equal(out, 2 * x + 1)
 
 
-def test_addresses_that_are_not_aligned(add: Kernel, engine: str) -> None:
+def test_addresses_that_are_not_aligned(add: Kernel, backend: str) -> None:
     x, out = np.arange(41, dtype=np.float32), np.zeros(41, np.float32)
     for start in (0, 1):
         run(add, x[start:], out[start:], 40, grid=3)
@@ -117,13 +117,13 @@ def test_every_type_of_parameter(c_type: str, dtype: Any, values: list[Any]) -> 
     source = f"{HEAD}__tile_global__ void fill({c_type}* p, {c_type} v) {{ ct::store(p + ct::iota<ct::tile<int, ct::shape<4>>>(), ct::full<ct::tile<{c_type}, ct::shape<4>>>(v)); }}"
     fill = ct.cpp.compile(source).kernel("fill")
     for value in values:
-        for engine in ("reference", "cpu"):
+        for backend in ("reference", "cpu"):
             out = np.zeros(4, dtype)
-            run(fill, out, value, backend=engine)
+            run(fill, out, value, backend=backend)
             np.testing.assert_array_equal(out.view(np.uint8), np.full(4, value).astype(dtype).view(np.uint8))
 
 
-def test_null_and_untyped_pointers(module: Module, engine: str) -> None:
+def test_null_and_untyped_pointers(module: Module, backend: str) -> None:
     p, q, out = np.array([1], np.int32), np.array([2], np.int32), np.zeros(1, np.int32)
     for other, expected in ((q, 2), (None, 1)):
         run(module.kernel("choose"), p, other, out)
@@ -202,14 +202,14 @@ def test_kernels_are_not_called(add: Kernel) -> None:
         add(1, 2, 3)
 
 
-def test_engines(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backends(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     reading = ct.cpp.compile(SOURCE, target="reference").kernel("reads")
     p, out = np.ones(1, np.int32), np.zeros(1, np.int32)
     assert reading.described((p, out), None)[1].name == "reference"
     assert reading.described((p, out), "cpu")[1].name == "cpu"
     monkeypatch.setenv("TILEWRIGHT_BACKEND", "cpu")
     assert reading.described((p, out), None)[1].name == "cpu"
-    with pytest.raises(ct.TileError, match="the engine 'python' steps through Python source"):
+    with pytest.raises(ct.TileError, match="the backend 'python' steps through Python source"):
         run(reading, p, out, backend="python")
 
 

@@ -1,4 +1,4 @@
-"""The engine ``python``: the source of kernels as plain Python."""
+"""The backend ``python``: the source of kernels as plain Python."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 
 import tilewright as ct
 from tilewright.eager import blocks
-from tilewright.eager.engine import Stepper, stepping
+from tilewright.eager.backend import Stepper, stepping
 
 
 @pytest.fixture(autouse=True)
-def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def backend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_BACKEND", "python")
 
 
@@ -76,9 +76,9 @@ def everything(arrays, pair, out, N: ct.Constant[int], wide: ct.ScalarInt64):
 def test_it_computes_what_compiled_kernels_do() -> None:
     arrays = [np.arange(8, dtype=np.int32) * s for s in (1, 2, 3)]
     found = {}
-    for engine in ("python", "cpu", "reference"):
-        found[engine] = out = ints(24)
-        ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 1 << 41), backend=engine)
+    for backend in ("python", "cpu", "reference"):
+        found[backend] = out = ints(24)
+        ct.launch(None, (3,), everything, (arrays, (5, 2.0), out, 8, 1 << 41), backend=backend)
     np.testing.assert_array_equal(found["python"], found["cpu"])
     np.testing.assert_array_equal(found["python"], found["reference"])
     assert found["cpu"].any()
@@ -93,8 +93,8 @@ def printing(x):
 
 def test_it_prints_what_compiled_kernels_do(capfd: pytest.CaptureFixture[str]) -> None:
     texts = []
-    for engine in ("python", "cpu"):
-        ct.launch(None, (2,), printing, (np.arange(4, dtype=np.float32) / 3,), backend=engine)
+    for backend in ("python", "cpu"):
+        ct.launch(None, (2,), printing, (np.arange(4, dtype=np.float32) / 3,), backend=backend)
         sys.stdout.flush()
         texts.append(capfd.readouterr().out)
     assert "tile;[0.000000" in texts[0] and sorted(texts[0].splitlines()) == sorted(texts[1].splitlines())
@@ -367,9 +367,9 @@ def joining(x, out, n):
 def test_numbers_become_scalars_as_in_compiled_code(n: int) -> None:
     x = np.random.default_rng(5).random(64).astype(np.float16)
     found = []
-    for engine in ("python", "reference", "cpu"):
+    for backend in ("python", "reference", "cpu"):
         out = np.zeros(7)
-        ct.launch(None, (1,), joining, (x, out, n), backend=engine)
+        ct.launch(None, (1,), joining, (x, out, n), backend=backend)
         found.append(out)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

@@ -1,4 +1,4 @@
-"""Runs random programs on back ends, which must agree with a NumPy model and with each other.
+"""Runs random programs on backends, which must agree with a NumPy model and with each other.
 
 Prints each fault with the seed of its program; the exit status is 1 where there is one.
 """
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--backends", default="reference,cpu", help="the first is the one that the model is compared with"
     )
     parser.add_argument("--targets", default="", help="GPU architectures to compile for, such as sm_80,sm_90")
-    parser.add_argument("--gpu", action="store_true", help="a GPU in the place of the back end cpu")
+    parser.add_argument("--gpu", action="store_true", help="a GPU in the place of the backend cpu")
     parser.add_argument("--keep", type=Path, help="a folder for the programs with faults")
     parser.add_argument("-j", "--processes", type=int, default=os.cpu_count())
     options = parser.parse_args(arguments)

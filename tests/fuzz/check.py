@@ -1,4 +1,4 @@
-"""Compares what back ends make of random programs with the model and with each other."""
+"""Compares what backends make of random programs with the model and with each other."""
 
 from __future__ import annotations
 

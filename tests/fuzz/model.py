@@ -1,4 +1,4 @@
-"""NumPy models of the operations that random programs use, written from the documents and independent of the back ends.
+"""NumPy models of the operations that random programs use, written from the documents and independent of the backends.
 
 A model gets NumPy arrays of the operands' dtypes and returns one of the result's. Only operations whose every bit the
 documents fix have one.

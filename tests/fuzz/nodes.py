@@ -14,8 +14,8 @@ class Level(IntEnum):
     """How much is known about a value beforehand."""
 
     MODELLED = 0  # the model predicts each bit
-    EXACT = 1  # every back end gives the same bits
-    CLOSE = 2  # back ends agree within a tolerance
+    EXACT = 1  # every backend gives the same bits
+    CLOSE = 2  # backends agree within a tolerance
 
 
 class Unmodelled(Exception):

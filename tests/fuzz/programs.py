@@ -72,7 +72,7 @@ class Program:
         return (*(a.data for a in self.inputs), *written.values(), *self.scalars.values())
 
     def launch(self, backend: str | None) -> dict[str, Array]:
-        """What a back end leaves in the written arrays."""
+        """What a backend leaves in the written arrays."""
         written = self.written()
         ct.launch(None, self.grid, self.kernel(), self.arguments(written), backend=backend)
         return written

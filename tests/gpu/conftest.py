@@ -41,6 +41,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def engine_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine that copies arrays to the GPU and back, in the place of the CPU engine."""
+def backend_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend that copies arrays to the GPU and back, in the place of the CPU backend."""
     monkeypatch.setitem(base._MODULES, "cpu", support.gpu.__name__)

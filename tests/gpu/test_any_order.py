@@ -1,5 +1,5 @@
 """Folds, scans, products and random programs whose results do not depend on the order in which elements are combined:
-there the GPU engine gives the reference's bits."""
+there the GPU backend gives the reference's bits."""
 
 from __future__ import annotations
 

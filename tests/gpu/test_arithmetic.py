@@ -11,7 +11,7 @@ import pytest
 
 import tilewright as ct
 
-pytestmark = pytest.mark.usefixtures("engine_of_the_gpu")
+pytestmark = pytest.mark.usefixtures("backend_of_the_gpu")
 
 
 @ct.kernel

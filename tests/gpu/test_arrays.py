@@ -106,7 +106,7 @@ def test_arrays_in_host_memory_are_refused() -> None:
         with pytest.raises(ValueError, match=words):
             ct.launch(None, (1, 1), copied, (*args, 32, 32))
     with pytest.raises(
-        ValueError, match=r"'x' of copied\(\) is in the memory of a device \(cpu\) that the engine 'triton'"
+        ValueError, match=r"'x' of copied\(\) is in the memory of a device \(cpu\) that the backend 'triton'"
     ):
         ct.launch(None, (1, 1), copied, (host, host, 32, 32), backend="triton")
 

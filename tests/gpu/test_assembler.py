@@ -9,7 +9,7 @@ import pytest
 import tilewright as ct
 
 ZERO = ct.PaddingMode.ZERO
-pytestmark = pytest.mark.usefixtures("engine_of_the_gpu")
+pytestmark = pytest.mark.usefixtures("backend_of_the_gpu")
 
 
 @ct.kernel

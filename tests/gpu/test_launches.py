@@ -83,7 +83,7 @@ def test_arrays_of_every_kind(kind: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("num_ctas", [1, 2])
-def test_tiles_of_the_copy_engine(num_ctas: int) -> None:
+def test_tiles_of_the_copy_backend(num_ctas: int) -> None:
     kernel = product.replace_hints(num_ctas=num_ctas)
     memory = torch.randn(512, 256, device="cuda", dtype=torch.float16)
     for i in range(40):
@@ -207,7 +207,7 @@ def test_bound_products(num_ctas: int, columns: int) -> None:
 
 
 def odd_product(seed: int) -> tuple[Any, ...]:
-    """Arrays whose rows the copy engine cannot read where they are."""
+    """Arrays whose rows the copy backend cannot read where they are."""
     generator = torch.Generator("cuda").manual_seed(seed)
     a, b = (torch.randn(s, generator=generator, device="cuda").half() for s in ((300, 451), (451, 133)))
     return a, b, torch.empty(300, 133, device="cuda", dtype=torch.float16)

@@ -8,7 +8,7 @@ from support.kernel_runs import compare, generated, seeds
 from tilewright import TileError
 
 
-@pytest.mark.usefixtures("engine_of_the_gpu")
+@pytest.mark.usefixtures("backend_of_the_gpu")
 @pytest.mark.parametrize("seed", seeds(150))
 def test_same_as_the_reference(seed: int) -> None:
     try:

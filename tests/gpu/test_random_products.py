@@ -8,7 +8,7 @@ from support.kernel_runs import check_product, generated_product, seeds
 from tilewright import TileError
 
 
-@pytest.mark.usefixtures("engine_of_the_gpu")
+@pytest.mark.usefixtures("backend_of_the_gpu")
 @pytest.mark.parametrize("seed", seeds(300))
 def test_same_as_numpy(seed: int) -> None:
     try:

@@ -20,7 +20,7 @@ def running_sum(a, out, tickets, prefixes, ready):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 37])
-def test_a_scan_of_an_array(engine: str, blocks: int) -> None:
+def test_a_scan_of_an_array(backend: str, blocks: int) -> None:
     a = np.arange(blocks * TILE, dtype=np.int32) % 11
     out = np.zeros_like(a)
     state = np.zeros(1, np.int32), np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)

@@ -55,10 +55,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float], float
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(engine: str, name: str, dtype: Any) -> None:
+def test_functions(backend: str, name: str, dtype: Any) -> None:
     function, exact, ulps, absolute = FUNCTIONS[name]
     x = samples(dtype)
-    (got,) = apply(engine, [function], [x], [dtype])
+    (got,) = apply(backend, [function], [x], [dtype])
     want = np.array([math.nan if math.isnan(v) else _limit(exact, v) for v in x.astype(float).tolist()])
     eps = float(ml_dtypes.finfo(dtype).eps)
     size = np.maximum(np.abs(want), float(ml_dtypes.finfo(dtype).smallest_normal))
@@ -77,20 +77,20 @@ def _limit(exact: Callable[[float], float], x: float) -> float:
         return math.nan
 
 
-def test_round_is_that_of_numpy(engine: str) -> None:
+def test_round_is_that_of_numpy(backend: str) -> None:
     x = np.concatenate([samples(np.float32), np.arange(-20, 20) / 2, [0.49999997, -0.49999997, 8388609.0, 2.0**30]])
     x = x.astype(np.float32)
-    (got,) = apply(engine, [lib.round], [x], [np.float32])
+    (got,) = apply(backend, [lib.round], [x], [np.float32])
     np.testing.assert_array_equal(got, np.round(x))
     zero = np.round(x) == 0
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(np.round(x)[zero]))
 
 
-def test_gated_units_and_clamp(engine: str) -> None:
+def test_gated_units_and_clamp(backend: str) -> None:
     rng = np.random.default_rng(6)
     gate, up = rng.standard_normal((2, 500)).astype(np.float32)
     units = [lib.swiglu, lib.geglu, lambda g, u: lib.clamp(g, -0.5, u)]
-    swiglu, geglu, clamped = apply(engine, units, [gate, up], [np.float32] * 3)
+    swiglu, geglu, clamped = apply(backend, units, [gate, up], [np.float32] * 3)
     np.testing.assert_allclose(swiglu, [_silu(g) * u for g, u in zip(gate, up)], rtol=1e-6)
     np.testing.assert_allclose(geglu, [_gelu(g) * u for g, u in zip(gate, up)], rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(clamped, np.minimum(np.maximum(gate, np.float32(-0.5)), up))

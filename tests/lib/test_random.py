@@ -28,26 +28,26 @@ def test_the_model_gives_the_published_vectors() -> None:
     assert philox([MASK] * 4, [MASK] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
-def test_philox(engine: str) -> None:
+def test_philox(backend: str) -> None:
     words = np.random.default_rng(1).integers(0, 1 << 32, (6, 64), np.uint32)
     formulas = [lambda a, b, c, d, k, m, i=i: lib.philox((a, b, c, d), (k, m))[i] for i in range(4)]
-    got = apply(engine, formulas, list(words), [np.uint32] * 4)
+    got = apply(backend, formulas, list(words), [np.uint32] * 4)
     want = np.array([philox(row[:4], row[4:]) for row in words.T.tolist()], np.uint32)
     np.testing.assert_array_equal(np.stack(got, 1), want)
 
 
-def test_numbers_depend_on_seed_and_index_only(engine: str) -> None:
+def test_numbers_depend_on_seed_and_index_only(backend: str) -> None:
     index = np.array([0, 1, 2, 5, 1 << 40], np.int64)
     seed = 0x123456789ABCDEF
-    (got,) = apply(engine, [lambda i: lib.random_bits(seed, i)], [index], [np.uint32])
+    (got,) = apply(backend, [lambda i: lib.random_bits(seed, i)], [index], [np.uint32])
     key = [seed & MASK, seed >> 32]
     assert got.tolist() == [philox([i & MASK, i >> 32, 0, 0], key)[0] for i in index.tolist()]
 
 
-def test_distributions(engine: str) -> None:
+def test_distributions(backend: str) -> None:
     index = np.arange(1 << 14, dtype=np.int32)
     uniform, normal = apply(
-        engine, [lambda i: lib.uniform(3, i), lambda i: lib.normal(3, i)], [index], [np.float32, np.float32]
+        backend, [lambda i: lib.uniform(3, i), lambda i: lib.normal(3, i)], [index], [np.float32, np.float32]
     )
     assert uniform.min() >= 0 and uniform.max() < 1
     counts = np.histogram(uniform, 16, (0, 1))[0]
@@ -57,13 +57,13 @@ def test_distributions(engine: str) -> None:
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.25, 1.0])
-def test_dropout(engine: str, probability: float) -> None:
+def test_dropout(backend: str, probability: float) -> None:
     index, x = np.arange(4096, dtype=np.int32), np.full(4096, 3, np.float32)
-    (got,) = apply(engine, [lambda t, i: lib.dropout(t, probability, 9, i)], [x, index], [np.float32])
+    (got,) = apply(backend, [lambda t, i: lib.dropout(t, probability, 9, i)], [x, index], [np.float32])
     kept = got != 0
     assert abs(kept.mean() - (1 - probability)) < 0.03
     np.testing.assert_allclose(got[kept], 3 / (1 - probability) if probability < 1 else 0, rtol=1e-6)
-    (bits,) = apply(engine, [lambda i: lib.uniform(9, i)], [index], [np.float32])
+    (bits,) = apply(backend, [lambda i: lib.uniform(9, i)], [index], [np.float32])
     np.testing.assert_array_equal(kept, bits >= probability)
 
 

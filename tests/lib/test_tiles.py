@@ -26,7 +26,7 @@ def run(function: Callable[..., Any], *inputs: np.ndarray, out: np.ndarray) -> n
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax(engine: str, axis: int) -> None:
+def test_softmax(backend: str, axis: int) -> None:
     x = (np.random.default_rng(1).standard_normal((8, 16)) * 10).astype(np.float32)
     x[3, 5] = -np.inf
     e = np.exp(x.astype(float) - x.max(axis, keepdims=True))
@@ -39,7 +39,7 @@ def test_softmax(engine: str, axis: int) -> None:
     np.testing.assert_allclose(logs, wide - np.log(np.exp(wide).sum(axis, keepdims=True)), rtol=1e-5, atol=1e-5)
 
 
-def test_online_softmax(engine: str) -> None:
+def test_online_softmax(backend: str) -> None:
     """Parts of a row, some of which are -inf throughout, give what the whole row gives."""
     rng = np.random.default_rng(2)
     scores, values = (
@@ -67,7 +67,7 @@ def test_online_softmax(engine: str) -> None:
 
 @pytest.mark.parametrize("count", [None, 11])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_norms(engine: str, axis: int, count: int | None) -> None:
+def test_norms(backend: str, axis: int, count: int | None) -> None:
     rng = np.random.default_rng(3)
     x = rng.standard_normal((16, 16)).astype(np.float32) + 3
     weight, bias = rng.standard_normal((2, 16, 16)).astype(np.float32)
@@ -99,7 +99,7 @@ SHAPES = [((1,), 0), ((16,), -1), ((4, 8), 0), ((2, 4, 2), 1)]
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
-def test_sorting(engine: str, dtype: Any, descending: bool) -> None:
+def test_sorting(backend: str, dtype: Any, descending: bool) -> None:
     """Values, and the indices of a stable sort; NaN is the greatest."""
     rng = np.random.default_rng(4)
     floating = np.issubdtype(dtype, np.floating)
@@ -115,7 +115,7 @@ def test_sorting(engine: str, dtype: Any, descending: bool) -> None:
         np.testing.assert_array_equal(places, order)
 
 
-def test_top_k(engine: str) -> None:
+def test_top_k(backend: str) -> None:
     x = np.random.default_rng(5).standard_normal((4, 16)).astype(np.float32)
     order = np.argsort(-x, 1)[:, :4]
     got = run(lambda t: lib.top_k(t, 4)[0], x, out=np.zeros((4, 4), np.float32))

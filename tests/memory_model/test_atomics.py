@@ -75,7 +75,7 @@ def assert_chained(initial: np.ndarray, final: np.ndarray, index: np.ndarray, ol
 
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES, ids=str)
-def test_no_update_is_lost(engine: str, kind: str, dtype: DType) -> None:
+def test_no_update_is_lost(backend: str, kind: str, dtype: DType) -> None:
     operation, step, _ = KINDS[kind]
 
     @ct.kernel
@@ -87,7 +87,7 @@ def test_no_update_is_lost(engine: str, kind: str, dtype: DType) -> None:
             u = ct.load(update, (b, r, 0), (1, 1, LANES)).reshape((LANES,))
             ct.store(old, (b, r, 0), operation(x, i, u).reshape((1, 1, LANES)))
 
-    blocks, rounds = SIZES[engine]
+    blocks, rounds = SIZES[backend]
     index, update = places((blocks, rounds, LANES)), updates(dtype, (blocks, rounds, LANES))
     initial = np.arange(PLACES).astype(dtype.storage)
     x, old = initial.copy(), np.zeros_like(update)
@@ -96,7 +96,7 @@ def test_no_update_is_lost(engine: str, kind: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(("order", "scope"), ORDERS, ids=lambda v: getattr(v, "name", v))
-def test_every_order_and_scope(engine: str, order: str, scope: ct.MemoryScope) -> None:
+def test_every_order_and_scope(backend: str, order: str, scope: ct.MemoryScope) -> None:
     """Each is at least atomic among its threads: tickets of a counter are handed out once. BLOCK is for one block."""
     shared = scope is not ct.MemoryScope.BLOCK
 
@@ -109,7 +109,7 @@ def test_every_order_and_scope(engine: str, order: str, scope: ct.MemoryScope) -
             tickets = ct.atomic_add(counter, place, 1, memory_order=order, memory_scope=scope)
             ct.store(old, (b, r, 0), tickets.reshape((1, 1, LANES)))
 
-    blocks, rounds = SIZES[engine]
+    blocks, rounds = SIZES[backend]
     counter, old = np.zeros(blocks, np.int32), np.zeros((blocks, rounds, LANES), np.int32)
     ct.launch(None, (blocks,), kernel, (counter, old, rounds, new_gate()))
     tickets = np.sort(old.reshape((1, -1) if shared else (blocks, -1)))
@@ -118,7 +118,7 @@ def test_every_order_and_scope(engine: str, order: str, scope: ct.MemoryScope) -
 
 
 @pytest.mark.parametrize("dtype", SINGLES, ids=str)
-def test_compare_and_swap(engine: str, dtype: DType) -> None:
+def test_compare_and_swap(backend: str, dtype: DType) -> None:
     """Swaps that mostly fail and some that succeed; a failed one leaves the value."""
 
     @ct.kernel
@@ -130,7 +130,7 @@ def test_compare_and_swap(engine: str, dtype: DType) -> None:
             u = ct.load(update, (b, r, 0), (1, 1, LANES)).reshape((LANES,))
             ct.store(old, (b, r, 0), ct.atomic_cas(x, i, u, u + 1).reshape((1, 1, LANES)))
 
-    blocks, rounds = SIZES[engine]
+    blocks, rounds = SIZES[backend]
     index = places((blocks, rounds, LANES))
     update = np.random.default_rng(1).integers(0, 4, index.shape).astype(dtype.storage)
     initial = np.zeros(PLACES, dtype.storage)

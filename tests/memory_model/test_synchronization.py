@@ -15,14 +15,14 @@ BLOCKS = {"reference": 40, "cpu": 400}
 WORDS = 64
 
 
-def launch(engine: str, kernel: Any, *arrays: np.ndarray) -> int:
-    ct.launch(None, (BLOCKS[engine],), kernel, arrays)
-    return BLOCKS[engine]
+def launch(backend: str, kernel: Any, *arrays: np.ndarray) -> int:
+    ct.launch(None, (BLOCKS[backend],), kernel, arrays)
+    return BLOCKS[backend]
 
 
 @pytest.mark.parametrize("sent_by", ("store", "xchg", "add"))
 @pytest.mark.parametrize("received_by", ("load", "add", "cas"))
-def test_a_message_goes_through_all_blocks(engine: str, sent_by: str, received_by: str) -> None:
+def test_a_message_goes_through_all_blocks(backend: str, sent_by: str, received_by: str) -> None:
     """Each block waits for the flag of the one before, reads its data, and sends on what it makes of them."""
 
     @ct.kernel
@@ -46,14 +46,14 @@ def test_a_message_goes_through_all_blocks(engine: str, sent_by: str, received_b
         else:
             ct.atomic_add(flags, b + 1, 1, memory_order="RELEASE")
 
-    n = BLOCKS[engine]
+    n = BLOCKS[backend]
     data, flags = np.zeros((n + 1, WORDS), np.int64), np.zeros(n + 1, np.int32)
     data[0], flags[0] = np.arange(WORDS), 1
-    launch(engine, kernel, data, flags)
+    launch(backend, kernel, data, flags)
     np.testing.assert_array_equal(data, np.arange(n + 1)[:, None] + np.arange(WORDS))
 
 
-def test_data_are_read_again_after_each_flag(engine: str) -> None:
+def test_data_are_read_again_after_each_flag(backend: str) -> None:
     """A reader in a loop must not keep what it loaded before: nothing in its own block writes there."""
 
     @ct.kernel
@@ -71,7 +71,7 @@ def test_data_are_read_again_after_each_flag(engine: str) -> None:
                 ct.store(out, (r, 0), ct.load(data, (0,), (WORDS,)).reshape((1, WORDS)))
                 ct.atomic_xchg(turn, 0, 2 * r + 2, memory_order="RELEASE")
 
-    rounds = 200 if engine == "cpu" else 20
+    rounds = 200 if backend == "cpu" else 20
     data, turn, out = np.zeros(WORDS, np.int32), np.zeros(1, np.int32), np.zeros((rounds, WORDS), np.int32)
     ct.launch(None, (2,), kernel, (data, turn, out, rounds))
     np.testing.assert_array_equal(out, np.broadcast_to((np.arange(rounds) ** 2)[:, None], out.shape))
@@ -105,7 +105,7 @@ def strong_store_unlock(cells):
     [(spin_lock, spin_unlock), (spin_lock, strong_store_unlock), (ticket_lock, ticket_unlock)],
     ids=["spin", "spin, strong store", "ticket"],
 )
-def test_critical_sections(engine: str, lock: Callable[..., None], unlock: Callable[..., None]) -> None:
+def test_critical_sections(backend: str, lock: Callable[..., None], unlock: Callable[..., None]) -> None:
     """Weak loads and stores under a lock lose nothing, though every block changes every element."""
 
     @ct.kernel
@@ -119,12 +119,12 @@ def test_critical_sections(engine: str, lock: Callable[..., None], unlock: Calla
             unlock(cells)
 
     cells, total, largest = np.zeros(2, np.int32), np.zeros(WORDS, np.int64), np.zeros(1, np.int32)
-    n = launch(engine, kernel, cells, total, largest)
+    n = launch(backend, kernel, cells, total, largest)
     np.testing.assert_array_equal(total, 5 * n * np.arange(WORDS))
     assert largest[0] == n - 1
 
 
-def test_work_is_handed_out_once(engine: str) -> None:
+def test_work_is_handed_out_once(backend: str) -> None:
     """Blocks take items by a ticket counter until none is left."""
 
     @ct.kernel
@@ -136,14 +136,14 @@ def test_work_is_handed_out_once(engine: str) -> None:
             ct.scatter(owner, item, ct.bid(0))
             item = ct.atomic_add(counter, 0, 1, memory_order="RELAXED")
 
-    counter, items = np.zeros(1, np.int32), np.arange(5000 if engine == "cpu" else 500, dtype=np.int32)
+    counter, items = np.zeros(1, np.int32), np.arange(5000 if backend == "cpu" else 500, dtype=np.int32)
     owner, expected = np.full(items.size, -1, np.int32), items + 1
-    n = launch(engine, kernel, counter, items, owner)
+    n = launch(backend, kernel, counter, items, owner)
     np.testing.assert_array_equal(items, expected)
     assert counter[0] == items.size + n and (owner >= 0).all()
 
 
-def test_the_last_block_sees_the_work_of_all(engine: str) -> None:
+def test_the_last_block_sees_the_work_of_all(backend: str) -> None:
     """Partial results, then a counter: whoever counts last adds them up (ACQ_REL makes all of them visible)."""
 
     @ct.kernel
@@ -156,15 +156,15 @@ def test_the_last_block_sees_the_work_of_all(engine: str) -> None:
                 total = total + ct.gather(partial, i)
             ct.scatter(out, 0, total)
 
-    n = BLOCKS[engine]
+    n = BLOCKS[backend]
     x = np.random.default_rng(4).integers(-1000, 1000, n * WORDS)
-    for _ in range(10 if engine == "cpu" else 1):
+    for _ in range(10 if backend == "cpu" else 1):
         partial, counter, out = np.zeros(n, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64)
-        launch(engine, kernel, x, partial, counter, out)
+        launch(backend, kernel, x, partial, counter, out)
         assert out[0] == x.sum()
 
 
-def test_a_barrier_of_all_blocks(engine: str) -> None:
+def test_a_barrier_of_all_blocks(backend: str) -> None:
     """Up to 64 blocks may wait for each other in any direction: here each reads what all wrote in the round before."""
 
     @ct.kernel
@@ -176,7 +176,7 @@ def test_a_barrier_of_all_blocks(engine: str) -> None:
             while ct.atomic_add(arrived, 0, 0, memory_order="ACQUIRE") < n * (r + 1):
                 pass
 
-    rounds, n = 20 if engine == "cpu" else 4, 16
+    rounds, n = 20 if backend == "cpu" else 4, 16
     x, arrived = np.zeros((rounds + 1, n), np.int64), np.zeros(1, np.int32)
     x[0] = np.arange(n)
     expected = x.copy()
@@ -186,7 +186,7 @@ def test_a_barrier_of_all_blocks(engine: str) -> None:
     np.testing.assert_array_equal(x, expected)
 
 
-def test_blocks_wait_for_later_ones(engine: str) -> None:
+def test_blocks_wait_for_later_ones(backend: str) -> None:
     """The first block waits for the second, and so on: none may keep the others from running."""
 
     @ct.kernel
@@ -197,7 +197,7 @@ def test_blocks_wait_for_later_ones(engine: str) -> None:
         ct.scatter(out, b, ct.gather(out, b + 1) + 1)
         ct.atomic_xchg(flags, b, 1, memory_order="RELEASE")
 
-    n = 64 if engine == "cpu" else 20
+    n = 64 if backend == "cpu" else 20
     flags, out = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
     flags[n] = 1
     ct.launch(None, (n,), kernel, (flags, out))

@@ -1,4 +1,4 @@
-"""Arithmetic in every rounding mode, through kernels on each engine, against MPFR: bit for bit."""
+"""Arithmetic in every rounding mode, through kernels on each backend, against MPFR: bit for bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply, ir_apply
+from support.elementwise import BACKENDS, apply, ir_apply
 from support.mpfr_oracle import MODES, assert_same, exactly, rounded
 from support.values import triples
 
@@ -22,7 +22,7 @@ OPERATIONS = {"add": ct.add, "sub": ct.sub, "mul": ct.mul, "div": ct.truediv, "s
 OPERANDS = {"add": 2, "sub": 2, "mul": 2, "div": 2, "sqrt": 1, "fma": 3}
 LEAST_NORMAL = 2.0**-126
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 
 @functools.cache
@@ -52,31 +52,31 @@ def formula(name: str, mode: RoundingMode, flushed: bool) -> Any:
     return lambda *operands: operation(*operands, rounding_mode=mode, flush_to_zero=flushed)
 
 
-def check(engine: str, name: str, dtype: DType, flushed: bool) -> None:
+def check(backend: str, name: str, dtype: DType, flushed: bool) -> None:
     operands = samples(dtype, False)[: OPERANDS[name]]
     if name == "fma":  # no function of the Python language, but an operation of Tile C++
-        got = [ir_apply(engine, Fma, operands, dtype, rounding=m, flush_to_zero=flushed) for m in MODES]
+        got = [ir_apply(backend, Fma, operands, dtype, rounding=m, flush_to_zero=flushed) for m in MODES]
     else:
-        got = apply(engine, [formula(name, m, flushed) for m in MODES], operands, [dtype.storage] * len(MODES))
+        got = apply(backend, [formula(name, m, flushed) for m in MODES], operands, [dtype.storage] * len(MODES))
     for mode, result in zip(MODES, got):
         assert_same(result, expected(name, dtype, mode, flushed), *operands)
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
 @pytest.mark.parametrize("name", OPERANDS)
-def test_every_mode(engine: str, name: str, dtype: DType) -> None:
-    check(engine, name, dtype, False)
+def test_every_mode(backend: str, name: str, dtype: DType) -> None:
+    check(backend, name, dtype, False)
 
 
 @pytest.mark.parametrize("name", OPERANDS)
-def test_flush_to_zero(engine: str, name: str) -> None:
-    check(engine, name, dtypes.float32, True)
+def test_flush_to_zero(backend: str, name: str) -> None:
+    check(backend, name, dtypes.float32, True)
 
 
-def test_operators_round_to_nearest(engine: str) -> None:
+def test_operators_round_to_nearest(backend: str) -> None:
     a, b, _ = samples(dtypes.float32, False)
     got = apply(
-        engine,
+        backend,
         [
             lambda x, y: x + y,
             lambda x, y: x - y,
@@ -90,20 +90,20 @@ def test_operators_round_to_nearest(engine: str) -> None:
         assert_same(result, expected(name, dtypes.float32, RoundingMode.RN, False), a, b)
 
 
-def test_products_and_sums_are_not_contracted(engine: str) -> None:
+def test_products_and_sums_are_not_contracted(backend: str) -> None:
     """x * y + z has two roundings: (1 + u)**2 - (1 + 2u) is 0, though u**2 exactly."""
     for dtype, u in ((np.float16, 2.0**-10), (np.float32, 2.0**-23), (np.float64, 2.0**-52)):
         x, z = np.full(64, 1 + u, dtype), np.full(64, -(1 + 2 * u), dtype)
-        (got,) = apply(engine, [lambda x, y, z: x * y + z], [x, x, z], [dtype])
+        (got,) = apply(backend, [lambda x, y, z: x * y + z], [x, x, z], [dtype])
         assert not got.any()
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
-def test_remainder_and_floor_division(engine: str, dtype: DType) -> None:
+def test_remainder_and_floor_division(backend: str, dtype: DType) -> None:
     """% is exact but for the addition that brings it to the side of the divisor, which rounds; // is floor(x / y)."""
     a, b, _ = samples(dtype, False)
     remainder, quotient = apply(
-        engine,
+        backend,
         [
             lambda x, y: x % y,
             lambda x, y: x // y,
@@ -123,7 +123,7 @@ def test_remainder_and_floor_division(engine: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
-def test_exact_operations(engine: str, dtype: DType) -> None:
+def test_exact_operations(backend: str, dtype: DType) -> None:
     """floor, ceil, negation, absolute value and tests for NaN."""
     (a, *_) = samples(dtype, False)
     with np.errstate(all="ignore"):
@@ -135,7 +135,7 @@ def test_exact_operations(engine: str, dtype: DType) -> None:
         lambda x: abs(x),
         lambda x: ct.isnan(x),
     ]
-    got = apply(engine, formulas, [a], [dtype.storage] * 4 + [np.bool_])
+    got = apply(backend, formulas, [a], [dtype.storage] * 4 + [np.bool_])
     for result, meaning in zip(got, (np.floor, np.ceil, np.negative, np.abs)):
         assert_same(result, meaning(wide), a)
     np.testing.assert_array_equal(got[4], np.isnan(wide))

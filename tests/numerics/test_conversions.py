@@ -1,4 +1,4 @@
-"""Conversions between all dtypes, through kernels on each engine: exhaustive from 8 and 16 bits."""
+"""Conversions between all dtypes, through kernels on each backend: exhaustive from 8 and 16 bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply
+from support.elementwise import BACKENDS, apply
 from support.formats import as_ml_dtypes, converted, decoded
 from support.mpfr_oracle import assert_same, exactly, rounded
 from support.values import all_values, floats, integers
@@ -27,7 +27,7 @@ SMALL = tuple(d for d in FLOATING if d.bitwidth <= 16)
 NOT_WIDER_THAN_HALF = (dtypes.float16, dtypes.bfloat16, dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float4_e2m1fn)
 TO_ZERO = (*dtypes.FLOATS, dtypes.tfloat32, dtypes.float8_e8m0fnu)
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def modes(source: DType, target: DType) -> list[RoundingMode]:
@@ -126,10 +126,10 @@ def values(result: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize("source", FLOATING, ids=str)
-def test_float_to_float(engine: str, source: DType) -> None:
+def test_float_to_float(backend: str, source: DType) -> None:
     cases = [(target, mode) for target in FLOATING for mode in modes(source, target)]
     formulas = [conversion(source, target, mode) for target, mode in cases]
-    got = apply(engine, formulas, [samples(source)], [target.storage for target, _ in cases])
+    got = apply(backend, formulas, [samples(source)], [target.storage for target, _ in cases])
     for (target, mode), result in zip(cases, got):
         found, want = values(result, target), wide(source) if source is target else expected(source, target, mode)
         if target is dtypes.float4_e2m1fn:  # a NaN becomes a zero of either sign
@@ -137,10 +137,10 @@ def test_float_to_float(engine: str, source: DType) -> None:
         assert_same(found, want, wide(source))
 
 
-def test_nearest_is_what_ml_dtypes_calls_so(engine: str) -> None:
+def test_nearest_is_what_ml_dtypes_calls_so(backend: str) -> None:
     source = samples(dtypes.float32)
     targets = (dtypes.bfloat16, dtypes.float16, dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.float4_e2m1fn)
-    got = apply(engine, [conversion(dtypes.float32, t, None) for t in targets], [source], [t.storage for t in targets])
+    got = apply(backend, [conversion(dtypes.float32, t, None) for t in targets], [source], [t.storage for t in targets])
     for target, result in zip(targets, got):
         want = source.astype(target.storage)
         keep = ~np.isnan(source)  # the sign of a NaN is nobody's promise
@@ -153,9 +153,11 @@ def rounded_integers(source: DType, target: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize("source", (dtypes.bool_, *dtypes.INTEGERS), ids=str)
-def test_integer_to_float(engine: str, source: DType) -> None:
+def test_integer_to_float(backend: str, source: DType) -> None:
     targets = [t for t in FLOATING if t is not dtypes.float8_e8m0fnu]
-    got = apply(engine, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets])
+    got = apply(
+        backend, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets]
+    )
     for target, result in zip(targets, got):
         if target.is_float or target in (dtypes.tfloat32, dtypes.float8_e5m2):
             want = rounded_integers(source, target)
@@ -164,11 +166,11 @@ def test_integer_to_float(engine: str, source: DType) -> None:
             assert_same(values(result, target), converted(wide(source), target), samples(source))
 
 
-def test_integer_to_power_of_two(engine: str) -> None:
+def test_integer_to_power_of_two(backend: str) -> None:
     """The nearest power by ml_dtypes, of numbers that float32 holds."""
     source = np.concatenate([np.arange(-3, 5000), (1 << np.arange(24)) * 3 // 2]).astype(np.int32)
     (got,) = apply(
-        engine, [conversion(dtypes.int32, dtypes.float8_e8m0fnu, None)], [source], [ml_dtypes.float8_e8m0fnu]
+        backend, [conversion(dtypes.int32, dtypes.float8_e8m0fnu, None)], [source], [ml_dtypes.float8_e8m0fnu]
     )
     assert_same(got, as_ml_dtypes(source, dtypes.float8_e8m0fnu).astype(float), source)
 
@@ -185,25 +187,29 @@ def truncated(source: DType, target: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize("source", FLOATING, ids=str)
-def test_float_to_integer(engine: str, source: DType) -> None:
+def test_float_to_integer(backend: str, source: DType) -> None:
     """Truncates, saturates, and takes NaN to 0."""
     targets = (dtypes.bool_, *dtypes.INTEGERS)
-    got = apply(engine, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets])
+    got = apply(
+        backend, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets]
+    )
     np.testing.assert_array_equal(got[0], wide(source) != 0)
     for target, result in zip(targets[1:], got[1:]):
         np.testing.assert_array_equal(result, truncated(source, target), target.name)
 
 
 @pytest.mark.parametrize("source", (dtypes.bool_, *dtypes.INTEGERS), ids=str)
-def test_integer_to_integer(engine: str, source: DType) -> None:
+def test_integer_to_integer(backend: str, source: DType) -> None:
     targets = (dtypes.bool_, *dtypes.INTEGERS)
-    got = apply(engine, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets])
+    got = apply(
+        backend, [conversion(source, t, None) for t in targets], [samples(source)], [t.storage for t in targets]
+    )
     np.testing.assert_array_equal(got[0], samples(source) != 0)
     for target, result in zip(targets[1:], got[1:]):
         np.testing.assert_array_equal(result, samples(source).astype(target.storage), target.name)
 
 
-def test_modes_that_do_not_exist_are_refused(engine: str) -> None:
+def test_modes_that_do_not_exist_are_refused(backend: str) -> None:
     x = np.ones(16)
     for source in FLOATING:
         for target in FLOATING:
@@ -211,17 +217,17 @@ def test_modes_that_do_not_exist_are_refused(engine: str) -> None:
                 if mode in modes(source, target):
                     continue
                 with pytest.raises(ct.TileTypeError, match="rounding mode"):
-                    apply(engine, [conversion(source, target, mode)], [x.astype(source.storage)], [target.storage])
+                    apply(backend, [conversion(source, target, mode)], [x.astype(source.storage)], [target.storage])
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-def test_constants_are_rounded_like_values(engine: str, dtype: DType) -> None:
+def test_constants_are_rounded_like_values(backend: str, dtype: DType) -> None:
     numbers = np.array(
         [1.0, 1.3, 5.5, 464.0, 1e-3, 2.0**-24, 3.0, 0.75, 240.0, 65519.0, 65520.0, 1e30, 0.3, 7.0, 0.0, 5.0]
     )
     constants = tuple(numbers.tolist())
     store = stored(dtype)
-    (got,) = apply(engine, [lambda x: store(ct.astile(constants, dtype=dtype))], [numbers], [dtype.storage])
+    (got,) = apply(backend, [lambda x: store(ct.astile(constants, dtype=dtype))], [numbers], [dtype.storage])
     if dtype is dtypes.float8_e8m0fnu:
         want = as_ml_dtypes(numbers, dtype).astype(np.float64)
     else:

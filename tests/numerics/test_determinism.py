@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply
+from support.elementwise import BACKENDS, apply
 
 import tilewright as ct
 from tilewright.backends.cpu import codegen
@@ -79,13 +79,13 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
-def run(engine: str, name: str, kernel: Any = None) -> bytes:
-    """The output of a program; the reference engine computes the first few blocks of it only."""
+def run(backend: str, name: str, kernel: Any = None) -> bytes:
+    """The output of a program; the reference backend computes the first few blocks of it only."""
     program, grid, make = PROGRAMS[name]
     arguments = make()
-    if engine == "reference":
+    if backend == "reference":
         grid = tuple(min(n, 6) for n in grid)
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, grid, program if kernel is None else kernel, arguments)
     assert np.isfinite(arguments[2]).all() and arguments[2][: grid[0]].any()
     return arguments[2].tobytes()
@@ -110,15 +110,15 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_options_of_the_kernel(engine: str, name: str) -> None:
+def test_options_of_the_kernel(backend: str, name: str) -> None:
     kernel = PROGRAMS[name][0]
-    assert len({run(engine, name), *(run(engine, name, kernel.replace_hints(**hints)) for hints in OPTIONS)}) == 1
+    assert len({run(backend, name), *(run(backend, name, kernel.replace_hints(**hints)) for hints in OPTIONS)}) == 1
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_options_of_the_engine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_backend(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a tuner chooses among."""
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "6")
     found = {run("cpu", name)}
@@ -146,9 +146,9 @@ def test_widths_of_vectors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["columns", "product", "product of halves", "custom"])
-def test_both_engines_agree_where_only_order_matters(name: str) -> None:
+def test_both_backends_agree_where_only_order_matters(name: str) -> None:
     """Sums, products and custom folds round alike; of the functions that are involved only the last bits differ."""
-    reference, ours = (np.frombuffer(run(engine, name), np.float32) for engine in ENGINES)
+    reference, ours = (np.frombuffer(run(backend, name), np.float32) for backend in BACKENDS)
     ours = np.where(reference == 0, 0, ours)  # of the blocks that have run on both
     if name == "custom":
         np.testing.assert_array_equal(ours, reference)
@@ -156,10 +156,10 @@ def test_both_engines_agree_where_only_order_matters(name: str) -> None:
         np.testing.assert_allclose(ours, reference, rtol=4e-7)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_twice_the_same(engine: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_twice_the_same(backend: str) -> None:
     for name in PROGRAMS:
-        assert run(engine, name) == run(engine, name)
+        assert run(backend, name) == run(backend, name)
 
 
 UPWARD, TO_NEAREST = 0x800, 0  # of fesetround, on x86

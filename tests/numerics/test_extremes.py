@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply
+from support.elementwise import BACKENDS, apply
 from support.mpfr_oracle import assert_same
 from support.values import triples
 
@@ -15,7 +15,7 @@ import tilewright as ct
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 SIZE = 11_000
 OPERATIONS = {"min": ct.minimum, "max": ct.maximum}
 REDUCTIONS = {"min": ct.min, "max": ct.max}
@@ -40,14 +40,16 @@ def chosen(a: np.ndarray, b: np.ndarray, name: str, propagate: bool) -> np.ndarr
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
-def test_elementwise(engine: str, dtype: DType) -> None:
+def test_elementwise(backend: str, dtype: DType) -> None:
     a, b, _ = triples(dtype, SIZE)
     cases = [
         (n, p, f) for n in OPERATIONS for p in (False, True) for f in (False, True) if dtype.short == "f32" or not f
     ]
     formulas = [_elementwise(*case) for case in cases]
     wide = [x.astype(np.float64) for x in (a, b)]
-    for (name, propagate, flushed), result in zip(cases, apply(engine, formulas, [a, b], [dtype.storage] * len(cases))):
+    for (name, propagate, flushed), result in zip(
+        cases, apply(backend, formulas, [a, b], [dtype.storage] * len(cases))
+    ):
         operands = [flush(x) for x in wide] if flushed else wide
         assert_same(result, chosen(*operands, name, propagate), a, b)
 
@@ -76,7 +78,7 @@ def rows(dtype: DType) -> np.ndarray:
     return found
 
 
-def reduced(engine: str, x: np.ndarray, name: str, axis: int, propagate: bool) -> tuple[np.ndarray, np.ndarray]:
+def reduced(backend: str, x: np.ndarray, name: str, axis: int, propagate: bool) -> tuple[np.ndarray, np.ndarray]:
     """The extremes along an axis, and their positions."""
     reduction, position, shape = REDUCTIONS[name], POSITIONS[name], x.shape
 
@@ -87,14 +89,14 @@ def reduced(engine: str, x: np.ndarray, name: str, axis: int, propagate: bool) -
         ct.store(positions, (0,), position(tile, axis, propagate_nan=propagate))
 
     values, positions = np.zeros(x.shape[1 - axis], x.dtype), np.zeros(x.shape[1 - axis], np.int32)
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (1,), kernel, (x, values, positions))
     return values, positions
 
 
 @pytest.mark.parametrize("axis", (0, 1))
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
-def test_reductions(engine: str, dtype: DType, axis: int) -> None:
+def test_reductions(backend: str, dtype: DType, axis: int) -> None:
     x = rows(dtype)
     wide = x.astype(np.float64)
     nan = np.isnan(wide)
@@ -102,7 +104,7 @@ def test_reductions(engine: str, dtype: DType, axis: int) -> None:
         key = np.where(nan, np.int64(-(2**63)), keys(wide, name))
         plain = np.where(nan, -np.inf, wide if name == "max" else -wide)  # -0 and +0 are equal: the first one counts
         for propagate in (False, True):
-            values, positions = reduced(engine, x, name, axis, propagate)
+            values, positions = reduced(backend, x, name, axis, propagate)
             best = np.take_along_axis(wide, np.expand_dims(key.argmax(axis), axis), axis).squeeze(axis)
             spoiled = nan.any(axis) if propagate else nan.all(axis)
             assert_same(values, np.where(spoiled, np.nan, best))
@@ -113,18 +115,18 @@ def test_reductions(engine: str, dtype: DType, axis: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-def test_reductions_of_integers(engine: str, dtype: DType) -> None:
+def test_reductions_of_integers(backend: str, dtype: DType) -> None:
     x = np.random.default_rng(1).integers(dtype.min, dtype.max, (16, 8), dtype.storage, endpoint=True) // 3 * 3
     for axis in (0, 1):
         for name, value, position in (("min", np.min, np.argmin), ("max", np.max, np.argmax)):
-            values, positions = reduced(engine, x, name, axis, False)
+            values, positions = reduced(backend, x, name, axis, False)
             np.testing.assert_array_equal(values, value(x, axis))
             np.testing.assert_array_equal(positions, position(x, axis))
 
 
 @pytest.mark.parametrize("shape", [(512, 128), (4, 1024), (16, 8, 32)], ids=str)
 @pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.int8), ids=str)
-def test_positions_in_a_flattened_tile(engine: str, dtype: DType, shape: tuple[int, ...]) -> None:
+def test_positions_in_a_flattened_tile(backend: str, dtype: DType, shape: tuple[int, ...]) -> None:
     """Of the whole tile; those of int8 repeat."""
     x = np.random.default_rng(2).permutation(math.prod(shape)).reshape(shape).astype(dtype.storage)
 
@@ -136,6 +138,6 @@ def test_positions_in_a_flattened_tile(engine: str, dtype: DType, shape: tuple[i
         ct.store(out, (2,), ct.argmax(tile.reshape((-1,)), 0))
 
     out = np.zeros(3, np.int32)
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (1,), kernel, (x, out))
     np.testing.assert_array_equal(out, [x.argmin(), x.argmax(), x.argmax()])

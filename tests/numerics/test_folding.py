@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply
+from support.elementwise import BACKENDS, apply
 from support.mpfr_oracle import assert_same
 from support.values import all_values, edges, floats
 
@@ -15,7 +15,7 @@ import tilewright as ct
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 CONSTANTS = (0.0, -0.0, 1.0)  # the neutral ones, which invite simplification; more of them for float32
 MORE_CONSTANTS = (-1.0, 2.0, math.nan)
@@ -57,11 +57,11 @@ def _extreme(operation: Any, propagate: bool) -> Any:
     return lambda x, y: operation(x, y, propagate_nan=propagate)
 
 
-def results(engine: str, dtype: DType, x: np.ndarray, y: np.ndarray, change: Any) -> list[np.ndarray]:
+def results(backend: str, dtype: DType, x: np.ndarray, y: np.ndarray, change: Any) -> list[np.ndarray]:
     wanted = [change(f) for f in formulas(dtype)]
     logical = range(2, 6)
     kinds = [np.bool_ if i in logical else dtype.storage for i in range(len(wanted))]
-    return apply(engine, wanted, [x, y], kinds)
+    return apply(backend, wanted, [x, y], kinds)
 
 
 def _constant_right(c: float, dtype: DType) -> Any:
@@ -73,25 +73,25 @@ def _constant_left(c: float, dtype: DType) -> Any:
 
 
 @pytest.mark.parametrize("dtype", (dtypes.float16, dtypes.float32), ids=str)
-def test_constant_operands(engine: str, dtype: DType) -> None:
+def test_constant_operands(backend: str, dtype: DType) -> None:
     x = samples(dtype)
     constants = CONSTANTS + (MORE_CONSTANTS if dtype is dtypes.float32 else ())
     others = np.concatenate([np.full(x.shape, c, dtype.storage) for c in constants])
     many = np.tile(x, len(constants))
     for change, operands in ((_constant_right, (many, others)), (_constant_left, (others, many))):
-        unknown = results(engine, dtype, *operands, lambda f: f)
+        unknown = results(backend, dtype, *operands, lambda f: f)
         for i, c in enumerate(constants):
             here = slice(i * x.size, (i + 1) * x.size)
-            known = results(engine, dtype, *(v[here] for v in operands), change(c, dtype))
+            known = results(backend, dtype, *(v[here] for v in operands), change(c, dtype))
             for a, b in zip(known, unknown):
                 assert_same(a, b[here].astype(np.float64), *(v[here] for v in operands))
 
 
 @pytest.mark.parametrize("dtype", dtypes.FLOATS, ids=str)
-def test_equal_operands(engine: str, dtype: DType) -> None:
+def test_equal_operands(backend: str, dtype: DType) -> None:
     x = samples(dtype)
-    known = results(engine, dtype, x, x, lambda f: lambda a, b: f(a, a))
-    for a, b in zip(known, results(engine, dtype, x, x, lambda f: f)):
+    known = results(backend, dtype, x, x, lambda f: lambda a, b: f(a, a))
+    for a, b in zip(known, results(backend, dtype, x, x, lambda f: f)):
         assert_same(a, b.astype(np.float64), x)
 
 
@@ -119,14 +119,14 @@ def _converted(x: Any, chain: tuple[DType, ...]) -> Any:
 
 
 @pytest.mark.parametrize(("source", "chain"), CHAINS, ids=str)
-def test_conversions_in_a_row(engine: str, source: DType, chain: tuple[DType, ...]) -> None:
+def test_conversions_in_a_row(backend: str, source: DType, chain: tuple[DType, ...]) -> None:
     """Each of them rounds or wraps."""
     if source.is_floating:
         x = all_values(source) if source.bitwidth == 16 else samples(source)
     else:
         x = np.random.default_rng(0).integers(source.min, source.max, 5000, source.storage)
-    (together,) = apply(engine, [lambda v: _converted(v, chain)], [x], [chain[-1].storage])
+    (together,) = apply(backend, [lambda v: _converted(v, chain)], [x], [chain[-1].storage])
     step = x
     for dtype in chain:
-        (step,) = apply(engine, [lambda v, dtype=dtype: v.astype(dtype)], [step], [dtype.storage])
+        (step,) = apply(backend, [lambda v, dtype=dtype: v.astype(dtype)], [step], [dtype.storage])
     assert_same(together, step.astype(np.float64), x)

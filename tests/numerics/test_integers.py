@@ -1,4 +1,4 @@
-"""Integer operations through kernels on each engine, against Python's integers: all pairs of 8-bit values."""
+"""Integer operations through kernels on each backend, against Python's integers: all pairs of 8-bit values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import ENGINES, apply, ir_apply
+from support.elementwise import BACKENDS, apply, ir_apply
 from support.values import all_values, integers
 
 import tilewright as ct
@@ -49,7 +49,7 @@ COMPARISONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "not_equal": (lambda a, b: a != b, np.not_equal),
 }
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def sum_of(pair: Any) -> Any:
@@ -95,15 +95,15 @@ def expected(dtype: DType, name: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-def test_arithmetic(engine: str, dtype: DType) -> None:
-    got = apply(engine, [formula for formula, _ in BINARY.values()], pairs(dtype), [dtype.storage] * len(BINARY))
+def test_arithmetic(backend: str, dtype: DType) -> None:
+    got = apply(backend, [formula for formula, _ in BINARY.values()], pairs(dtype), [dtype.storage] * len(BINARY))
     for name, result in zip(BINARY, got):
         np.testing.assert_array_equal(result, expected(dtype, name), name)
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-def test_comparisons(engine: str, dtype: DType) -> None:
-    got = apply(engine, [formula for formula, _ in COMPARISONS.values()], pairs(dtype), [np.bool_] * len(COMPARISONS))
+def test_comparisons(backend: str, dtype: DType) -> None:
+    got = apply(backend, [formula for formula, _ in COMPARISONS.values()], pairs(dtype), [np.bool_] * len(COMPARISONS))
     for (name, (_, meaning)), result in zip(COMPARISONS.items(), got):
         np.testing.assert_array_equal(result, meaning(*pairs(dtype)), name)
 
@@ -122,14 +122,14 @@ def expected_in_cpp(dtype: DType) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-def test_operations_of_tile_cpp(engine: str, dtype: DType) -> None:
+def test_operations_of_tile_cpp(backend: str, dtype: DType) -> None:
     want = expected_in_cpp(dtype)
     zero = {"rounding": RoundingMode.RZ}
     for name, op, attributes in (("mulhi", MulHi, {}), ("div", Div, zero), ("rem", Rem, zero)):
-        np.testing.assert_array_equal(ir_apply(engine, op, pairs(dtype), dtype, **attributes), want[name], name)
+        np.testing.assert_array_equal(ir_apply(backend, op, pairs(dtype), dtype, **attributes), want[name], name)
 
 
-def test_bools(engine: str) -> None:
+def test_bools(backend: str) -> None:
     a, b = np.array([False, False, True, True] * 4), np.array([False, True] * 8)
     formulas = [
         lambda x, y: x & y,
@@ -142,9 +142,9 @@ def test_bools(engine: str) -> None:
         lambda x, y: ct.maximum(x, y),
     ]
     want = [a & b, a | b, a ^ b, ~a, ~a, a < b, a & b, a | b]
-    for result, expected_result in zip(apply(engine, formulas, [a, b], [np.bool_] * len(formulas)), want):
+    for result, expected_result in zip(apply(backend, formulas, [a, b], [np.bool_] * len(formulas)), want):
         np.testing.assert_array_equal(result, expected_result)
-    total, negated = apply(engine, [lambda x, y: x + 1, lambda x, y: -y], [a, b], [np.int32] * 2)
+    total, negated = apply(backend, [lambda x, y: x + 1, lambda x, y: -y], [a, b], [np.int32] * 2)
     np.testing.assert_array_equal(total, a.astype(np.int32) + 1)
     np.testing.assert_array_equal(negated, -b.astype(np.int32))
 
@@ -160,13 +160,13 @@ def expected_with(dtype: DType, name: str, constant: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-def test_constants_as_operands(engine: str, dtype: DType) -> None:
+def test_constants_as_operands(backend: str, dtype: DType) -> None:
     """Divisors and counts that the compiler knows: powers of two, others, and those that the original leaves undefined."""
     a = left_operands(dtype)
     divisors = [d for d in (1, 2, 8, 64, 3, 7, 10, -1, -4, -3, 0) if dtype.is_signed or d >= 0]
     counts = (0, 1, dtype.bitwidth - 1, dtype.bitwidth)
     formulas = [formula for d in divisors for formula in _divisions(d)] + [f for c in counts for f in _shifts(c)]
-    got = iter(apply(engine, formulas, [a], [dtype.storage] * len(formulas)))
+    got = iter(apply(backend, formulas, [a], [dtype.storage] * len(formulas)))
     for d in divisors:
         for name in ("floordiv", "mod", "cdiv"):
             np.testing.assert_array_equal(next(got), expected_with(dtype, name, d), f"{name} by {d}")

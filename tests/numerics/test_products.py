@@ -7,7 +7,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import pytest
-from support.elementwise import ENGINES
+from support.elementwise import BACKENDS
 from support.formats import decoded
 from support.mpfr_oracle import assert_same, exactly, rounded
 from support.values import all_values
@@ -17,7 +17,7 @@ from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 BYTES = (dtypes.int8, dtypes.uint8)
 MIXED = [(a, b) for a in BYTES for b in BYTES]
 BYTE_PAIRS = [(dtypes.float8_e4m3fn,) * 2, (dtypes.float8_e5m2,) * 2, *MIXED]
@@ -33,7 +33,7 @@ FLOATS = (
 )
 
 
-def multiplied(engine: str, x: np.ndarray, y: np.ndarray, acc: np.ndarray, operand: DType | None = None) -> np.ndarray:
+def multiplied(backend: str, x: np.ndarray, y: np.ndarray, acc: np.ndarray, operand: DType | None = None) -> np.ndarray:
     """acc + x @ y by ``ct.mma``, the operands cast to ``operand`` if given."""
     shapes = x.shape, y.shape, acc.shape
 
@@ -45,17 +45,17 @@ def multiplied(engine: str, x: np.ndarray, y: np.ndarray, acc: np.ndarray, opera
         ct.store(out, (0, 0), ct.mma(a, b, ct.load(acc, (0, 0), shapes[2])))
 
     out = np.zeros_like(acc)
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (1,), kernel, (x, y, acc, out))
     return out
 
 
 @pytest.mark.parametrize(("dtype", "other"), BYTE_PAIRS, ids=str)
-def test_every_product_of_two_bytes(engine: str, dtype: DType, other: DType) -> None:
+def test_every_product_of_two_bytes(backend: str, dtype: DType, other: DType) -> None:
     x, y = all_values(dtype).reshape(256, 1), all_values(other).reshape(1, 256)
     accumulator = np.zeros((256, 256), np.int32 if dtype.is_integer else np.float32)
     exact = decoded(x, dtype) * decoded(y, other)
-    got = multiplied(engine, x, y, accumulator).reshape(-1)
+    got = multiplied(backend, x, y, accumulator).reshape(-1)
     if dtype.is_integer:
         np.testing.assert_array_equal(got, exact.reshape(-1))
     else:
@@ -85,10 +85,10 @@ def defined(dtype: DType, accumulator: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("dtype", "accumulator"), FLOATS, ids=str)
-def test_products_add_up_in_order(engine: str, dtype: DType, accumulator: DType) -> None:
+def test_products_add_up_in_order(backend: str, dtype: DType, accumulator: DType) -> None:
     """To within a few of the roundings that a processor without fused multiply-add has besides."""
     x, y, acc = operands(dtype, accumulator)
-    got = multiplied(engine, x, y, acc, dtypes.tfloat32 if dtype is dtypes.tfloat32 else None).reshape(-1)
+    got = multiplied(backend, x, y, acc, dtypes.tfloat32 if dtype is dtypes.tfloat32 else None).reshape(-1)
     unit = 2.0**-dtypes.float32.mantissa_bits if accumulator is not dtypes.float64 else 2.0**-52
     size = (np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64)) + np.abs(acc.astype(np.float64))).reshape(-1)
     slack = np.spacing(np.abs(defined(dtype, accumulator))).astype(np.float64) if accumulator is dtypes.float16 else 0
@@ -97,7 +97,7 @@ def test_products_add_up_in_order(engine: str, dtype: DType, accumulator: DType)
 
 
 @pytest.mark.parametrize(("dtype", "other"), MIXED, ids=str)
-def test_sums_of_bytes_are_exact_and_wrap(engine: str, dtype: DType, other: DType) -> None:
+def test_sums_of_bytes_are_exact_and_wrap(backend: str, dtype: DType, other: DType) -> None:
     rng = np.random.default_rng(10)
     x = rng.integers(dtype.min, dtype.max, (16, 128), dtype.storage, endpoint=True)
     y = rng.integers(other.min, other.max, (128, 32), other.storage, endpoint=True)
@@ -105,29 +105,29 @@ def test_sums_of_bytes_are_exact_and_wrap(engine: str, dtype: DType, other: DTyp
     acc = rng.integers(-(2**31), 2**31 - 1, (16, 32), np.int32)
     with np.errstate(over="ignore"):
         want = acc + x.astype(np.int32) @ y.astype(np.int32)
-    np.testing.assert_array_equal(multiplied(engine, x, y, acc), want)
+    np.testing.assert_array_equal(multiplied(backend, x, y, acc), want)
 
 
-def test_special_values_spread(engine: str) -> None:
+def test_special_values_spread(backend: str) -> None:
     """An infinity gives infinities along its row; with a zero, or the opposite infinity, NaN."""
     x, y = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
     x[0, 3], x[1, 2], x[2, 1], x[2, 5] = np.inf, np.nan, np.inf, -np.inf
     y[3, 1] = 0
-    got = multiplied(engine, x, y, np.zeros((4, 4), np.float32))
+    got = multiplied(backend, x, y, np.zeros((4, 4), np.float32))
     assert np.isposinf(got[0, [0, 2, 3]]).all() and np.isnan(got[0, 1])
     assert np.isnan(got[1]).all() and np.isnan(got[2]).all()
     np.testing.assert_array_equal(got[3], [8, 7, 8, 8])
 
 
-def test_float16_accumulators_round_once(engine: str) -> None:
+def test_float16_accumulators_round_once(backend: str) -> None:
     """2048 + 1 + 1 is 2050 in float32; sums in float16 would stay at 2048."""
     x, y = np.ones((2, 2), np.float16), np.ones((2, 2), np.float16)
-    got = multiplied(engine, x, y, np.full((2, 2), 2048, np.float16))
+    got = multiplied(backend, x, y, np.full((2, 2), 2048, np.float16))
     assert (got == 2050).all()
 
 
 @pytest.mark.parametrize("dtype", [d for d in dtypes.ALL_DTYPES if d.is_floating and d.bitwidth <= 8], ids=str)
-def test_comparisons_of_every_pair(engine: str, dtype: DType) -> None:
+def test_comparisons_of_every_pair(backend: str, dtype: DType) -> None:
     """Restricted formats have no arithmetic, but they compare: with NaN, only != is true."""
     codes = all_values(dtype)
     values = decoded(codes, dtype)
@@ -148,13 +148,13 @@ def test_comparisons_of_every_pair(engine: str, dtype: DType) -> None:
         ct.store(greater, (i,), p > q)
 
     outs = [np.zeros(a.size, np.bool_) for _ in range(5)]
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (a.size // 256,), kernel, (first, second, *outs))
     for got, meaning in zip(outs, (np.less, np.less_equal, np.equal, np.not_equal, np.greater)):
         np.testing.assert_array_equal(got, meaning(a, b), meaning.__name__)
 
 
-def test_scales_far_apart(engine: str) -> None:
+def test_scales_far_apart(backend: str) -> None:
     """2**127 and 2**-127: neither the scaled operands nor the sums leave the range of what computes them."""
     one = np.ones((16, 32), ml_dtypes.float8_e4m3fn), np.ones((32, 16), ml_dtypes.float8_e4m3fn)
     scales = np.full((16, 1), 2.0**127).astype(ml_dtypes.float8_e8m0fnu), np.full((1, 16), 2.0**-127)
@@ -166,6 +166,6 @@ def test_scales_far_apart(engine: str) -> None:
         ct.store(out, (0, 0), ct.mma_scaled(a, s, b, t, ct.zeros((16, 16), ct.float32)))
 
     out = np.zeros((16, 16), np.float32)
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (1,), kernel, (one[0], scales[0], one[1], scales[1].astype(ml_dtypes.float8_e8m0fnu), out))
     assert (out == 32).all()

@@ -1,4 +1,4 @@
-"""Every test gets a disk cache of its own, and every engine of the CPU where it asks for ``engine``."""
+"""Every test gets a disk cache of its own, and every backend of the CPU where it asks for ``backend``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def cached(cache_folder: Path) -> None:
 
 
 @pytest.fixture(params=["reference", "cpu", "python"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     with ct.use_backend(request.param):
         yield request.param

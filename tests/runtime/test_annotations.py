@@ -157,7 +157,7 @@ def test_the_entries_of_a_constant_have_no_annotations_of_their_own() -> None:
         ct.launch(None, (1,), kernel, ((1, 2),))
 
 
-def test_values_reach_the_kernel(engine: str) -> None:
+def test_values_reach_the_kernel(backend: str) -> None:
     @ct.kernel
     def combine(out, flag, number, factor, pair, arrays, N: ct.Constant[int], wide: ct.ScalarInt64):
         i = ct.arange(N, dtype=ct.int32)
@@ -173,7 +173,7 @@ def test_values_reach_the_kernel(engine: str) -> None:
     np.testing.assert_array_equal(out, 30 + b[::-1] + a)
 
 
-def test_arrays_of_a_list_can_be_written_unless_read_only(engine: str) -> None:
+def test_arrays_of_a_list_can_be_written_unless_read_only(backend: str) -> None:
     @ct.kernel
     def number_all(arrays):
         for i in range(len(arrays)):

@@ -78,7 +78,7 @@ DTYPES += [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
-def test_numpy_dtypes(engine: str, dtype: Any) -> None:
+def test_numpy_dtypes(backend: str, dtype: Any) -> None:
     source = np.abs(numbers()).astype(dtype)
     target = np.zeros_like(source)
     run_copy(source, target)
@@ -96,7 +96,7 @@ def test_numpy_dtypes(engine: str, dtype: Any) -> None:
     ],
     ids=["reversed", "step 2", "offset", "step -3", "stride 0"],
 )
-def test_views(engine: str, view: Any) -> None:
+def test_views(backend: str, view: Any) -> None:
     source = view(np.arange(2.0 * N, dtype=np.float32))
     target = np.full(N, -1.0, np.float32)
     n = min(N, source.size)
@@ -105,21 +105,21 @@ def test_views(engine: str, view: Any) -> None:
     np.testing.assert_array_equal(target[n:], -1.0)
 
 
-def test_stores_through_negative_strides(engine: str) -> None:
+def test_stores_through_negative_strides(backend: str) -> None:
     source, target = numbers(), np.zeros(2 * N, np.float32)
     run_copy(source, target[::-2])
     np.testing.assert_array_equal(target[::-2], source)
     np.testing.assert_array_equal(target[::2], 0)
 
 
-def test_axes_in_any_order(engine: str) -> None:
+def test_axes_in_any_order(backend: str) -> None:
     source = np.arange(8 * 12, dtype=np.int32).reshape(12, 8)
     target = np.zeros((8, 12), np.int32)
     ct.launch(None, (2, 3), copy2, (source.T, target))
     np.testing.assert_array_equal(target, source.T)
 
 
-def test_scalar_and_empty_arrays(engine: str) -> None:
+def test_scalar_and_empty_arrays(backend: str) -> None:
     @ct.kernel
     def add_one(x, out):
         ct.store(out, (), ct.load(x, (), ()) + 1)
@@ -135,27 +135,27 @@ def test_scalar_and_empty_arrays(engine: str) -> None:
 
 
 @pytest.mark.parametrize("wrap", [WithInterface, WithDLPack, lambda a: WithDLPack(a, versioned=False)])
-def test_protocols(engine: str, wrap: Any) -> None:
+def test_protocols(backend: str, wrap: Any) -> None:
     source, target = numbers(), np.zeros(2 * N, np.float32)
     run_copy(wrap(source), wrap(target[::2]))
     np.testing.assert_array_equal(target[::2], source)
     np.testing.assert_array_equal(target[1::2], 0)
 
 
-def test_interface_without_strides_and_with_bfloat16(engine: str) -> None:
+def test_interface_without_strides_and_with_bfloat16(backend: str) -> None:
     source, target = numbers(ml_dtypes.bfloat16), np.zeros(N, ml_dtypes.bfloat16)
     run_copy(WithInterface(source, strides=None, typestr="<V2"), target)
     np.testing.assert_array_equal(target, source)
 
 
-def test_memory_of_ctypes(engine: str) -> None:
+def test_memory_of_ctypes(backend: str) -> None:
     memory = (ctypes.c_float * N)(*range(N))
     target = np.zeros(N, np.float32)
     run_copy(np.ctypeslib.as_array(memory), target)
     np.testing.assert_array_equal(target, range(N))
 
 
-def test_arrays_are_not_copied(engine: str) -> None:
+def test_arrays_are_not_copied(backend: str) -> None:
     target = np.zeros(N, np.float32)
     address = target.ctypes.data
     run_copy(numbers(), target)
@@ -255,7 +255,7 @@ def test_refused_arguments_are_named(value: Any, error: type[Exception], words: 
     np.testing.assert_array_equal(target, 5.0)
 
 
-def test_read_only_arrays_can_be_read_but_not_written(engine: str) -> None:
+def test_read_only_arrays_can_be_read_but_not_written(backend: str) -> None:
     source, target = numbers(), np.zeros(N, np.float32)
     source.flags.writeable = False
     run_copy(source, target)
@@ -269,7 +269,7 @@ def test_read_only_arrays_can_be_read_but_not_written(engine: str) -> None:
 
 
 @pytest.mark.parametrize("repeated", [0, 8])
-def test_what_repeated_launches_refuse(engine: str, repeated: int) -> None:
+def test_what_repeated_launches_refuse(backend: str, repeated: int) -> None:
     """Arrays that are like those of the launches before, but for their memory or for who may write to it."""
     source, target = numbers(), np.zeros(N, np.float32)
     read_only = np.zeros(N, np.float32)
@@ -289,7 +289,7 @@ def test_what_repeated_launches_refuse(engine: str, repeated: int) -> None:
     assert not read_only.any()
 
 
-def test_stand_ins_of_torch_are_refused(engine: str) -> None:
+def test_stand_ins_of_torch_are_refused(backend: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     fake_mode = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode
     wrapper = importlib.import_module("torch.testing._internal.two_tensor").TwoTensor
@@ -322,7 +322,7 @@ def test_stand_ins_of_torch_are_refused(engine: str) -> None:
     run_copy(torch.zeros(0), torch.zeros(0))
 
 
-def test_arrays_of_jax_can_be_read_but_not_written(engine: str) -> None:
+def test_arrays_of_jax_can_be_read_but_not_written(backend: str) -> None:
     jax = pytest.importorskip("jax", reason="JAX is not installed")
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         source, target = jax.numpy.arange(float(N)), np.zeros(N, np.float32)
@@ -352,7 +352,7 @@ class OnGpu:
 
 @pytest.mark.skipif(why_not() is None, reason="the driver of this machine knows that there is no memory at the address")
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_gpu_arrays_need_a_gpu_engine(backend: str) -> None:
+def test_gpu_arrays_need_a_gpu_backend(backend: str) -> None:
     with pytest.raises(ValueError, match=r"argument 'source' of copy\(\) is in the memory of a device \(cuda\)"):
         ct.launch(None, (1,), copy, (OnGpu(), OnGpu()), backend=backend)
     with pytest.raises(ValueError, match="different devices: 'source' on cuda:0, 'target' on cpu"):
@@ -363,14 +363,14 @@ def test_tensors_of_amd_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     monkeypatch.setattr(torch.version, "hip", "6.4")
     monkeypatch.setattr(torch.Tensor, "device", torch.device("cuda:0"))  # so PyTorch calls them
-    with pytest.raises(ValueError, match=r"device \(rocm\) that no engine can use yet: .*inspect --target gfx942"):
+    with pytest.raises(ValueError, match=r"device \(rocm\) that no backend can use yet: .*inspect --target gfx942"):
         run_copy(torch.zeros(N), torch.zeros(N))
 
 
-def test_gpu_arrays_choose_the_gpu_engine() -> None:
+def test_gpu_arrays_choose_the_gpu_backend() -> None:
     if usable_or_none("triton") is not None:
         pytest.skip("this machine has a GPU, on which the address of these arrays would be used")
-    with pytest.raises(RuntimeError, match="the engine 'triton' cannot be used here"):
+    with pytest.raises(RuntimeError, match="the backend 'triton' cannot be used here"):
         ct.launch(None, (1,), copy, (OnGpu(), OnGpu()))
 
 

@@ -46,7 +46,7 @@ def arguments(n: int = 64) -> tuple[Any, ...]:
     return [a, b], (c,), 0.5, np.zeros(n, np.float32), 3
 
 
-def test_a_bound_launch_does_what_the_launch_does(engine: str) -> None:
+def test_a_bound_launch_does_what_the_launch_does(backend: str) -> None:
     args = arguments()
     ct.launch(None, (4,), mix, args)
     wanted = args[3].copy()
@@ -57,7 +57,7 @@ def test_a_bound_launch_does_what_the_launch_does(engine: str) -> None:
         np.testing.assert_array_equal(args[3], wanted)
 
 
-def test_it_reads_the_arrays_of_now_and_the_numbers_of_then(engine: str) -> None:
+def test_it_reads_the_arrays_of_now_and_the_numbers_of_then(backend: str) -> None:
     args = arguments()
     run = mix.bind((4,), args)
     args[0][0][:] = 1
@@ -116,7 +116,7 @@ def test_threads_share_a_bound_launch(blocks: int) -> None:
     assert (counts == 200).all()
 
 
-def test_a_failed_assertion_raises_each_time(engine: str) -> None:
+def test_a_failed_assertion_raises_each_time(backend: str) -> None:
     x = np.array([1, -1], np.float32)
     run = check_positive.bind((2,), (x,))
     for _ in range(2):

@@ -12,7 +12,7 @@ import tilewright as ct
 
 
 @pytest.fixture(params=["cpu", "reference"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TILEWRIGHT_CHECK", "1")
     monkeypatch.setenv("TILEWRIGHT_BACKEND", request.param)
     return request.param
@@ -246,14 +246,14 @@ def test_nearest_defined_neighbour(
     np.testing.assert_array_equal(found, launch(kernel, x, y, shape))
 
 
-def test_constants_need_no_check(engine: str) -> None:
+def test_constants_need_no_check(backend: str) -> None:
     @ct.kernel
     def constant(x, out):
         i = ct.bid(0) // 4 % 2
         ct.store(out, (i,), (ct.load(x, (0,), (8,)) << 3) // 2)
 
-    if engine == "reference":
-        pytest.skip("only compiled engines optimize")
+    if backend == "reference":
+        pytest.skip("only compiled backends optimize")
     ct.launch(None, (1,), constant, (ints(8), ints(8)))
     (found,) = constant.inspect().specializations
     assert "assert" not in found.stage("optimized Tile IR")

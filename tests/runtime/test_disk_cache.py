@@ -31,7 +31,7 @@ def fresh_launch(by: int) -> None:
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the kernels that the CPU engine compiles."""
+    """The names of the kernels that the CPU backend compiles."""
     backend, names = get_backend("cpu"), []
     compile_ = backend.compile
 

@@ -96,12 +96,12 @@ def test_the_nearest_specialization_is_compared() -> None:
     assert compilations(kernel)[2].reasons == ("argument 'N': value is 32; it was 16",)
 
 
-def test_other_engines_and_other_objects() -> None:
+def test_other_backends_and_other_objects() -> None:
     kernel = make()
     launch(kernel)
     launch(kernel, "cpu")
-    assert compilations(kernel)[1].reasons == ("the first launch on the engine cpu; before it ran on reference",)
-    assert compilations(kernel)[1].engine == "cpu"
+    assert compilations(kernel)[1].reasons == ("the first launch on the backend cpu; before it ran on reference",)
+    assert compilations(kernel)[1].backend == "cpu"
     twin = kernel.replace_hints(occupancy=2)
     launch(twin)
     (reason,) = compilations(twin)[0].reasons
@@ -114,8 +114,8 @@ def test_checked_mode_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CHECK", "1")
     launch(kernel, "cpu")
     again = compilations(kernel)[1]
-    assert again.engine == "cpu with checks"
-    assert again.reasons == ("the first launch on the engine cpu with checks; before it ran on cpu",)
+    assert again.backend == "cpu with checks"
+    assert again.reasons == ("the first launch on the backend cpu with checks; before it ran on cpu",)
 
 
 def test_inspection_shows_keys_reasons_and_stages() -> None:
@@ -123,7 +123,7 @@ def test_inspection_shows_keys_reasons_and_stages() -> None:
     assert str(kernel.inspect()) == "kernel scaled: 0 specializations"
     launch(kernel)
     text = str(kernel.inspect())
-    assert text.startswith("kernel scaled: 1 specialization\n1. engine reference, compiled in ")
+    assert text.startswith("kernel scaled: 1 specialization\n1. backend reference, compiled in ")
     assert "     N            constant; value 8\n" in text
     assert "float32 array of rank 1; address a multiple of 16; extent 0 a multiple of 16; stride 0 = 1" in text
     (found,) = kernel.inspect().specializations
@@ -148,7 +148,7 @@ def test_environment_variable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr().err == ""
     launch(kernel, N=16)
     err = capsys.readouterr().err
-    assert err.startswith("tilewright: scaled() specialization 2: engine reference, compiled in ")
+    assert err.startswith("tilewright: scaled() specialization 2: backend reference, compiled in ")
     assert err.endswith("  because\n    argument 'N': value is 16; it was 8\n")
 
 

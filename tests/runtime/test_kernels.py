@@ -1,4 +1,4 @@
-"""Kernel objects, launches and the choice of the engine."""
+"""Kernel objects, launches and the choice of the backend."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_unknown_hints() -> None:
         double.replace_hints(warps=3)
 
 
-def test_replaced_hints_reach_the_ir(engine: str) -> None:
+def test_replaced_hints_reach_the_ir(backend: str) -> None:
     changed = double.replace_hints(num_ctas=ct.ByTarget(sm_90=2), opt_level=3)
     x, out = np.arange(8.0), np.zeros(8)
     ct.launch(None, (1,), changed, (x, out))
@@ -112,7 +112,7 @@ def test_replaced_hints_reach_the_ir(engine: str) -> None:
 
 
 @pytest.mark.parametrize("grid", [(), (3,), (3, 2), (3, 2, 4), (np.int64(3), 2)], ids=str)
-def test_every_block_runs_once(engine: str, grid: tuple[int, ...]) -> None:
+def test_every_block_runs_once(backend: str, grid: tuple[int, ...]) -> None:
     out = np.zeros((4, 4, 4), np.int32)
     ct.launch(None, grid, count_blocks, (out,))
     x, y, z = (*grid, 1, 1, 1)[:3]
@@ -183,7 +183,7 @@ def test_streams_are_accepted(stream: Any) -> None:
     np.testing.assert_array_equal(out, 2 * x)
 
 
-def test_overlap_is_found_when_asked_for(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlap_is_found_when_asked_for(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = np.arange(32.0)
     ct.launch(None, (1,), double, (memory[:8], memory[4:12]), check_overlap=False)
     words = r"argument 'out' of double\(\) is written but overlaps 'x'"
@@ -198,27 +198,27 @@ def test_overlap_is_found_when_asked_for(engine: str, monkeypatch: pytest.Monkey
     ct.launch(None, (1,), double, (memory[:0], memory[:0]))
 
 
-# -- engines
+# -- backends
 
 
-def test_choice_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def engine_used(**options: Any) -> str:
+def test_choice_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backend_used(**options: Any) -> str:
         found = type(specialization(double, (np.zeros(8), np.zeros(8)), **options).executable).__name__
         return {"CpuExecutable": "cpu", "ReferenceExecutable": "reference"}[found]
 
-    assert engine_used() == "cpu"
+    assert backend_used() == "cpu"
     monkeypatch.setenv("TILEWRIGHT_BACKEND", "reference")
-    assert engine_used() == "reference"
+    assert backend_used() == "reference"
     with ct.use_backend("cpu"):
-        assert engine_used() == "cpu"
+        assert backend_used() == "cpu"
         with ct.use_backend("reference"):
-            assert engine_used() == "reference"
-            assert engine_used(backend="cpu") == "cpu"
-        assert engine_used() == "cpu"
-    assert engine_used() == "reference"
+            assert backend_used() == "reference"
+            assert backend_used(backend="cpu") == "cpu"
+        assert backend_used() == "cpu"
+    assert backend_used() == "reference"
 
 
-def test_unknown_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="unknown backend 'gpu'; choose one of reference, cpu"), ct.use_backend("gpu"):
         pass
     args = (np.zeros(8), np.zeros(8))
@@ -232,7 +232,7 @@ def test_unknown_engines(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- threads and time
 
 
-def test_launches_from_many_threads(engine: str) -> None:
+def test_launches_from_many_threads(backend: str) -> None:
     @ct.kernel
     def add(x, out, n: ct.Constant[int]):
         ct.store(out, (0,), ct.load(x, (0,), (8,)) + n)
@@ -242,7 +242,7 @@ def test_launches_from_many_threads(engine: str) -> None:
     def work(number: int) -> None:
         for n in range(4):
             x, out = np.full(8, number), np.zeros(8, np.int64)
-            ct.launch(None, (1,), add, (x, out, n), backend=engine)
+            ct.launch(None, (1,), add, (x, out, n), backend=backend)
             if not (out == number + n).all():
                 failures.append((number, n, out))
 

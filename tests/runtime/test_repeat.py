@@ -245,23 +245,23 @@ def test_settings_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     x, out = np.ones(4), np.zeros(16)
     args = (x, out, 2, 1)
 
-    def engine(**keywords: Any) -> str:
+    def backend(**keywords: Any) -> str:
         ct.launch(None, (1,), fill, args, **keywords)
         return fill._last[0][0]  # type: ignore[no-any-return]
 
     for _ in range(3):
-        assert engine(backend="cpu") == "cpu"
-    assert engine(backend="reference") == "reference"
-    assert engine() is None
-    assert engine() is None
+        assert backend(backend="cpu") == "cpu"
+    assert backend(backend="reference") == "reference"
+    assert backend() is None
+    assert backend() is None
     with ct.use_backend("reference"):
-        assert engine() == "reference"
-    assert engine() is None
+        assert backend() == "reference"
+    assert backend() is None
     monkeypatch.setenv("TILEWRIGHT_BACKEND", "reference")
-    assert engine() == "reference"
+    assert backend() == "reference"
     monkeypatch.undo()
     for _ in range(3):
-        assert engine() is None
+        assert backend() is None
     overlapping = (out[:4], out, 2, 1)
     ct.launch(None, (1,), fill, overlapping)
     ct.launch(None, (1,), fill, overlapping)

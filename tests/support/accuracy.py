@@ -1,4 +1,4 @@
-"""How far the mathematical functions of each engine are from MPFR, in units in the last place.
+"""How far the mathematical functions of each backend are from MPFR, in units in the last place.
 
 An error is divided by the spacing of the dtype at the exact result: 2**(e - p) for a result of exponent e in a format
 of p mantissa bits, and the spacing of the subnormal numbers for those and for what is below them.
@@ -148,14 +148,14 @@ def exact_values(name: str, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     return _EXACT[key]
 
 
-def error(engine: str, name: str, dtype: DType) -> tuple[float, list[Any]]:
+def error(backend: str, name: str, dtype: DType) -> tuple[float, list[Any]]:
     """The largest error in ulp on ``samples``, and the operands of it.
 
-    AssertionError where the exact result is zero, infinite or NaN, and the engine gives something else, and where a
+    AssertionError where the exact result is zero, infinite or NaN, and the backend gives something else, and where a
     result has the wrong sign.
     """
     function, operands = FUNCTIONS[name], samples(name, dtype)
-    (got,) = apply(engine, [function.formula], operands, [dtype.storage])
+    (got,) = apply(backend, [function.formula], operands, [dtype.storage])
     exact, missing = exact_values(name, dtype)
     return largest_error(got, exact, missing, dtype, operands, function.flushed)
 
@@ -202,7 +202,7 @@ def _through_float32(f32: float, f64: float) -> dict[str, float]:
     return _stated(0.51, 0.51, f32, f64)
 
 
-# What each engine promises, in ulp. float64 on the reference engine leans on C's long double, and where that is no
+# What each backend promises, in ulp. float64 on the reference backend leans on C's long double, and where that is no
 # wider than double, on the C library.
 _LONG_DOUBLE = 0.51 if np.finfo(np.longdouble).nmant > 52 else 4.0
 BOUNDS: dict[str, dict[str, dict[str, float]]] = {

@@ -1,4 +1,4 @@
-"""The largest errors of the GPU engine, measured on a GPU: python -m support.accuracy_table writes them too.
+"""The largest errors of the GPU backend, measured on a GPU: python -m support.accuracy_table writes them too.
 
 float32 functions of one operand are measured on all values, those of two on random ones, with PyTorch's float64
 functions as the measure; 16-bit ones likewise; float64 on the samples of ``support.accuracy`` against MPFR.

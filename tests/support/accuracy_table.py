@@ -1,6 +1,6 @@
-"""Writes the measured errors into docs/numerics.md: PYTHONPATH=src:tests python -m support.accuracy_table [engine ...]
+"""Writes the measured errors into docs/numerics.md: PYTHONPATH=src:tests python -m support.accuracy_table [backend ...]
 
-Those of the GPU need a GPU, PyTorch and gmpy2; elsewhere, and for engines that are not named, the page keeps its cells.
+Those of the GPU need a GPU, PyTorch and gmpy2; elsewhere, and for backends that are not named, the page keeps its cells.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 Cell = tuple[float, float]  # measured, stated
 
 
-def table(engine: str, measured: dict[tuple[str, str], float]) -> list[str]:
-    """The Markdown table of one engine; ``measured`` by function and dtype."""
+def table(backend: str, measured: dict[tuple[str, str], float]) -> list[str]:
+    """The Markdown table of one backend; ``measured`` by function and dtype."""
     lines = ["| function | " + " | ".join(d.name for d in FLOATS) + " |", "|---|" + "---|" * len(FLOATS)]
     for name in FUNCTIONS:
         cells = []
         for dtype in FLOATS:
-            bound = BOUNDS[engine][name].get(dtype.short)
+            bound = BOUNDS[backend][name].get(dtype.short)
             cells.append("" if bound is None else f"{measured[name, dtype.short]:.3f} ≤ {bound:g}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
 
-def committed(engine: str) -> dict[tuple[str, str], Cell]:
-    """The cells of the table of ``engine`` in the page, by function and dtype."""
+def committed(backend: str) -> dict[tuple[str, str], Cell]:
+    """The cells of the table of ``backend`` in the page, by function and dtype."""
     cells = {}
-    for line in _section(engine):
+    for line in _section(backend):
         name, *columns = (c.strip() for c in line.strip("|").split("|"))
         for dtype, column in zip(FLOATS, columns):
             if "≤" in column:
@@ -44,10 +44,10 @@ def committed(engine: str) -> dict[tuple[str, str], Cell]:
     return cells
 
 
-def _section(engine: str) -> Iterator[str]:
+def _section(backend: str) -> Iterator[str]:
     lines = iter(PAGE.read_text(encoding="utf-8").splitlines())
     for line in lines:
-        if line == f"### `{engine}`":
+        if line == f"### `{backend}`":
             break
     for line in lines:
         if line.startswith(("#", "<!--")):
@@ -56,22 +56,22 @@ def _section(engine: str) -> Iterator[str]:
             yield line
 
 
-def measured(engine: str) -> dict[tuple[str, str], float]:
-    """The largest errors of ``engine``; what the page holds of one that cannot run here."""
-    if engine == "triton":
-        if get_backend(engine).unavailable() is not None:
-            return {key: cell[0] for key, cell in committed(engine).items()}
+def measured(backend: str) -> dict[tuple[str, str], float]:
+    """The largest errors of ``backend``; what the page holds of one that cannot run here."""
+    if backend == "triton":
+        if get_backend(backend).unavailable() is not None:
+            return {key: cell[0] for key, cell in committed(backend).items()}
         on_gpu = importlib.import_module("support.accuracy_gpu").measured_on_gpu()
         return {(name, short): found for name, short, found in on_gpu}
-    return {(n, d.short): error(engine, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
+    return {(n, d.short): error(backend, n, d)[0] for n, f in FUNCTIONS.items() for d in f.dtypes()}
 
 
-def main(engines: Sequence[str]) -> None:
+def main(backends: Sequence[str]) -> None:
     lines = []
-    for engine in BOUNDS:
-        again = not engines or engine in engines
-        found = measured(engine) if again else {key: cell[0] for key, cell in committed(engine).items()}
-        lines += [f"### `{engine}`", "", *table(engine, found), ""]
+    for backend in BOUNDS:
+        again = not backends or backend in backends
+        found = measured(backend) if again else {key: cell[0] for key, cell in committed(backend).items()}
+        lines += [f"### `{backend}`", "", *table(backend, found), ""]
     page = PAGE.read_text(encoding="utf-8")
     before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
     PAGE.write_text("\n".join([before, *lines, after]), encoding="utf-8")

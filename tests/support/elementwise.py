@@ -1,4 +1,4 @@
-"""Runs functions of tiles on whole arrays, as users do: in a kernel, launched on an engine."""
+"""Runs functions of tiles on whole arrays, as users do: in a kernel, launched on a backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.backends.base import get_backend
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 
-ENGINES = ("reference", "cpu")
+BACKENDS = ("reference", "cpu")
 _TILE = 1 << 14
 
 Formula = Callable[..., Any]  # of tiles, giving a tile
@@ -30,17 +30,17 @@ def _kernel(formulas: tuple[Formula, ...]) -> Any:
     return elementwise
 
 
-def apply(engine: str, formulas: Sequence[Formula], inputs: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[Any]:
+def apply(backend: str, formulas: Sequence[Formula], inputs: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[Any]:
     """The results of ``formulas`` on flat ``inputs`` of one length, as arrays of the NumPy ``dtypes``."""
     size = inputs[0].size
     outputs = tuple(np.zeros(size, dtype) for dtype in dtypes)
     tile = min(_TILE, 1 << (size - 1).bit_length())
-    with ct.use_backend(engine):
+    with ct.use_backend(backend):
         ct.launch(None, (ct.cdiv(size, tile),), _kernel(tuple(formulas)), (tuple(inputs), outputs, tile))
     return list(outputs)
 
 
-def ir_apply(engine: str, op: type[Op], inputs: Sequence[np.ndarray], dtype: DType, **attributes: Any) -> Any:
+def ir_apply(backend: str, op: type[Op], inputs: Sequence[np.ndarray], dtype: DType, **attributes: Any) -> Any:
     """The elementwise ``op`` on flat ``inputs`` of one length and ``dtype``: what the Python language has no name for."""
     size = inputs[0].size
     tile = min(_TILE, 1 << (size - 1).bit_length())
@@ -51,6 +51,10 @@ def ir_apply(engine: str, op: type[Op], inputs: Sequence[np.ndarray], dtype: DTy
     k.store_tile(out, k.emit(op, *operands, **attributes), [k.bid(0)])
     result = np.zeros(size, dtype.storage)
     run(
-        get_backend(engine), k.function(), (-(-size // tile),), out=result, **{f"x{i}": x for i, x in enumerate(inputs)}
+        get_backend(backend),
+        k.function(),
+        (-(-size // tile),),
+        out=result,
+        **{f"x{i}": x for i, x in enumerate(inputs)},
     )
     return result

@@ -1,7 +1,7 @@
-"""Runs the tests of the CPU engine on a GPU, by hand: ``python -m pytest -p support.gpu tests/conformance``.
+"""Runs the tests of the CPU backend on a GPU, by hand: ``python -m pytest -p support.gpu tests/conformance``.
 
-Takes the place of the engine ``cpu``: the arrays of each launch are copied to the GPU, and back after it. Tests of what
-only the CPU engine promises are skipped.
+Takes the place of the backend ``cpu``: the arrays of each launch are copied to the GPU, and back after it. Tests of what
+only the CPU backend promises are skipped.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ NOT_ON_A_GPU = {
     "2_31_elements": "the array is larger than what can be copied",
     "beyond_int32": "the array is larger than what can be copied",
     "test_augmented_assignment_and_unary": "powers are those of the device math library, a few units of the last place off",
-    "test_the_page_is_complete": "the page has the bounds of the CPU engine",
+    "test_the_page_is_complete": "the page has the bounds of the CPU backend",
     "truediv, APPROX": "the instruction gives 0 for the largest divisors, and NaN where the dividend is infinite",
     "test_every_float32": "support.accuracy_gpu measures that",
     "test_every_product_of_two_bytes": "the tiles need more shared memory than there is",
-    "test_both_engines_agree_where_only_order": "the order of the sums of a product is not the reference's",
+    "test_both_backends_agree_where_only_order": "the order of the sums of a product is not the reference's",
     "test_options_of_the_kernel": "the order of a fold depends on the number of warps",
     "test_a_power_with_an_integer_exponent": "powers are those of the device math library, a few units of the last place off",
     "test_flush_to_zero[div": "the hardware flushes before it rounds",
     "keep_small_numbers[cpu-float32": "the hardware adds float32 atomically without subnormal numbers",
-    "test_options.py": "options of the CPU engine",
-    "test_thread_count_must_be_a_number": "an option of the CPU engine",
-    "test_numbers_of_threads": "an option of the CPU engine",
-    "test_partial_tiles_load_zero": "undefined in the documents; only the CPU engine promises that it clips",
-    "test_tiles_wholly_outside": "undefined in the documents; only the CPU engine promises that it clips",
-    "test_wrong_options": "an option of the CPU engine",
+    "test_options.py": "options of the CPU backend",
+    "test_thread_count_must_be_a_number": "an option of the CPU backend",
+    "test_numbers_of_threads": "an option of the CPU backend",
+    "test_partial_tiles_load_zero": "undefined in the documents; only the CPU backend promises that it clips",
+    "test_tiles_wholly_outside": "undefined in the documents; only the CPU backend promises that it clips",
+    "test_wrong_options": "an option of the CPU backend",
     "backends/cpu/vector/": "the code that LLVM makes for CPUs",
-    "cpu/test_launch.py::test_stages": "the stages of the CPU engine",
-    "test_listings_are_those_of_the_kernel": "the stages of the CPU engine",
-    "test_choice_of_the_engine": "the test tells engines apart by what they return",
-    "test_machine_code_runs_what_is_repeated": "engines of arrays that have to be copied do not run launches again",
-    "test_launches_of_two_kinds": "engines of arrays that have to be copied do not run launches again",
-    "test_machine_code_calls_machine_code": "engines of arrays that have to be copied are called by Python",
-    "test_an_export_that_fails[machine code": "engines of arrays that have to be copied do not run launches again",
-    "test_lists_are_recognized": "engines of arrays that have to be copied do not run launches again",
-    "test_constants_are_recognized": "engines of arrays that have to be copied do not run launches again",
+    "cpu/test_launch.py::test_stages": "the stages of the CPU backend",
+    "test_listings_are_those_of_the_kernel": "the stages of the CPU backend",
+    "test_choice_of_the_backend": "the test tells backends apart by what they return",
+    "test_machine_code_runs_what_is_repeated": "backends of arrays that have to be copied do not run launches again",
+    "test_launches_of_two_kinds": "backends of arrays that have to be copied do not run launches again",
+    "test_machine_code_calls_machine_code": "backends of arrays that have to be copied are called by Python",
+    "test_an_export_that_fails[machine code": "backends of arrays that have to be copied do not run launches again",
+    "test_lists_are_recognized": "backends of arrays that have to be copied do not run launches again",
+    "test_constants_are_recognized": "backends of arrays that have to be copied do not run launches again",
     "test_threads_share_a_bound_launch": "every launch copies its arrays, so that threads undo each other's work",
     "test_violation[cpu-": "blocks run at the same time, and any of them may be the one that is reported",
     "test_masks_of_atomics[": "the order in which the elements of a tile update one place is not defined",

@@ -1,4 +1,4 @@
-"""Builds small kernels in Tile IR, and launches them on NumPy arrays, for tests of back ends.
+"""Builds small kernels in Tile IR, and launches them on NumPy arrays, for tests of backends.
 
 k = KernelBuilder()
 x, y = k.array("x", float32, 1), k.array("y", float32, 1)

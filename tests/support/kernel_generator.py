@@ -1,4 +1,4 @@
-"""Random whole kernels in the Python tile language: source, grid and arguments, whose results no engine may differ in.
+"""Random whole kernels in the Python tile language: source, grid and arguments, whose results no backend may differ in.
 
 Every block writes only what no other block reads or writes, but for atomics in which the order does not matter; numbers
 are whole, and no sum leaves the range in which its dtype is exact; nothing that the language leaves undefined is done.

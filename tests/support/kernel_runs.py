@@ -1,4 +1,4 @@
-"""Runs generated kernels on an engine and on the reference, which must agree in every byte around the arrays, too."""
+"""Runs generated kernels on a backend and on the reference, which must agree in every byte around the arrays, too."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ def _copy(whole: NumpyArray) -> NumpyArray:
     return found
 
 
-def outcome(kernel: GeneratedKernel, engine: str) -> dict[str, NumpyArray]:
+def outcome(kernel: GeneratedKernel, backend: str) -> dict[str, NumpyArray]:
     """The memory of all arrays after a launch."""
     values, memory = arguments(kernel)
-    ct.launch(None, kernel.grid, kernel.kernel(), values, backend=engine)
+    ct.launch(None, kernel.grid, kernel.kernel(), values, backend=backend)
     return memory
 
 
-def compare(kernel: GeneratedKernel, engine: str) -> None:
-    """Assert that ``engine`` leaves the memory as the reference does. Zeros of either sign are equal."""
-    _assert_same(outcome(kernel, engine), outcome(kernel, "reference"))
+def compare(kernel: GeneratedKernel, backend: str) -> None:
+    """Assert that ``backend`` leaves the memory as the reference does. Zeros of either sign are equal."""
+    _assert_same(outcome(kernel, backend), outcome(kernel, "reference"))
 
 
-def check_product(kernel: ProductKernel, engine: str) -> None:
+def check_product(kernel: ProductKernel, backend: str) -> None:
     """Assert that a launch writes what NumPy says, and nothing else."""
     values, wanted = arguments(kernel)
     values[[name for name, _ in kernel.parameters].index("out")][...] = kernel.wanted
-    _assert_same(outcome(kernel, engine), wanted)
+    _assert_same(outcome(kernel, backend), wanted)
 
 
 def _assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) -> None:

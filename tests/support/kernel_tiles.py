@@ -1,4 +1,4 @@
-"""Lines of random tile code: tiles of whole numbers whose range is known, so that every engine computes the same bits.
+"""Lines of random tile code: tiles of whole numbers whose range is known, so that every backend computes the same bits.
 
 A sum or product is only written where its result fits what the dtype holds exactly; integers may wrap.
 """

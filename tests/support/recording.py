@@ -1,4 +1,4 @@
-"""Records the launches of tests on the CPU engine, to be replayed on a GPU where what they need, such as a C++ compiler,
+"""Records the launches of tests on the CPU backend, to be replayed on a GPU where what they need, such as a C++ compiler,
 is missing: ``RECORD_LAUNCHES=FILE python -m pytest -p support.recording tests/cpp tests/frontend/cpp``.
 
 ``tests/gpu/test_recorded_launches.py`` replays the file that TILEWRIGHT_RECORDED_LAUNCHES names.
@@ -29,7 +29,7 @@ from tilewright.ir.printer import print_function
 
 _MOST_BYTES = 1 << 20  # of the arrays of a launch that is recorded
 _ALIGNMENT = 256
-# Ops whose results depend on the order in which an engine combines elements, or on its math library.
+# Ops whose results depend on the order in which a backend combines elements, or on its math library.
 _ROUNDED = {"mma", "mma_scaled", "reduce", "scan", "exp", "exp2", "log", "log2", "pow", "sin", "cos", "tan", "sinh", "cosh",
             "tanh", "atan2", "rsqrt", "atomic_rmw", "atomic_view"}  # fmt: skip
 
@@ -132,15 +132,15 @@ def load(path: Path) -> list[Recorded]:
     ]
 
 
-def replay(recorded: Recorded, engine: Any) -> None:
-    """Launch it on ``engine``, which takes arrays in host memory. AssertionError when arrays differ from those recorded."""
+def replay(recorded: Recorded, backend: Any) -> None:
+    """Launch it on ``backend``, which takes arrays in host memory. AssertionError when arrays differ from those recorded."""
     function = parse_function(recorded.ir)
     held = [_placed(m) for m in recorded.memories]
     moved = {m.address: b.address for m, (_, b) in zip(recorded.memories, held)}
     pointers = [arg.tile.is_pointer for arg in function.body.args]
     values = [moved.get(v, v) if pointer else v for v, pointer in zip(recorded.values, pointers)]
     try:
-        engine.compile(function, {}).launch(recorded.grid, LaunchArguments(values, [b for _, b in held]))
+        backend.compile(function, {}).launch(recorded.grid, LaunchArguments(values, [b for _, b in held]))
         error = None
     except TileError as e:
         error = e.message

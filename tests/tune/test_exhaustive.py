@@ -22,7 +22,7 @@ def doubled(x, out, TILE: ct.Constant[int]):
 
 
 class Stopwatch:
-    """The CPU engine with times that tests choose: ``cost`` maps the tile size to the times of successive runs, in us."""
+    """The CPU backend with times that tests choose: ``cost`` maps the tile size to the times of successive runs, in us."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: Callable[[int, int], float]) -> None:
         self.runs: list[tuple[int, bool]] = []

@@ -207,9 +207,9 @@ def test_wrong_options_and_limits() -> None:
     def tuner(**options: Any) -> Tuner[int]:
         return Tuner(doubled, [8], lambda t, x, o: (8,), lambda t, x, o: (x, o, t), quiet=True, **options)
 
-    with pytest.raises(ValueError, match="the cpu engine has no option 'warps'; its options are threads, chunk"):
+    with pytest.raises(ValueError, match="the cpu backend has no option 'warps'; its options are threads, chunk"):
         tuner(options_fn=lambda c: {"warps": 4}).search(X, X.copy())
-    with pytest.raises(ValueError, match="the option threads of the cpu engine is 0; it must be a positive integer"):
+    with pytest.raises(ValueError, match="the option threads of the cpu backend is 0; it must be a positive integer"):
         tuner(options_fn=lambda c: {"threads": 0}).search(X, X.copy())
     with pytest.raises(ValueError, match="patience is 0"):
         tuner(patience=0)
@@ -291,7 +291,7 @@ def test_wrong_results() -> None:
     assert (config, error) == (16, Refused)
     assert message == "63 of 64 elements of 'out' are wrong, the first at (1,): 3.0 instead of 2.0"
     assert found.best.config == 32
-    assert len(gated(wrong_at_16, Gate()).successes) == 2, "each agrees with the reference engine"
+    assert len(gated(wrong_at_16, Gate()).successes) == 2, "each agrees with the reference backend"
 
 
 def test_tolerance() -> None:

@@ -1,1 +1,1 @@
-"""Back ends: each turns an ``ir.Function`` into something that runs blocks."""
+"""Backends: each turns an ``ir.Function`` into something that runs blocks."""

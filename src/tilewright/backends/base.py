@@ -1,4 +1,4 @@
-"""What a back end is, what it gives to the runtime, and which back ends exist."""
+"""What a backend is, what it gives to the runtime, and which backends exist."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class LaunchArguments(NamedTuple):
     """The flattened arguments of one launch.
 
     ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. The address
-    of a table is that of rows in host memory; ``tables`` has all of them, in order, for back ends that copy them.
-    ``buffers`` lists the memory that the pointers among them refer to; back ends that run native code ignore it.
+    of a table is that of rows in host memory; ``tables`` has all of them, in order, for backends that copy them.
+    ``buffers`` lists the memory that the pointers among them refer to; backends that run native code ignore it.
     On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
     """
 
@@ -74,7 +74,7 @@ class Executable(Protocol):
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. Raises TileError when an ``assert`` fails.
 
-        An engine of a CPU returns when all blocks have ended; one of a GPU when they are queued on the stream.
+        A backend of a CPU returns when all blocks have ended; one of a GPU when they are queued on the stream.
         """
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
@@ -132,13 +132,13 @@ class Counting(Protocol):
 
 
 class Backend(Protocol):
-    """An engine that compiles kernels."""
+    """A backend that compiles kernels."""
 
     name: str
     device: str  # the device type of the arrays it runs on: "cpu" or "cuda"
 
     def unavailable(self) -> str | None:
-        """Why this engine cannot be used here and what to install, or None when it can."""
+        """Why this backend cannot be used here and what to install, or None when it can."""
 
     def target(self) -> str:
         """Identifies the machine code: part of every cache key."""
@@ -182,7 +182,7 @@ class Export:
 
 @runtime_checkable
 class Exporter(Protocol):
-    """A back end that can write kernels for programs without Python."""
+    """A backend that can write kernels for programs without Python."""
 
     def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
         """Write ``kernels`` to ``path``. TileUnsupportedFeatureError for what the format or ``target`` cannot hold."""
@@ -190,10 +190,10 @@ class Exporter(Protocol):
 
 @runtime_checkable
 class CrossCompiler(Protocol):
-    """A back end that compiles for more than the device of this machine."""
+    """A backend that compiles for more than the device of this machine."""
 
     def for_target(self, target: str | None) -> Backend:
-        """This engine, compiling for the architecture ``target``, or for the device of this machine (None).
+        """This backend, compiling for the architecture ``target``, or for the device of this machine (None).
 
         ValueError for an architecture that it does not have.
         """
@@ -201,10 +201,10 @@ class CrossCompiler(Protocol):
 
 @runtime_checkable
 class MultiDevice(Protocol):
-    """A back end for devices with memory of their own, of which a machine may have several, and not all alike."""
+    """A backend for devices with memory of their own, of which a machine may have several, and not all alike."""
 
     def for_device(self, index: int) -> Backend:
-        """This engine for the device ``index``."""
+        """This backend for the device ``index``."""
 
     def device_count(self) -> int:
         """How many devices there are."""
@@ -218,7 +218,7 @@ class MultiDevice(Protocol):
 
 @runtime_checkable
 class SourceBackend(Backend, Protocol):
-    """An engine that runs kernels as their front end has them, without IR."""
+    """A backend that runs kernels as their front end has them, without IR."""
 
     def load(self, function: Any, signature: Any) -> Executable:
         """What runs ``function``, of the Python front end, for arguments that ``signature`` describes."""
@@ -226,7 +226,7 @@ class SourceBackend(Backend, Protocol):
 
 @runtime_checkable
 class Stopwatch(Protocol):
-    """A back end whose launches return before they have ended, and which therefore times them itself."""
+    """A backend whose launches return before they have ended, and which therefore times them itself."""
 
     def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
         """The seconds that what ``launch`` queues on the stream with this handle takes, when it has ended.
@@ -251,12 +251,12 @@ def watches(backend: Backend) -> bool:
 
 
 def backend_names() -> tuple[str, ...]:
-    """Every engine that exists, usable here or not."""
+    """Every backend that exists, usable here or not."""
     return tuple(_MODULES)
 
 
 def get_backend(name: str) -> Backend:
-    """The engine called ``name``. ValueError when there is none."""
+    """The backend called ``name``. ValueError when there is none."""
     if name not in _MODULES:
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(_MODULES)}")
     backend: Backend = load(_MODULES[name]).BACKEND

@@ -19,7 +19,7 @@ from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
 from tilewright.cli.inspect import SPECIFICATIONS, load_kernel, parse_argument
 from tilewright.compat import run_program
-from tilewright.eager.engine import Stepper, stepping
+from tilewright.eager.backend import Stepper, stepping
 from tilewright.ir.semantics import constant_array
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.backend_choice import force_backend, use_backend

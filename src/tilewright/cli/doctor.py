@@ -1,4 +1,4 @@
-"""``tilewright doctor``: which engines work on this machine."""
+"""``tilewright doctor``: which backends work on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang")
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("doctor", help="say which engines work here, and why others do not")
+    parser = commands.add_parser("doctor", help="say which backends work here, and why others do not")
     parser.set_defaults(run=run)
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         missing = _missing(name)
         finding = _finding(name) if missing is None else None
         broken = broken or finding is not None
-        say(f"engine {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
+        say(f"backend {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
     say(f"Tile C++            {_compiler()}")
     return int(broken)
 
@@ -55,7 +55,7 @@ def _compiler() -> str:
 
 
 def _missing(name: str) -> str | None:
-    """What the engine ``name`` needs and this machine has not got; None when it has everything."""
+    """What the backend ``name`` needs and this machine has not got; None when it has everything."""
     try:
         return get_backend(name).unavailable()
     except (ImportError, ValueError):
@@ -63,7 +63,7 @@ def _missing(name: str) -> str | None:
 
 
 def _finding(name: str) -> str | None:
-    """Why the engine ``name`` does not work; None when it has just run a kernel."""
+    """Why the backend ``name`` does not work; None when it has just run a kernel."""
     try:
         usable(name)
         x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)

@@ -50,7 +50,7 @@ example:
 _DTYPES: dict[str, DType] = {
     name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
 }
-TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no engine compiles it
+TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no backend compiles it
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 
 
@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python or C++")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
-    parser.add_argument("--backend", metavar="NAME", help="the engine (default: the one a launch would take)")
+    parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
     parser.add_argument(
         "--target", metavar="NAME", help="compile for this GPU, such as sm_90 or gfx942; none is needed"
     )
@@ -101,15 +101,15 @@ def _show_pass(name: str, function: Function) -> None:
 
 
 def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> Specialization:
-    """``kernel`` compiled for the target or the engine that was asked for. UsageError when they contradict."""
-    engine = requested(options.backend)
-    on_gpu = engine is not None and isinstance(get_backend(engine), CrossCompiler)
+    """``kernel`` compiled for the target or the backend that was asked for. UsageError when they contradict."""
+    backend = requested(options.backend)
+    on_gpu = backend is not None and isinstance(get_backend(backend), CrossCompiler)
     if options.target is None and not on_gpu:
-        return specialization(kernel, args, engine)
+        return specialization(kernel, args, backend)
     if options.target is not None and options.backend is not None and not on_gpu:
-        raise UsageError(f"--target is for the engine of GPUs, not for {options.backend!r}; leave out one of the two")
+        raise UsageError(f"--target is for the backend of GPUs, not for {options.backend!r}; leave out one of the two")
     if options.plot is not None:
-        raise UsageError("--plot runs the kernel on arrays in host memory, which no GPU can; use the engine 'cpu'")
+        raise UsageError("--plot runs the kernel on arrays in host memory, which no GPU can; use the backend 'cpu'")
     try:
         return kernel.compile_for(options.target, args)
     except RuntimeError as e:

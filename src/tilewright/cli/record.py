@@ -53,14 +53,14 @@ def _precompile(options: argparse.Namespace) -> int:
     for entry in entries:
         start = time.perf_counter()
         try:
-            _, origin = compiled(entry.function, usable(entry.engine), entry.options)
+            _, origin = compiled(entry.function, usable(entry.backend), entry.options)
         except (ValueError, RuntimeError, TileError) as e:
             failed += 1
-            say(f"{entry.function.name} for {entry.engine}: not compiled: {e}")
+            say(f"{entry.function.name} for {entry.backend}: not compiled: {e}")
             continue
         made += origin == "compiled"
         milliseconds = (time.perf_counter() - start) * 1e3
         what = f"compiled in {milliseconds:.0f} ms" if origin == "compiled" else "is in the cache already"
-        say(f"{entry.function.name} for {entry.engine}: {what}")
+        say(f"{entry.function.name} for {entry.backend}: {what}")
     say(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
     return int(failed > 0)

@@ -17,8 +17,8 @@ from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Argument, Kernel, export_module
 from tilewright.tileir.optable import NEWEST
 
-_ENGINES = {"shared_library": "cpu", "cubin": "triton"}  # format -> the engine that writes it
-_BYTECODE = "tileir_bytecode"  # which needs no engine
+_BACKENDS = {"shared_library": "cpu", "cubin": "triton"}  # format -> the backend that writes it
+_BYTECODE = "tileir_bytecode"  # which needs no backend
 _BYTECODE_VERSIONS = tuple(f"13.{minor}" for minor in range(1, NEWEST + 1))
 
 
@@ -54,9 +54,9 @@ def export_kernel(
     _check_signatures(signatures)
     if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
         raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
-    if output_format not in (*_ENGINES, _BYTECODE):
+    if output_format not in (*_BACKENDS, _BYTECODE):
         raise ValueError(
-            f"unknown output_format {output_format!r}; the formats are {', '.join((*_ENGINES, _BYTECODE))}"
+            f"unknown output_format {output_format!r}; the formats are {', '.join((*_BACKENDS, _BYTECODE))}"
         )
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
@@ -69,8 +69,8 @@ def export_kernel(
         else:
             output_file.write(data)
         return
-    engine = _ENGINES[output_format]
-    exporter: Any = get_backend(engine) if output_format == "cubin" else usable(engine)  # a GPU is not needed
+    backend = _BACKENDS[output_format]
+    exporter: Any = get_backend(backend) if output_format == "cubin" else usable(backend)  # a GPU is not needed
     assert isinstance(exporter, Exporter)
     exports = _exports(kernel, signatures)
     if isinstance(output_file, (str, bytes, os.PathLike)):

@@ -44,14 +44,14 @@ def compile(
     ``{``).
 
     ``defines`` maps macros to their values, None defining an empty one. ``include_dirs`` are searched for included
-    files, after the folder of the program. ``target`` is the engine for its kernels where neither the launch nor its
+    files, after the folder of the program. ``target`` is the backend for its kernels where neither the launch nor its
     context names one. ``name`` is what errors call the text.
 
     FileNotFoundError for a path without a file; ValueError for an unknown standard, target or a bad macro name;
     TileError, at the line, for what the compiler refuses, and when there is no C++ compiler.
     """
     if target is not None and target not in backend_names():
-        raise ValueError(f"unknown target {target!r}; the targets are the engines {', '.join(backend_names())}")
+        raise ValueError(f"unknown target {target!r}; the targets are the backends {', '.join(backend_names())}")
     return Module(request_of(source_or_path, std, defines, include_dirs, name), target)
 
 
@@ -221,8 +221,8 @@ def _module(request: Request, target: str | None) -> Module:
 
 def _restored(request: Request, target: str | None, expression: str, options: dict[str, dict[str, Any]]) -> Kernel:
     found = _module(request, target).kernel(expression)
-    for engine, chosen in options.items():
-        found = found.replace_options(engine, **chosen)
+    for backend, chosen in options.items():
+        found = found.replace_options(backend, **chosen)
     return found
 
 

@@ -74,7 +74,7 @@ class _Turn:
 
 
 class _Launch:
-    """The thread of the launch runs blocks, and a second one the scheduler of the reference back end."""
+    """The thread of the launch runs blocks, and a second one the scheduler of the reference backend."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None

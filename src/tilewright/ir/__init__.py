@@ -1,1 +1,1 @@
-"""Tile IR: the typed, structured SSA form that every front end produces and every back end consumes."""
+"""Tile IR: the typed, structured SSA form that every front end produces and every backend consumes."""

@@ -52,7 +52,7 @@ class TileRecursionError(TileError):
 
 
 class TileUnsupportedFeatureError(TileError):
-    """A feature that the chosen engine or architecture does not have."""
+    """A feature that the chosen backend or architecture does not have."""
 
 
 class TileStaticAssertionError(TileError):
@@ -76,7 +76,7 @@ class TileInternalError(TileError):
 
 
 class TileCompilerError(TileInternalError):
-    """The native compiler of an engine failed."""
+    """The native compiler of a backend failed."""
 
     def __init__(
         self, message: str, loc: Loc | None = None, compiler_flags: str = "", compiler_version: str | None = None

@@ -15,7 +15,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @functools.cache
 def _eager() -> Any:
-    """What evaluates tile code that Python itself runs. It needs the reference back end, so it loads on first use."""
+    """What evaluates tile code that Python itself runs. It needs the reference backend, so it loads on first use."""
     return importlib.import_module("tilewright.eager")
 
 

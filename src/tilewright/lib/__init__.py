@@ -1,4 +1,4 @@
-"""Functions beside the language, written in it: they work in kernels of any engine, on eager tiles, and in programs
+"""Functions beside the language, written in it: they work in kernels of any backend, on eager tiles, and in programs
 that import ``cuda.tile``. None of them is part of cuTile Python.
 
 Floating-point tiles of less than 32 bits are computed in float32 and rounded once, at the end.

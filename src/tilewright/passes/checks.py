@@ -1,4 +1,4 @@
-"""Turns what a program promises, and what it must not do, into asserts: the checked mode of compiled engines."""
+"""Turns what a program promises, and what it must not do, into asserts: the checked mode of compiled backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which passes each kind of back end runs, and why in this order."""
+"""Which passes each kind of backend runs, and why in this order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.passes.licm import LoopInvariantCodeMotion
 from tilewright.passes.observe import after_pass
 from tilewright.system.environment import switch
 
-# For back ends that generate code.
+# For backends that generate code.
 OPTIMIZE: tuple[Pass, ...] = (
     Canonicalize(),  # first: front ends emit many constants and trivial conversions
     CommonSubexpressions(),  # after folding, equal index arithmetic and views have equal operands

@@ -1,1 +1,1 @@
-"""Kernel objects and their launch: arguments, specialisation, caches, choice of the engine."""
+"""Kernel objects and their launch: arguments, specialisation, caches, choice of the backend."""

@@ -223,8 +223,8 @@ def native_launch(
     executable: Native,
     device: int | None,
 ) -> Callable[..., bool] | None:
-    """``Again.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the engine
-    cannot be entered by it."""
+    """``Again.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the
+    backend cannot be entered by it."""
     entry = executable.entry(device or 0)
     if entry is None:
         return None

@@ -202,8 +202,8 @@ def several_gpus() -> bool:
 
 
 def _gpus() -> MultiDevice:
-    engine: Any = get_backend("triton")
-    return engine
+    backend: Any = get_backend("triton")
+    return backend
 
 
 def _interface_part(array: Any, name: str, device: str, flat: Flat) -> Part:

@@ -1,4 +1,4 @@
-"""Which engine runs a launch: asked for in the launch, in the context, in the environment; else the arrays decide."""
+"""Which backend runs a launch: asked for in the launch, in the context, in the environment; else the arrays decide."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tilewright.runtime.arguments import Region
 from tilewright.runtime.layout import Place
 from tilewright.system.environment import variable
 
-# The engine for arrays of each type of device.
-_ENGINES = {"cpu": "cpu", "cuda": "triton"}
+# The backend for arrays of each type of device.
+_BACKENDS = {"cpu": "cpu", "cuda": "triton"}
 _ONLY_COMPILED = " yet: for AMD GPUs kernels can be compiled, by compile_for() or 'tilewright inspect --target gfx942'"
 CURRENT: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
-FORCED: list[str] = []  # engines that run every launch of the process, whatever it asks for; the last one counts
+FORCED: list[str] = []  # backends that run every launch of the process, whatever it asks for; the last one counts
 
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within this context, in this thread, kernels run on the engine ``name``. ValueError for an unknown one."""
+    """Within this context, in this thread, kernels run on the backend ``name``. ValueError for an unknown one."""
     if name not in backend_names():
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(backend_names())}")
     token = CURRENT.set(name)
@@ -34,7 +34,7 @@ def use_backend(name: str) -> Iterator[None]:
 
 @contextmanager
 def force_backend(name: str) -> Iterator[None]:
-    """Within this context every launch of the process runs on the engine ``name``, whatever it asks for."""
+    """Within this context every launch of the process runs on the backend ``name``, whatever it asks for."""
     FORCED.append(name)
     try:
         yield
@@ -43,7 +43,7 @@ def force_backend(name: str) -> Iterator[None]:
 
 
 def requested(explicit: str | None = None) -> str | None:
-    """The name of the engine that was asked for; None leaves the choice to the arrays."""
+    """The name of the backend that was asked for; None leaves the choice to the arrays."""
     if FORCED:
         return FORCED[-1]
     return explicit or CURRENT.get() or variable("TILEWRIGHT_BACKEND") or None
@@ -55,10 +55,10 @@ def settings(explicit: str | None) -> tuple[Any, ...]:
 
 
 def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
-    """The engine for a launch on the arrays ``regions``, ``name`` being what ``requested`` said.
+    """The backend for a launch on the arrays ``regions``, ``name`` being what ``requested`` said.
 
-    ValueError when the arrays are in the memory of different devices, or of one that the engine cannot use;
-    RuntimeError when the engine does not work here.
+    ValueError when the arrays are in the memory of different devices, or of one that the backend cannot use;
+    RuntimeError when the backend does not work here.
     """
     device = regions[0].layout.device if regions else None
     for region in regions:
@@ -68,17 +68,17 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
                 f"'{region.name}' on {here}; copy one of them"
             )
     if name is None:
-        name = _ENGINES.get(device or "cpu")
+        name = _BACKENDS.get(device or "cpu")
         if name is None:
             raise ValueError(
-                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no engine can use"
+                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no backend can use"
                 f"{_ONLY_COMPILED if device == 'rocm' else ''}; copy it to host memory"
             )
     backend = usable(name)
     if device not in (None, backend.device):
         raise ValueError(
-            f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that the engine {name!r} cannot "
-            f"use: it runs on {backend.device} arrays"
+            f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that the backend {name!r} "
+            f"cannot use: it runs on {backend.device} arrays"
         )
     if regions and isinstance(backend, MultiDevice):
         return backend.for_device(regions[0].layout.device_index)
@@ -92,22 +92,22 @@ def _place(region: Region) -> str:
 
 
 def usable(name: str) -> Backend:
-    """The engine ``name``; RuntimeError when it does not work here."""
+    """The backend ``name``; RuntimeError when it does not work here."""
     try:
         backend = get_backend(name)
     except ImportError as e:
-        raise RuntimeError(f"the engine {name!r} cannot be loaded: {e}; try pip install {e.name}") from e
+        raise RuntimeError(f"the backend {name!r} cannot be loaded: {e}; try pip install {e.name}") from e
     _require(backend)
     return backend
 
 
 def compiling_for(target: str | None) -> Backend:
-    """The engine that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
+    """The backend that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
     the GPU that is. ValueError for an unknown one; RuntimeError when something is not installed.
     """
-    engine: Any = get_backend(_ENGINES["cuda"])
-    assert isinstance(engine, CrossCompiler)
-    backend = engine.for_target(target)
+    backend: Any = get_backend(_BACKENDS["cuda"])
+    assert isinstance(backend, CrossCompiler)
+    backend = backend.for_target(target)
     _require(backend)
     return backend
 
@@ -115,4 +115,4 @@ def compiling_for(target: str | None) -> Backend:
 def _require(backend: Backend) -> None:
     reason = backend.unavailable()
     if reason is not None:
-        raise RuntimeError(f"the engine {backend.name!r} cannot be used here: {reason}")
+        raise RuntimeError(f"the backend {backend.name!r} cannot be used here: {reason}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,16 +46,22 @@ class Compilation:
     can be launched; ``reasons`` says why an earlier specialization would not do.
     """
 
-    engine: str
+    backend: str
     origin: str
     seconds: float
     facts: tuple[Fact, ...]
     reasons: tuple[str, ...]
 
+    @property
+    def engine(self) -> str:
+        """``backend``, under the name that it had before."""
+        warnings.warn("Compilation.engine is now called Compilation.backend", DeprecationWarning, stacklevel=2)
+        return self.backend
+
     def lines(self) -> Iterator[str]:
         """The compilation as text: how, on what it depends, and why it was needed."""
         how = "compiled" if self.origin == "compiled" else "loaded from the disk cache"
-        yield f"engine {self.engine}, {how} in {self.seconds * 1e3:.1f} ms"
+        yield f"backend {self.backend}, {how} in {self.seconds * 1e3:.1f} ms"
         yield "  keyed on"
         by_argument: dict[str, list[str]] = {}
         for fact in self.facts:
@@ -142,13 +149,13 @@ def _within(argument: str, names: Iterable[str]) -> bool:
 _OBJECTS: dict[tuple[str, str, int], int] = {}
 
 
-def reasons(name: str, loc: Loc, engine: str, new: Sequence[Fact], old: Sequence[Compilation]) -> list[str]:
+def reasons(name: str, loc: Loc, backend: str, new: Sequence[Fact], old: Sequence[Compilation]) -> list[str]:
     """Why a kernel ``name``, written at ``loc``, is compiled for ``new``; ``old`` is what it compiled before."""
-    same_engine = [c for c in old if c.engine == engine]
-    if same_engine:
-        return min((differences(c.facts, new) for c in reversed(same_engine)), key=len)
+    same_backend = [c for c in old if c.backend == backend]
+    if same_backend:
+        return min((differences(c.facts, new) for c in reversed(same_backend)), key=len)
     if old:
-        return [f"the first launch on the engine {engine}; before it ran on {old[-1].engine}"]
+        return [f"the first launch on the backend {backend}; before it ran on {old[-1].backend}"]
     place = name, loc.file, loc.line
     twins = _OBJECTS.get(place, 0)
     _OBJECTS[place] = twins + 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 MAX_GRID = (1 << 24) - 1  # blocks along an axis
-MAX_BLOCKS = (1 << 63) - 1  # of a grid: engines count them in 64 bits
+MAX_BLOCKS = (1 << 63) - 1  # of a grid: backends count them in 64 bits
 
 
 def checked_grid(grid: Any) -> tuple[int, int, int]:

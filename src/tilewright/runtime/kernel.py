@@ -141,7 +141,7 @@ class kernel(Launchable):
         if not isinstance(backend, SourceBackend):
             return super()._compile(signature, backend)
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
-        made = Compilation(backend.name, "compiled", 0.0, facts, ("this engine runs the source",))
+        made = Compilation(backend.name, "compiled", 0.0, facts, ("this backend runs the source",))
         return SourceSpecialization(lambda: self.trace(signature), backend.load(self.function, signature), made)
 
     def replace_hints(self, **hints: Any) -> kernel:
@@ -193,6 +193,6 @@ class kernel(Launchable):
 def _variant(base: kernel, hints: dict[str, Any], options: dict[str, dict[str, Any]]) -> kernel:
     """What ``replace_hints`` and ``replace_options`` make of ``base``."""
     found = base.replace_hints(**hints)
-    for engine, chosen in options.items():
-        found = found.replace_options(engine, **chosen)
+    for backend, chosen in options.items():
+        found = found.replace_options(backend, **chosen)
     return found

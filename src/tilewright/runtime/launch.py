@@ -32,7 +32,7 @@ def launch(
     up to three numbers of blocks. ``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
     anything with ``__array_interface__`` or DLPack; they are not copied), numbers, tuples, lists of arrays.
 
-    ``backend`` names the engine; otherwise ``use_backend``, the environment variable TILEWRIGHT_BACKEND and the device
+    ``backend`` names the backend; otherwise ``use_backend``, the environment variable TILEWRIGHT_BACKEND and the device
     of the arrays decide, in this order. With ``check_overlap``, or TILEWRIGHT_CHECK_OVERLAP=1, a written argument that
     shares memory with another one is refused. ``programmatic_dependent_launch`` has no effect on a CPU.
 

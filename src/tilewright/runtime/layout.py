@@ -161,7 +161,7 @@ def _divisor(number: int, *divisors: int) -> int:
 
 
 def _unit(dtype: DType) -> int:
-    """The elements in 16 bytes, of which engines that move those have to know that rows and pitches are multiples."""
+    """The elements in 16 bytes, of which backends that move those have to know that rows and pitches are multiples."""
     return max(1, ALIGNMENT // dtype.bytes)
 
 

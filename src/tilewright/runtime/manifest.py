@@ -1,7 +1,7 @@
 """Manifests: lists of what a program compiled, from which ``tilewright precompile`` fills the disk cache.
 
 ``TILEWRIGHT_RECORD=FILE`` appends to FILE a line for everything that this process compiles or finds compiled. A line
-is a JSON object that holds the Tile IR with its source locations, so that it says all that an engine needs: neither
+is a JSON object that holds the Tile IR with its source locations, so that it says all that a backend needs: neither
 the program nor its data are needed to compile it, and the machine may be another one.
 """
 
@@ -28,10 +28,10 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel to compile: its Tile IR, for which engine, with which options of that engine."""
+    """A kernel to compile: its Tile IR, for which backend, with which options of that backend."""
 
     function: Function
-    engine: str
+    backend: str
     options: Mapping[str, Any]
 
 
@@ -43,14 +43,14 @@ def wanted() -> bool:
     return bool(os.environ.get(RECORD))
 
 
-def record(function: Function, engine: str, options: Mapping[str, Any]) -> None:
+def record(function: Function, backend: str, options: Mapping[str, Any]) -> None:
     """Append ``function`` to the manifest. OSError when its file cannot be written."""
     path = os.environ[RECORD]
     line = json.dumps(
         {
             "tilewright": __version__,
             "kernel": function.name,
-            "engine": engine,
+            "backend": backend,
             "options": dict(options),
             "ir": print_function(function, locations=True),
         }
@@ -83,14 +83,14 @@ def read(path: Path) -> Iterator[Entry]:
 def _entry(line: str, where: str) -> Entry:
     try:
         found = json.loads(line)
-        version, text, engine, options = (found[key] for key in ("tilewright", "ir", "engine", "options"))
+        version, text, backend, options = (found[key] for key in ("tilewright", "ir", "backend", "options"))
     except (ValueError, KeyError, TypeError) as e:
         raise ManifestError(f"{where}: this is no line of a manifest ({e}); record it again") from None
-    if not (isinstance(text, str) and isinstance(engine, str) and isinstance(options, dict)):
+    if not (isinstance(text, str) and isinstance(backend, str) and isinstance(options, dict)):
         raise ManifestError(f"{where}: this is no line of a manifest (its values are of other types); record it again")
     if version != __version__:
         raise ManifestError(f"{where}: recorded by tilewright {version}, but this is {__version__}; record it again")
     try:
-        return Entry(parse_function(text), engine, options)
+        return Entry(parse_function(text), backend, options)
     except IRParseError as e:
         raise ManifestError(f"{where}: the Tile IR of this entry is damaged: {e}; record it again") from None

@@ -92,8 +92,10 @@ class Inspection:
         lines = [f"kernel {self.name}: {count} specialization{'s' * (count != 1)}"]
         if self.hints:
             lines.append("hints: " + ", ".join(f"{name} = {value!r}" for name, value in self.hints.items()))
-        for engine, options in self.options.items():
-            lines.append(f"options of {engine}: " + ", ".join(f"{name} = {value!r}" for name, value in options.items()))
+        for backend, options in self.options.items():
+            lines.append(
+                f"options of {backend}: " + ", ".join(f"{name} = {value!r}" for name, value in options.items())
+            )
         for number, found in enumerate(self.specializations, 1):
             head, *rest = found.compilation.lines()
             lines += [f"{number}. {head}", *(f" {line}" for line in rest)]
@@ -123,7 +125,7 @@ class SourceSpecialization(Specialization):
 
     @functools.cached_property
     def written(self) -> frozenset[str]:
-        """Nothing where the IR cannot be made: then the engine checks each store as it happens."""
+        """Nothing where the IR cannot be made: then the backend checks each store as it happens."""
         try:
             return argument_effects(self.function).written
         except TileError:
@@ -147,7 +149,7 @@ class Launchable:
         self.again: Again | None = None  # how to recognize that launch sooner, if it was repeated before
         self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
         self.variants: dict[Any, Any] = {}  # hints -> the same kernel with them, and what its source named then
-        self.options: dict[str, dict[str, Any]] = {}  # engine -> its options, such as the number of threads
+        self.options: dict[str, dict[str, Any]] = {}  # backend -> its options, such as the number of threads
 
     def __copy__(self: _Kernel) -> _Kernel:
         return self
@@ -198,20 +200,20 @@ class Launchable:
         return run
 
     def work(self, grid: tuple[int, ...], kernel_args: tuple[Any, ...], backend: str | None = None) -> Work:
-        """What a launch would compute and move. ValueError where the engine, or the kernel, does not tell that."""
+        """What a launch would compute and move. ValueError where the backend, or the kernel, does not tell that."""
         flat = Flat()
         blocks = checked_grid(grid)
         return self.prepared_for(kernel_args, backend, flat).work(blocks, flat)
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         """The launch with the arguments ``args``, whose run-time numbers go to ``flat``."""
-        engine, parts = requested(backend), self._parts(args, flat)
-        key = engine, variable("TILEWRIGHT_CHECK"), *parts
+        name, parts = requested(backend), self._parts(args, flat)
+        key = name, variable("TILEWRIGHT_CHECK"), *parts
         last, prepared = self._last
         if key != last:  # cheaper than hashing it
             prepared = self.prepared.get(key)
         if prepared is None:
-            prepared = self.prepare(engine, parts)
+            prepared = self.prepare(name, parts)
             self.remember(key, prepared)
         else:
             prepared.learn(settings(backend), [rule for _, rule in self.parameters], args)
@@ -219,9 +221,9 @@ class Launchable:
         return prepared
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
-        """What a launch with these arguments is keyed on, and the engine that would run it. Nothing is compiled."""
-        signature, engine, _ = self._explained(requested(backend), self._parts(args, Flat()))
-        return signature, engine
+        """What a launch with these arguments is keyed on, and the backend that would run it. Nothing is compiled."""
+        signature, chosen, _ = self._explained(requested(backend), self._parts(args, Flat()))
+        return signature, chosen
 
     def regions(self, args: Any) -> tuple[Signature, list[Region]]:
         """What a launch with these arguments is keyed on, and all arrays among them."""
@@ -241,16 +243,16 @@ class Launchable:
                 self._describers[types] = describers
         return [describe(argument, flat) for describe, argument in zip(describers, args)]
 
-    def replace_options(self: _Kernel, engine: str, /, **options: Any) -> _Kernel:
-        """The same kernel, with a cache of its own, compiled by ``engine`` with these ``options``.
+    def replace_options(self: _Kernel, backend: str, /, **options: Any) -> _Kernel:
+        """The same kernel, with a cache of its own, compiled by ``backend`` with these ``options``.
 
-        The engine says what its options are, and ValueError about others, when it compiles. No option changes what a
+        The backend says what its options are, and ValueError about others, when it compiles. No option changes what a
         kernel computes.
         """
         changed: _Kernel = object.__new__(type(self))
         changed.__dict__.update(self.__dict__)
         Launchable.__init__(changed)
-        changed.options = {**self.options, engine: options}
+        changed.options = {**self.options, backend: options}
         return changed
 
     def inspect(self) -> Inspection:
@@ -319,9 +321,9 @@ class Launchable:
         seconds = time.perf_counter() - start
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
         earlier = [s.compilation for s in self._specializations.values()]
-        engine = f"{backend.name} with checks" if checked(backend) else backend.name
-        reasons = explanation.reasons(self.name, function.loc, engine, facts, earlier)
-        compilation = Compilation(engine, origin, seconds, facts, tuple(reasons))
+        name = f"{backend.name} with checks" if checked(backend) else backend.name
+        reasons = explanation.reasons(self.name, function.loc, name, facts, earlier)
+        compilation = Compilation(name, origin, seconds, facts, tuple(reasons))
         if explanation.ir_wanted():
             explanation.show_ir(function)
         if explanation.wanted():
@@ -364,7 +366,7 @@ def _argument_of(region: Region, tables: Sequence[Table]) -> str:
 def checked(backend: Backend) -> bool:
     """Whether kernels that ``backend`` compiles are to check what they do: TILEWRIGHT_CHECK=1, on a CPU.
 
-    Engines that look for undefined behaviour themselves need no such help.
+    Backends that look for undefined behaviour themselves need no such help.
     """
     return switch("TILEWRIGHT_CHECK") and backend.device == "cpu" and not watches(backend)
 
@@ -385,7 +387,7 @@ def compiled(function: Function, backend: Backend, options: Mapping[str, Any]) -
         cache.put(key, data)
     if cache is not None and isinstance(executable, Formed):
         executable.storage = Compartment(cache, key)
-    if manifest.wanted() and (stored or data) is not None:  # engines that store nothing need no manifest
+    if manifest.wanted() and (stored or data) is not None:  # backends that store nothing need no manifest
         manifest.record(function, backend.name, options)
     return executable, "compiled" if stored is None else "disk cache"
 
@@ -473,7 +475,7 @@ class Prepared:
         """What a run would compute and move."""
         executable = self.specialization.executable
         if not isinstance(executable, Counting):
-            raise ValueError("the engine does not tell how much a kernel computes; the engine cpu does")
+            raise ValueError("the backend does not tell how much a kernel computes; the backend cpu does")
         return executable.work(grid, self._arguments(flat, None, False))
 
     def _arguments(self, flat: Flat, stream: Any, check: bool) -> LaunchArguments:
@@ -514,7 +516,7 @@ def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
 
 
 class _Buffers(Sequence[Buffer]):
-    """The memory of a launch, described when asked for: engines that run native code never do."""
+    """The memory of a launch, described when asked for: backends that run native code never do."""
 
     __slots__ = ("_numbers", "_regions")
 

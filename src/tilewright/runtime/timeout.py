@@ -1,4 +1,4 @@
-"""A limit on the time that an engine's compiler may take."""
+"""A limit on the time that a backend's compiler may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a launch takes, on any engine."""
+"""How long a launch takes, on any backend."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tilewright.runtime.streams import stream_handle
 def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_cache: bool) -> float:
     """The seconds that ``launch`` takes on ``backend``.
 
-    By the clock of the host where launches return when they have ended; otherwise the engine times it on ``stream``.
-    ``flush_cache`` asks for cold caches, which only engines with a stopwatch of their own can provide.
+    By the clock of the host where launches return when they have ended; otherwise the backend times it on ``stream``.
+    ``flush_cache`` asks for cold caches, which only backends with a stopwatch of their own can provide.
     """
     if isinstance(backend, Stopwatch):
         return backend.elapsed(launch, stream_handle(stream), flush_cache=flush_cache)
     if backend.device != "cpu":
-        raise RuntimeError(f"the engine {backend.name!r} cannot time its launches, which end after they return")
+        raise RuntimeError(f"the backend {backend.name!r} cannot time its launches, which end after they return")
     start = time.perf_counter()
     launch()
     return time.perf_counter() - start

@@ -1,6 +1,6 @@
-"""Finds undefined behaviour: runs kernels on the reference back end and watches every operation.
+"""Finds undefined behaviour: runs kernels on the reference backend and watches every operation.
 
-Importing this package is cheap; the engine itself, in ``backend``, loads with the first sanitized launch.
+Importing this package is cheap; the backend itself, in ``backend``, loads with the first sanitized launch.
 """
 
 from tilewright.sanitizer.categories import CATEGORIES, Category

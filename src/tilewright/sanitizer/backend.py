@@ -1,4 +1,4 @@
-"""The engine ``sanitizer``: the reference back end, with every block checked."""
+"""The backend ``sanitizer``: the reference backend, with every block checked."""
 
 from __future__ import annotations
 

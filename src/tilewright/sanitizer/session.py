@@ -57,7 +57,7 @@ def sanitize(
 ) -> Iterator[Report]:
     """Within this context every launch of the process runs under the sanitizer, which fills the returned report.
 
-    Kernels run block by block on the reference engine, and everything that the documents leave undefined is reported:
+    Kernels run block by block on the reference backend, and everything that the documents leave undefined is reported:
     ``report.violations``, ``report.render()``. With ``stop`` the first violation raises UndefinedBehaviorError.
     ``disable`` and ``enable`` name categories to turn off and on (``CATEGORIES`` lists them). ``schedule`` is
     ``"in-order"``, ``"reverse"``, ``"interleave"`` or ``"random"``, the last one by ``seed``. ``sinks`` receive every

@@ -27,10 +27,10 @@ class Refused(Exception):
 class Gate:
     """What a configuration must fulfil before it is measured.
 
-    With ``sanitize`` a run on the reference engine under the sanitizer must find no undefined behaviour: no race, no
+    With ``sanitize`` a run on the reference backend under the sanitizer must find no undefined behaviour: no race, no
     access outside of an array, and none of its other categories. With ``complete`` it must write every element of
     the arrays that it only writes. And its results must agree with ``reference(*args)``, which is called with
-    arguments like the kernel's and stores into them as the kernel does; by default the reference engine runs the
+    arguments like the kernel's and stores into them as the kernel does; by default the reference backend runs the
     kernel. Floats may differ by ``tolerance``, relative to the largest expected magnitude of the array; None chooses
     it by the dtype. Other numbers must be equal.
 

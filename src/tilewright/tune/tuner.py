@@ -31,7 +31,7 @@ class Tuner(Generic[T]):
 
     For a configuration and the arguments of ``search`` or ``launch``, ``grid_fn(config, *arguments)`` gives the grid
     and ``args_fn(config, *arguments)`` the kernel arguments; ``hints_fn(config)`` gives hints for the compiler, and
-    ``options_fn(config)`` options of the engine, such as ``{"threads": 2}`` for the CPU engine.
+    ``options_fn(config)`` options of the backend, such as ``{"threads": 2}`` for the CPU backend.
 
     The search begins with the first configuration, which should be a good guess. It tries the neighbours of the best
     one known (where configurations are dictionaries: those that differ in one entry, by one step), and others at
@@ -119,13 +119,13 @@ class Tuner(Generic[T]):
 
     def kernel_for(self, config: T, args: Args) -> Launchable:
         """The kernel with the hints and options of ``config``; the same object each time."""
-        _, engine = self.kernel.described(args, None)
-        key = engine.name, repr(config)
+        _, backend = self.kernel.described(args, None)
+        key = backend.name, repr(config)
         found = self._kernels.get(key)
         if found is None:
             found = self.kernel if self._hints_fn is None else with_hints(self.kernel, self._hints_fn(config))
             if self._options_fn is not None:
-                found = found.replace_options(engine.name, **self._options_fn(config))
+                found = found.replace_options(backend.name, **self._options_fn(config))
             self._kernels[key] = found
         return found
 
@@ -200,14 +200,14 @@ class Tuner(Generic[T]):
         return repr((config, self._grid_fn(config, *arguments), args, hints, options))
 
     def _traced(self, arguments: Args) -> str:
-        """The engine, the machine, what the kernel is keyed on, and its IR, for the first configuration."""
-        signature, engine = self.kernel.described(self._args_fn(self.configs[0], *arguments), None)
+        """The backend, the machine, what the kernel is keyed on, and its IR, for the first configuration."""
+        signature, backend = self.kernel.described(self._args_fn(self.configs[0], *arguments), None)
         known = facts([place.argument for place, _ in self.kernel.parameters], signature)
-        return f"{engine.name} {engine.target()} {known} {print_function(self.kernel.trace(signature))}"
+        return f"{backend.name} {backend.target()} {known} {print_function(self.kernel.trace(signature))}"
 
 
 def _key(arguments: Args) -> Key:
-    """What the best configuration depends on while a program runs: the engine asked for, and the arguments."""
+    """What the best configuration depends on while a program runs: the backend asked for, and the arguments."""
     return requested(), _facts(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Runs a kernel on the CPU and on the reference back end and compares the arrays."""
+"""Runs a kernel on the CPU and on the reference backend and compares the arrays."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ def copies(values: Arrays) -> tuple[Arrays, list[np.ndarray[Any, Any]]]:
 
 
 def compare(function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, **values: Any) -> Arrays:
-    """``compare_on`` the CPU engine."""
+    """``compare_on`` the CPU backend."""
     return compare_on(CPU, function, grid, rtol, **values)
 
 
-def compare_on(engine: Any, function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, **values: Any) -> Arrays:
-    """Run on ``engine`` and the reference; every byte around the arrays must agree too. Returns the arrays as the
-    engine left them.
+def compare_on(
+    backend: Any, function: Function, grid: tuple[int, ...] = (1,), rtol: float = 0, **values: Any
+) -> Arrays:
+    """Run on ``backend`` and the reference; every byte around the arrays must agree too. Returns the arrays as the
+    backend left them.
 
     Floats may differ by ``rtol``; NaN equals NaN, whatever its sign and payload.
     """
     ours, memory = copies(values)
     theirs, expected = copies(values)
     run(REFERENCE, function, grid, **theirs)
-    run(engine, function, grid, **ours)
+    run(backend, function, grid, **ours)
     for mine, wanted in zip(memory, expected):
         if mine.dtype.kind in "biu":
             np.testing.assert_array_equal(mine, wanted)

@@ -1,4 +1,4 @@
-"""Random straight and structured programs of Tile IR, for comparing back ends.
+"""Random straight and structured programs of Tile IR, for comparing backends.
 
 Only operations with one exact result are used, so that results can be compared bit for bit.
 """

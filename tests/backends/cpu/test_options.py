@@ -1,4 +1,4 @@
-"""Options of the CPU engine change who does the work, and nothing else."""
+"""Options of the CPU backend change who does the work, and nothing else."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_inspect_lists_hints_without_effect() -> None:
         assert f"hints without effect: {listed}\n" in sizes
 
 
-def test_options_of_one_engine_do_not_concern_another() -> None:
+def test_options_of_one_backend_do_not_concern_another() -> None:
     x, out = np.arange(8.0), np.zeros(8)
     ct.launch(None, (1,), squares.replace_options("triton", num_warps=8), (x, out, 8), backend="cpu")
     np.testing.assert_array_equal(out, x * x)
@@ -81,5 +81,5 @@ def test_options_of_one_engine_do_not_concern_another() -> None:
 
 @pytest.mark.parametrize("options", [{"thread": 1}, {"threads": 0}, {"threads": True}, {"chunk": 1.5}])
 def test_mistakes(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="of the cpu engine is|the cpu engine has no option"):
+    with pytest.raises(ValueError, match="of the cpu backend is|the cpu backend has no option"):
         ct.launch(None, (1,), squares.replace_options("cpu", **options), (np.ones(8), np.ones(8), 8), backend="cpu")

@@ -1,4 +1,4 @@
-"""Random kernels that only multiply give what NumPy says, on the CPU engine and on the reference."""
+"""Random kernels that only multiply give what NumPy says, on the CPU backend and on the reference."""
 
 from __future__ import annotations
 

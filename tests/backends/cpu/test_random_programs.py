@@ -1,4 +1,4 @@
-"""Random programs give the same arrays on the CPU as on the reference back end, bit for bit."""
+"""Random programs give the same arrays on the CPU as on the reference backend, bit for bit."""
 
 from __future__ import annotations
 

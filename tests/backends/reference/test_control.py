@@ -1,4 +1,4 @@
-"""Control flow, scheduling of blocks that wait for each other, output, and the interface of the back end."""
+"""Control flow, scheduling of blocks that wait for each other, output, and the interface of the backend."""
 
 from __future__ import annotations
 

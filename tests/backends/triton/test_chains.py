@@ -1,4 +1,4 @@
-"""Loops of products that follow each other: rotated by the engine, with loads that run ahead and products in flight."""
+"""Loops of products that follow each other: rotated by the backend, with loads that run ahead and products in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions as the GPU engine writes them, computed with NumPy, give what the reference gives."""
+"""Conversions as the GPU backend writes them, computed with NumPy, give what the reference gives."""
 
 from __future__ import annotations
 

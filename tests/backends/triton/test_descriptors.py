@@ -1,4 +1,4 @@
-"""Which views go through the copy engine: those of C++ count in 64 bits, with lengths that were numbers without sign."""
+"""Which views go through the copy backend: those of C++ count in 64 bits, with lengths that were numbers without sign."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_arrays_that_may_be_the_one_that_is_written(written: str) -> None:
     assert descriptors(PRODUCT.replace(" noalias", "")) == []
 
 
-def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_engine() -> None:
+def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_backend() -> None:
     """It fills the unit, which is memory of others. Loads need no whole units."""
 
     @ct.kernel
@@ -77,7 +77,7 @@ def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_engi
 
 
 @pytest.mark.parametrize("scattered", [False, True])
-def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_engine(scattered: bool) -> None:
+def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_backend(scattered: bool) -> None:
     """It may overtake them."""
 
     @ct.kernel
@@ -93,7 +93,7 @@ def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_engine(scat
 
 
 def stored(*steps: str, tma: bool | None = None, order: str = "C") -> bool:
-    """Whether the copy engine stores a tile that went through these steps after threads had read it."""
+    """Whether the copy backend stores a tile that went through these steps after threads had read it."""
 
     def kernel(x, out):
         tile = ct.load(x, (0, ct.bid(0)), (64, 128), order=order, allow_tma=tma)

@@ -1,4 +1,4 @@
-"""Flattened loops do what the nests did; the reference back end runs both."""
+"""Flattened loops do what the nests did; the reference backend runs both."""
 
 from __future__ import annotations
 

@@ -168,11 +168,11 @@ def test_what_the_disk_cache_holds_has_forms() -> None:
 def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
-    engine = backend.TritonBackend(parse_target("sm_90"))
+    compiling = backend.TritonBackend(parse_target("sm_90"))
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
 
     def form() -> TritonExecutable:
-        made, _ = compiled(function, engine, {})
+        made, _ = compiled(function, compiling, {})
         assert isinstance(made, TritonExecutable)
         return made._form((8, 1, 1), 0)
 

@@ -65,7 +65,7 @@ def function_of(arrays: Sequence[Any], size: int = 64) -> Function:
 
 
 @pytest.mark.parametrize("capacity", [*CAPACITIES, 0])
-def test_hopper_uses_its_matrix_units_and_copy_engine(capacity: int) -> None:
+def test_hopper_uses_its_matrix_units_and_copy_backend(capacity: int) -> None:
     artifact = compile_for(function_of([HALF], 128), HOPPER, {}, capacity=capacity)
     ptx = artifact.binary.texts["PTX"]
     assert "wgmma.mma_async" in ptx and "mma.sync" not in ptx
@@ -84,7 +84,7 @@ def test_other_architectures(target: str) -> None:
     assert all(t.by_value == target.startswith("sm") for t in artifact.tables)
 
 
-def test_arrays_that_the_copy_engine_cannot_take() -> None:
+def test_arrays_that_the_copy_backend_cannot_take() -> None:
     odd = np.zeros((9, 257), np.float16)[:, 1:]
     artifact = compile_for(function_of([HALF, odd]), HOPPER, {}, capacity=CAPACITIES[0])
     assert [t.descriptors for t in artifact.tables] == [()] * 3
@@ -97,7 +97,7 @@ def test_lists_that_the_kernel_chooses_between_are_passed_by_address() -> None:
     assert [t.by_value for t in artifact.tables] == [False, False]
 
 
-def test_the_copy_engine_leaves_lists_alone_that_are_loaded_and_stored() -> None:
+def test_the_copy_backend_leaves_lists_alone_that_are_loaded_and_stored() -> None:
     @ct.kernel
     def in_place(xs):
         x = ct.load(xs[1], (0, 0), (64, 64))

@@ -1,5 +1,5 @@
 """Pairs of blocks in kernels with a tile for each block: what they share is the same tile in both, and the result stays
-the same; the reference back end runs the functions."""
+the same; the reference backend runs the functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random whole kernels compile for Hopper, whose copy engine and matrix units the engine rewrites kernels for."""
+"""Random whole kernels compile for Hopper, whose copy backend and matrix units the backend rewrites kernels for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Copies of arrays that the copy engine cannot read where they are: what a launch writes, and describes to the engine.
-The memory of the device is that of the host here, and the reference engine copies."""
+"""Copies of arrays that the copy backend cannot read where they are: what a launch writes, and describes to the backend.
+The memory of the device is that of the host here, and the reference backend copies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Copier:
 
 
 class Looking(Driver):
-    """Keeps what the copy engine would read in each launch: the rows of all arrays."""
+    """Keeps what the copy backend would read in each launch: the rows of all arrays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def numbers_of(*arrays: Any, number: float = 1.5) -> tuple[Any, ...]:
 
 
 def launch(on: Looking, kernel: Any, values: Sequence[int], grid: tuple[int, int, int] = (4, 1, 1)) -> list[Any]:
-    """What the engine would read."""
+    """What the backend would read."""
     kernel.run(grid, values, 7, 0)
     assert not on.borrowed
     return on.seen.pop()
@@ -131,11 +131,11 @@ def test_tiles_do_not_change_their_layout_to_be_copied(item: int) -> None:
 def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
-    engine = backend.TritonBackend(parse_target("sm_90"))
+    compiling = backend.TritonBackend(parse_target("sm_90"))
 
     def copiers() -> list[Artifact]:
         monkeypatch.setattr(backend, "_copiers", {})  # as in a new process
-        made, _ = compiled(staging.kernel(1), engine, {})  # any kernel
+        made, _ = compiled(staging.kernel(1), compiling, {})  # any kernel
         assert isinstance(made, TritonExecutable)
         found = [made._copier(item) for item in (2, 4)]
         assert [made._copier(item) for item in (2, 4)] == found
@@ -148,7 +148,7 @@ def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_the_copy_engine_reads(looking: Looking, turned: bool) -> None:
+def test_what_the_copy_backend_reads(looking: Looking, turned: bool) -> None:
     rng, copier = np.random.default_rng(0), Copier()
     kernel = product_of(copier, looking, turned)
     for columns, others, begin in ((67, 128, 0), (128, 67, 0), (67, 69, 0), (128, 128, 0), (128, 128, 1)):

@@ -1,4 +1,4 @@
-"""Runs kernels written in Tile C++ on the reference and the CPU engine, and looks at their IR."""
+"""Runs kernels written in Tile C++ on the reference and the CPU backend, and looks at their IR."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIRST_LINE = PREAMBLE.count("\n") + 1
 
 
 def run(kernel: CppKernel, grid: tuple[int, ...], *arguments: Any) -> None:
-    """Launch ``kernel`` on the CPU engine: arrays for pointers, numbers for the rest. The reference must agree."""
+    """Launch ``kernel`` on the CPU backend: arrays for pointers, numbers for the rest. The reference must agree."""
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     launch(get_backend("reference"), kernel, grid, *copies)
     launch(get_backend("cpu"), kernel, grid, *arguments)

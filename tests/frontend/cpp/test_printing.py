@@ -48,20 +48,20 @@ def kernels() -> list[CppKernel]:
     return Module(SOURCE, "print.cu").load(*(f"conversions{i}" for i in range(len(CONVERSIONS))), "texts")
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
-def test_conversions(kernels: list[CppKernel], capfd: pytest.CaptureFixture[str], engine: str) -> None:
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_conversions(kernels: list[CppKernel], capfd: pytest.CaptureFixture[str], backend: str) -> None:
     for kernel, (form, (name, values)) in zip(kernels, CONVERSIONS.items()):
         for value in values:
             arguments = {"x": 0, "y": 0, "z": 0.0, name: value}
-            launch(get_backend(engine), kernel, (1,), *arguments.values())
+            launch(get_backend(backend), kernel, (1,), *arguments.values())
             buffer = ctypes.create_string_buffer(1000)
             ctypes.CDLL(None).snprintf(buffer, 1000, form.encode(), *[C_TYPES[name](value)] * form.count("%"))
             assert capfd.readouterr().out == buffer.value.decode() + "\n", (form, value)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
-def test_texts(kernels: list[CppKernel], capfd: pytest.CaptureFixture[str], engine: str) -> None:
-    launch(get_backend(engine), kernels[-1], (1,), 2.5, 3, 2**40)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_texts(kernels: list[CppKernel], capfd: pytest.CaptureFixture[str], backend: str) -> None:
+    launch(get_backend(backend), kernels[-1], (1,), 2.5, 3, 2**40)
     assert capfd.readouterr().out == (
         f"block 0 of 1: 0, 1, 2, x =  2.50%, u = {2**40},  right|left|cu|\n   3 2.5|1e\n0x0 -1294967296\n"
     )

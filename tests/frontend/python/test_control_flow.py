@@ -213,8 +213,8 @@ def test_closures_of_calls_that_have_ended_are_joined() -> None:
         ct.store(out, (base, 2), g(1))
 
     out = np.zeros((2, 3), np.int32)
-    for engine in ("reference", "python"):
-        ct.launch(None, (2,), kernel, (out, 7), backend=engine)
+    for backend in ("reference", "python"):
+        ct.launch(None, (2,), kernel, (out, 7), backend=backend)
         assert out.tolist() == [[9, 5, 101], [24, 16, 108]]
 
 

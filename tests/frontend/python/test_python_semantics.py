@@ -317,7 +317,7 @@ ON_HOST = {
 
 
 @pytest.fixture(params=["reference", "cpu", "python"], autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
     with ct.use_backend(request.param):
         yield
 

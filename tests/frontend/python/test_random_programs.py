@@ -57,9 +57,9 @@ def test_same_as_python(seed: int) -> None:
     except TooLarge:
         pytest.skip("a value leaves the range of int32")
     kernel = as_kernel(source, seed)
-    for engine in ("reference", "cpu", "python"):
-        with ct.use_backend(engine):
+    for backend in ("reference", "cpu", "python"):
+        with ct.use_backend(backend):
             for (n, m), values in zip(INPUTS, expected):
                 out = np.full(3, -7, np.int32)
                 ct.launch(None, (1,), kernel, (out, n, m))
-                assert tuple(out.tolist()) == values, (engine, n, m)
+                assert tuple(out.tolist()) == values, (backend, n, m)

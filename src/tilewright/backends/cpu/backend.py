@@ -1,4 +1,4 @@
-"""The CPU back end: Tile IR to machine code of this processor, through LLVM."""
+"""The CPU backend: Tile IR to machine code of this processor, through LLVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CpuBackend:
         """llvmlite may be missing."""
         if importlib.util.find_spec("llvmlite"):
             return None
-        return "it needs LLVM: pip install llvmlite; the engine 'reference' does without, slowly"
+        return "it needs LLVM: pip install llvmlite; the backend 'reference' does without, slowly"
 
     def target(self) -> str:
         """Processor, its features, and the versions of LLVM's wrapper and of the generated code."""

@@ -17,7 +17,7 @@ typedef union {
 
 typedef void tw_entry(const tw_word *arguments, int64_t *context, void *scratch);
 
-/* A kernel as the engine compiled it. */
+/* A kernel as the backend compiled it. */
 typedef struct {
   tw_entry *entry;
   size_t scratch_bytes; /* for each thread */

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 class Options(NamedTuple):
     """``threads``: at most so many share the blocks of a launch. ``chunk``: so many blocks a thread takes at a time.
 
-    None leaves the choice to the engine. Kernels whose blocks wait for each other take neither.
+    None leaves the choice to the backend. Kernels whose blocks wait for each other take neither.
     """
 
     threads: int | None = None
@@ -20,7 +20,9 @@ class Options(NamedTuple):
         """ValueError for unknown names, and for anything but positive integers."""
         for name, value in given.items():
             if name not in Options._fields:
-                raise ValueError(f"the cpu engine has no option {name!r}; its options are {', '.join(Options._fields)}")
+                raise ValueError(
+                    f"the cpu backend has no option {name!r}; its options are {', '.join(Options._fields)}"
+                )
             if type(value) is not int or value < 1:
-                raise ValueError(f"the option {name} of the cpu engine is {value!r}; it must be a positive integer")
+                raise ValueError(f"the option {name} of the cpu backend is {value!r}; it must be a positive integer")
         return Options(**given)

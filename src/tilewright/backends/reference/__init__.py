@@ -1,4 +1,4 @@
-"""The reference back end: interprets unoptimized Tile IR with NumPy, and so defines what programs mean."""
+"""The reference backend: interprets unoptimized Tile IR with NumPy, and so defines what programs mean."""
 
 from tilewright.backends.reference.backend import BACKEND, ReferenceExecutable
 from tilewright.backends.reference.interpreter import BlockInterpreter, Observer

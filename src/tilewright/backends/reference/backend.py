@@ -1,4 +1,4 @@
-"""The back end object and its executables."""
+"""The backend object and its executables."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ReferenceBackend:
         return None
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> ReferenceExecutable:
-        raise ValueError("the reference back end writes no executables, so this is not one of them")
+        raise ValueError("the reference backend writes no executables, so this is not one of them")
 
 
 BACKEND: Backend = ReferenceBackend()

@@ -125,7 +125,7 @@ class BlockInterpreter:
             return FOLDS[type(op)](op.attributes, operands, self._combiner(op.regions[0]))
         if type(op) in BLOCK_VALUES:
             return (BLOCK_VALUES[type(op)](self, op),)
-        raise TileInternalError(f"the reference back end does not know the op {op.name}", op.loc)
+        raise TileInternalError(f"the reference backend does not know the op {op.name}", op.loc)
 
     def _combiner(self, body: Block) -> Combiner:
         """The function that a combiner region computes, on whole arrays where every op in it is elementwise."""

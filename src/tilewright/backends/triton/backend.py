@@ -1,4 +1,4 @@
-"""The back end object."""
+"""The backend object."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class TritonBackend:
         return self._target or _gpu_of_this_machine(self._index)
 
     def for_target(self, target: str | None) -> TritonBackend:
-        """This engine for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+        """This backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
         return TritonBackend(None if target is None else parse_target(target))
 
     def for_device(self, index: int) -> TritonBackend:
-        """This engine for GPU ``index``, whose architecture may be another one than that of the first."""
-        return self if index == self._index else _engine_of(index)
+        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
+        return self if index == self._index else _backend_of(index)
 
     def device_count(self) -> int:
         return driver.device_count()
@@ -110,7 +110,7 @@ class TritonBackend:
         return made
 
     def _copier(self, item: int, storage: Storage | None) -> TritonExecutable:
-        """What copies arrays with elements of ``item`` bytes to where the copy engine can read them: one for all
+        """What copies arrays with elements of ``item`` bytes to where the copy backend can read them: one for all
         kernels of the process, each of which may have stored it."""
         key = self.gpu(), item
         if key not in _copiers:
@@ -143,7 +143,7 @@ class TritonBackend:
 
 
 @functools.cache
-def _engine_of(index: int) -> TritonBackend:
+def _backend_of(index: int) -> TritonBackend:
     return TritonBackend(None, index)
 
 
@@ -152,7 +152,7 @@ def _gpu_of_this_machine(index: int) -> GpuTarget:
     try:
         return parse_target(f"sm_{driver.device(index).capability}")
     except ValueError as e:
-        raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu engine") from e
+        raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu backend") from e
 
 
 _copiers: dict[tuple[GpuTarget, int], TritonExecutable] = {}

@@ -61,7 +61,7 @@ def _library() -> ctypes.CDLL | str:
         except OSError:
             continue
         return _unusable(library) or library
-    return "there is no NVIDIA driver on this machine (libcuda.so.1); use the cpu engine, or a machine with a GPU"
+    return "there is no NVIDIA driver on this machine (libcuda.so.1); use the cpu backend, or a machine with a GPU"
 
 
 def _unusable(library: Any) -> str | None:

@@ -351,7 +351,7 @@ class TritonExecutable:
             self._pack(frame.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
     def _aligned(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> list[Geometry]:
-        """The arrays of the descriptors, those that the copy engine cannot read where they are copied."""
+        """The arrays of the descriptors, those that the copy backend cannot read where they are copied."""
         layout = self._layout(arguments.values)
         start = self._room(layout.size, arguments, borrowed)
         frame.copies, frame.copies_start, frame.copies_size = [], start, layout.size
@@ -414,5 +414,5 @@ def _format(t: Any) -> str:
     if isinstance(t.dtype, PointerType):
         return "u64"
     if t.dtype.short not in _FORMATS:
-        raise TileError(f"the GPU engine cannot pass a {t.dtype} number to a kernel; pass an array of one element")
+        raise TileError(f"the GPU backend cannot pass a {t.dtype} number to a kernel; pass an array of one element")
     return t.dtype.short

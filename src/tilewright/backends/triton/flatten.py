@@ -63,7 +63,7 @@ class Flattened(NamedTuple):
 
 
 def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bool = True) -> Flattened:
-    """``function`` with such nests of loops flattened, where the copy engine does all that their tiles need.
+    """``function`` with such nests of loops flattened, where the copy backend does all that their tiles need.
     ``sharing`` allows loads by pairs of blocks."""
     unchanged = Flattened(function, {})
     if not target.has_wgmma:
@@ -143,7 +143,7 @@ def _is_single(op: For, plan: Plan) -> bool:
 
 
 def _is_fetched(body: Block, plan: Plan) -> bool:
-    """Whether the copy engine does all loads of ``body``, and brings the operands of its products to where they are
+    """Whether the copy backend does all loads of ``body``, and brings the operands of its products to where they are
     multiplied."""
     products = [op for op in body.ops if isinstance(op, Mma)]
     loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
@@ -163,7 +163,7 @@ def _runs_asynchronously(product: Op) -> bool:
 
 
 def _is_loaded(value: Value, plan: Plan) -> bool:
-    """Whether ``value`` is a tile as the copy engine leaves it in shared memory."""
+    """Whether ``value`` is a tile as the copy backend leaves it in shared memory."""
     while value.op is not None and (isinstance(value.op, (Reshape, Permute)) or value.op in plan.rounded):
         value = value.op.operands[0]
     return value.op in plan.descriptors

@@ -65,7 +65,7 @@ def choose(
     ``light`` that few warps are enough for its loops without products."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
-        raise ValueError(f"the triton engine has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
+        raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
     options = _guess(function, target, chained, light)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):

@@ -1,4 +1,4 @@
-"""Loads of the copy engine run ahead in TTGIR, with no more memory than the tiles take; it is changed as text.
+"""Loads of the copy backend run ahead in TTGIR, with no more memory than the tiles take; it is changed as text.
 
 Where Triton does not pipeline a loop, each iteration starts a load and waits for it at once. Here the tile of the next
 iteration is loaded into the place of this one as soon as the last product that reads it has ended, and the wait comes

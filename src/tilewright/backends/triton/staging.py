@@ -1,4 +1,4 @@
-"""Aligned copies of arrays that the copy engine cannot read where they are."""
+"""Aligned copies of arrays that the copy backend cannot read where they are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ func @align(%source: ptr<TYPE> = "source".base noalias, %copy: ptr<TYPE> = "copy
   return()
 }
 """
-OPTIONS: Mapping[str, Any] = {"num_warps": 4}  # of the engine, for that kernel
+OPTIONS: Mapping[str, Any] = {"num_warps": 4}  # of the backend, for that kernel
 
 
 def kernel(item: int) -> Function:
@@ -86,7 +86,7 @@ class Copy(NamedTuple):
 
 
 class Layout:
-    """Where the copy engine finds the arrays that ``descriptors`` describe in a launch with ``numbers``: those that it
+    """Where the copy backend finds the arrays that ``descriptors`` describe in a launch with ``numbers``: those that it
     cannot read where they are, in ``copies``, which lie one after the other in ``size`` bytes of memory."""
 
     def __init__(
@@ -131,7 +131,7 @@ def layouts(descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]
 
 
 def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> Copy | None:
-    """That of the array which ``d`` describes; None where the copy engine can read it where it is."""
+    """That of the array which ``d`` describes; None where the copy backend can read it where it is."""
     if not d.staged or not (base % _UNIT or any(strides[axis] * item % _UNIT for axis in d.axes[:-1])):
         return None
     outer, inner = d.axes

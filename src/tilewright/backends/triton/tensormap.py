@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine knows of an array, 128 bytes that a launch passes by value."""
+"""Tensor maps: what the copy backend knows of an array, 128 bytes that a launch passes by value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA runtime of a C++ program on an engine: memory, errors, devices, streams, events.
+"""The CUDA runtime of a C++ program on a backend: memory, errors, devices, streams, events.
 
 A method is the C function of its name; what its annotations say of the arguments is how C passes them. Launches and
 copies end before the function returns, so that there is nothing to wait for.

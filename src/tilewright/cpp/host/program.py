@@ -1,4 +1,4 @@
-"""Running a C++ program: its host part in this process, its tile kernels on an engine."""
+"""Running a C++ program: its host part in this process, its tile kernels on a backend."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Stop(Exception):
 
 
 def run(request: Request, arguments: Sequence[str], backend: str | None = None) -> int:
-    """Run the ``main`` of a program; returns its exit status. ``backend`` names the engine of its kernels.
+    """Run the ``main`` of a program; returns its exit status. ``backend`` names the backend of its kernels.
 
     TileError, before anything runs, for what is wrong with the program. A kernel that fails while it runs is reported
     on the standard error stream, and the program gets an error code.

@@ -1,4 +1,4 @@
-"""Recognizes loops that count: those become ``for``, which back ends can pipeline and vectorize."""
+"""Recognizes loops that count: those become ``for``, which backends can pipeline and vectorize."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _mma_shapes(op: Op, x: TileType, y: TileType, acc: TileType) -> None:
 class Mma(Op):
     """x @ y + acc, batched over the leading dimensions.
 
-    The language leaves the order of summation open; on CPU engines the products are added to acc in order along the
+    The language leaves the order of summation open; on CPU backends the products are added to acc in order along the
     last axis of x, each with one rounding (two on processors without fused multiply-add), in float32 (float64 for
     float64, int32 wrapping for integers); a float16 accumulator is rounded once, at the end. ``fast_acc`` allows lower
     intermediate precision for fp8.

@@ -128,7 +128,7 @@ class LocalArray(Op):
 class Load(Op):
     """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding``.
 
-    Without ``padding`` masked-off elements are undefined; engines give zero.
+    Without ``padding`` masked-off elements are undefined; backends give zero.
     """
 
     ptrs: Value = operand()
@@ -333,7 +333,7 @@ class AssumeBlocked(Op):
 
 @define("assume")
 class Assume(Op):
-    """A promise that every element of ``condition`` is true. Engines may drop it.
+    """A promise that every element of ``condition`` is true. Backends may drop it.
 
     When it is broken the program is undefined in the way that ``kind`` names; ``message`` says how, with one ``{}``
     for each of ``values``, which have the shape of the condition or are scalars. A promise about an access also names

@@ -1,6 +1,6 @@
 """The meaning of every numeric elementwise op on NumPy arrays.
 
-Constant folding, the reference back end and everything built on it evaluate elements here and nowhere else.
+Constant folding, the reference backend and everything built on it evaluate elements here and nowhere else.
 """
 
 from tilewright.ir.semantics.constants import constant_array

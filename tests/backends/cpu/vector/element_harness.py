@@ -20,7 +20,7 @@ LANES = (16, None)
 
 
 def target_machine(portable: bool) -> llvm.TargetMachine:
-    """Code generation for this machine, or for the oldest one of its architecture; an engine takes it with it."""
+    """Code generation for this machine, or for the oldest one of its architecture; a backend takes it with it."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())

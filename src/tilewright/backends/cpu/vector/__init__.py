@@ -1,4 +1,4 @@
-"""Element arithmetic of the CPU back end: elementwise operations as LLVM instructions on vectors or scalars.
+"""Element arithmetic of the CPU backend: elementwise operations as LLVM instructions on vectors or scalars.
 
 ``types`` says how values are held, ``dispatch`` maps op names to formulas. The formulas are written over ``value``,
 a small expression language: ``arith``, ``integer``, ``logic`` and ``convert`` for what is exact (with ``directed``

@@ -39,7 +39,9 @@ def cast(w: Writer, x: Val, source: DType, target: DType, mode: RoundingMode = R
 def cast_op(w: Writer, op: Cast, operands: Sequence[Val]) -> Val:
     mode = op.rounding
     if mode not in (RoundingMode.RN, RoundingMode.RZI, *_DIRECTED):
-        raise TileUnsupportedFeatureError(f"the GPU engine does not convert with the rounding mode {mode.name}", op.loc)
+        raise TileUnsupportedFeatureError(
+            f"the GPU backend does not convert with the rounding mode {mode.name}", op.loc
+        )
     return cast(w, operands[0], op.operands[0].tile.element, op.attributes["dtype"], mode)
 
 
@@ -90,7 +92,7 @@ def _from_integer(w: Writer, x: Val, source: DType, target: DType, mode: Roundin
         return _between_floats(w, w.convert(name, x, "f64"), target, mode)
     if mode is not RoundingMode.RN:
         raise TileUnsupportedFeatureError(
-            f"the GPU engine converts {source} to {target} with round to nearest only", w.loc
+            f"the GPU backend converts {source} to {target} with round to nearest only", w.loc
         )
     return _between_floats(w, _odd_f64(w, x, name, source), target, mode)
 

@@ -210,10 +210,10 @@ def _lower(s: State, op: Op) -> None:
     elif isinstance(op, Scan):
         linear.scan(s, op, _lower)
     else:
-        raise TileUnsupportedFeatureError(f"the GPU engine does not have the operation {op.name}", op.loc)
+        raise TileUnsupportedFeatureError(f"the GPU backend does not have the operation {op.name}", op.loc)
     if acquires(op):
         s.w.located("gpu.barrier")
-        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the copy engine too
+        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the copy backend too
             s.w.instruction("fence.proxy.async.global;")
 
 

@@ -9,7 +9,7 @@ from tilewright.ir.types import PartitionViewType
 
 
 def lies_along(value: Value, axis: int, plan: Plan) -> bool:
-    """Whether the copy engine loads the tile ``value`` with ``axis`` as its innermost."""
+    """Whether the copy backend loads the tile ``value`` with ``axis`` as its innermost."""
     while (op := value.op) is not None and op not in plan.descriptors:
         shape = value.tile.shape
         if isinstance(op, Permute):

@@ -55,7 +55,7 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
 
 
 def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
-    """Arrays to which threads store too are not stored to by the copy engine, which does not wait for their stores."""
+    """Arrays to which threads store too are not stored to by the copy backend, which does not wait for their stores."""
     stores = {op: roots.of(op.operands[0]) for op in function.walk() if op.spec.effect & Effect.WRITE}
     by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
     for op, root in stores.items():
@@ -85,7 +85,7 @@ def _describe(
             continue
         root = roots.of(op.view)
         if meets(root, mixed):
-            continue  # the copy engine is not ordered with plain accesses
+            continue  # the copy backend is not ordered with plain accesses
         may_stage = staging and op in looped and root not in written | mixed and None not in written
         found = descriptor(op, params, plan.tables, facts, target, may_stage=may_stage)
         if found is not None:
@@ -165,13 +165,13 @@ def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
 
 
 def _is_large(value: Value) -> bool:
-    """Whether storing a tile through the copy engine saves more than it costs to hand it over."""
+    """Whether storing a tile through the copy backend saves more than it costs to hand it over."""
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
 def _is_turned(store: Op, target: GpuTarget) -> bool:
     """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
-    hand the tile to the copy engine element by element."""
+    hand the tile to the copy backend element by element."""
     value, axis = store.operands[1], _innermost(store)
     while isinstance(op := value.op, (Permute, Cast)):
         if isinstance(op, Permute) and axis is not None:
@@ -194,7 +194,7 @@ def _innermost(access: Op) -> int | None:
 def descriptor(
     op: Any, params: dict[Value, int], tables: Tables, facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
 ) -> Descriptor | None:
-    """The descriptor for the tiles of ``op``, or None when the copy engine cannot move them."""
+    """The descriptor for the tiles of ``op``, or None when the copy backend cannot move them."""
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
     view = op.view.op.operands[0].op if op.view.op is not None else None
@@ -230,9 +230,9 @@ def descriptor(
     if isinstance(op, LoadView) and not _pads_with_zero(partition):
         return None
     if isinstance(op, StoreView) and not _has_whole_units(view, t, inner, facts):
-        return None  # the copy engine would fill the last unit of each row
+        return None  # the copy backend would fill the last unit of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
-        return None  # the copy engine takes a tile from shared memory, where one follows the other
+        return None  # the copy backend takes a tile from shared memory, where one follows the other
     aligned = _is_aligned(view, t, inner, facts)
     if not aligned and not (may_stage and t.rank == 2 and listed is None):
         return None

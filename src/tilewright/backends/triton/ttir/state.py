@@ -34,18 +34,18 @@ class View:
 Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
-SMALLEST_BYTES = 128  # of a tile that the copy engine moves, which starts at a multiple of that in shared memory
+SMALLEST_BYTES = 128  # of a tile that the copy backend moves, which starts at a multiple of that in shared memory
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A kernel parameter that describes tiles of an array to the copy engine.
+    """A kernel parameter that describes tiles of an array to the copy backend.
 
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
     (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
     the order ``axes``; ``block`` is the tile.
     Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
-    A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
+    A ``staged`` array of rank 2 may have an address or a stride that the copy backend cannot take: the launch then
     describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
     two blocks together.
     """
@@ -120,7 +120,7 @@ class Plan:
 
     tables: Tables
     barriers_before: set[Op] = field(default_factory=set)
-    waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
+    waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy backend
     unpipelined: set[Op] = field(default_factory=set)
     ahead: Mapping[Op, Ahead] = field(default_factory=dict)  # loops without products whose loads run ahead
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class State:
         size = value.tile.size
         if size > LARGEST_TENSOR:
             raise TileUnsupportedFeatureError(
-                f"a tile of {size} elements is too large for the GPU engine, which takes up to {LARGEST_TENSOR}; use "
+                f"a tile of {size} elements is too large for the GPU backend, which takes up to {LARGEST_TENSOR}; use "
                 "smaller tiles and more blocks, or a loop",
                 self.w.loc,
             )

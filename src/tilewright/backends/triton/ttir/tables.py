@@ -1,7 +1,7 @@
 """Tables of list arguments: which column of which array a kernel reads, and how it is told of the arrays.
 
 The IR has a table of rows of 64-bit integers: address, extents, strides. The GPU is told more: every array has an entry
-with a tensor map for each shape of tile that the kernel moves by the copy engine, and then its row. That takes only
+with a tensor map for each shape of tile that the kernel moves by the copy backend, and then its row. That takes only
 kernels that read rows and do nothing else with a table: all of those that do not choose between lists.
 """
 

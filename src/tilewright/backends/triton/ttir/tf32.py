@@ -1,6 +1,6 @@
 """Products of tfloat32 on Hopper, whose matrix units read float32 words from shared memory along K only.
 
-The copy engine can round float32 to tfloat32 on the way into shared memory: a conversion then costs nothing, and the
+The copy backend can round float32 to tfloat32 on the way into shared memory: a conversion then costs nothing, and the
 tile need not pass through registers. An operand that lies along M or N in memory must pass through them, and only the
 left one can stay there: with such an operand on the right, the product of the transposed operands is computed.
 """
@@ -75,7 +75,7 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
 
 
 def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
-    """Whether nothing but products sees ``value``: the copy engine rounds as a conversion does, but NaN to one NaN."""
+    """Whether nothing but products sees ``value``: the copy backend rounds as a conversion does, but NaN to one NaN."""
     return all(
         isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0], uses))
         for op in uses.get(value, ())

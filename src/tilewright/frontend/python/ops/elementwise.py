@@ -105,7 +105,7 @@ _FOLDED = (
 
 
 def _emit(ctx: Context, name: str, *operands: Tile, **attributes: Any) -> Tile:
-    """An op, or what it gives for constants: of those, transcendental functions are left to the back ends."""
+    """An op, or what it gives for constants: of those, transcendental functions are left to the backends."""
     if name in _FOLDED:
         dtype = bool_ if name in ("cmp", "isnan") else operands[0].dtype
         known = evaluated(ctx, name, dtype, *operands, **attributes)

@@ -47,7 +47,7 @@ def _assume_divisible_by(ctx: Context, x: Any, divisor: Any) -> Any:
 
 
 def _nothing(ctx: Context) -> None:
-    """Dependent launches do not exist on this engine: the previous kernel has ended."""
+    """Dependent launches do not exist on this backend: the previous kernel has ended."""
 
 
 BUILDERS: dict[Any, OpBuilder] = {

@@ -1,4 +1,4 @@
-"""The engine ``python``: runs the source of a kernel as Python, block by block, for debuggers and coverage."""
+"""The backend ``python``: runs the source of a kernel as Python, block by block, for debuggers and coverage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _stepper: ContextVar[Stepper] = ContextVar("stepper", default=Stepper())  # noqa
 
 @contextmanager
 def stepping(stepper: Stepper) -> Iterator[None]:
-    """Within this context, in this thread, the engine runs kernels as ``stepper`` says."""
+    """Within this context, in this thread, the backend runs kernels as ``stepper`` says."""
     token = _stepper.set(stepper)
     try:
         yield
@@ -61,7 +61,7 @@ class PythonExecutable:
         self._names = parameter_names(source_of(function.__code__))
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run the blocks of ``grid``, the first axis fastest. TileError as on the reference engine."""
+        """Run the blocks of ``grid``, the first axis fastest. TileError as on the reference backend."""
         memory, stepper = Memory(arguments.buffers), _stepper.get()
         blocks = stepper.blocks(self._function, grid)
         run(((index, self._block(index, grid, memory, arguments, stepper)) for index in blocks), memory)
@@ -124,7 +124,7 @@ class PythonBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any]) -> NoReturn:
         raise TileUnsupportedFeatureError(
-            f"the engine 'python' steps through Python source, which {function.name}() does not have; use another one",
+            f"the backend 'python' steps through Python source, which {function.name}() does not have; use another one",
             function.loc,
         )
 
@@ -132,7 +132,7 @@ class PythonBackend:
         return None
 
     def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> NoReturn:
-        raise ValueError("the engine 'python' writes no executables, so this is not one of them")
+        raise ValueError("the backend 'python' writes no executables, so this is not one of them")
 
 
 BACKEND: SourceBackend = PythonBackend()
