@@ -10,8 +10,12 @@ A kernel is a function of tiles, compiled for the processor or GPU at hand and r
     ct.launch(None, (ct.cdiv(n, 1024),), add, (a, b, out, 1024))
 """
 
+from typing import NoReturn
+
 from tilewright import compilation, cpp, language, tune
+from tilewright.ir.diagnostics import show_short_tracebacks
 from tilewright.language import *  # noqa: F403
+from tilewright.language.suggestions import instead_of_ours
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
@@ -31,6 +35,16 @@ __all__ = [
     "use_backend",
 ]
 __all__ += language.__all__
+
+
+show_short_tracebacks(language.TileError, unless=language.TileInternalError)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """The error for a name that there is not, with what to write instead."""
+    advice = instead_of_ours(name, __all__)
+    # With ``obj``, Python would add a suggestion of its own.
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}", name=name, obj=None)
 
 
 def __dir__() -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib.abc
 import os
 import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tilewright.compat.children import passed_on
 from tilewright.compat.cupy_cpu import cupy_arrays_on_cpu
-from tilewright.compat.modules import install
+from tilewright.compat.modules import THEIRS, Implementation, install
 from tilewright.compat.torch_cpu import cuda_tensors_on_cpu
 
 
@@ -30,14 +32,15 @@ def run_program(
 ) -> None:
     """Run the file ``program``, or the module of that name, with ``sys.argv[1:] == arguments``.
 
-    Says which implementation of ``cuda.tile`` it gets. With ``device="cpu"``, what it allocates as torch CUDA tensors
-    are CPU tensors, and CuPy arrays are NumPy arrays. The same holds in Python processes that the program starts.
+    Says which implementation of ``cuda.tile`` it gets, once it imports that. With ``device="cpu"``, what it allocates
+    as torch CUDA tensors are CPU tensors, and CuPy arrays are NumPy arrays. The same holds in Python processes that the
+    program starts.
     FileNotFoundError when there is no such program; whatever the program raises passes through.
     """
     if not module and not Path(program).is_file():
         raise FileNotFoundError(f"there is no program {program}")
-    used = install(replace=replace)
-    print(f"tilewright: cuda.tile is {used.value}", file=sys.stderr)
+    announcer = _Announcer(install(replace=replace))
+    sys.meta_path.insert(0, announcer)
     old_argv, old_path = sys.argv, list(sys.path)
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.getcwd() if module else str(Path(program).resolve().parent))
@@ -53,3 +56,17 @@ def run_program(
                 runpy.run_path(os.path.abspath(program), run_name="__main__")  # as Python itself names the file
     finally:
         sys.argv, sys.path = old_argv, old_path
+        sys.meta_path.remove(announcer)
+
+
+class _Announcer(importlib.abc.MetaPathFinder):
+    """Says which implementation of ``cuda.tile`` the program gets when it first imports that; finds nothing."""
+
+    def __init__(self, used: Implementation) -> None:
+        self._used = used
+        self._said = False
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
+        if fullname == THEIRS and not self._said:
+            self._said = True
+            print(f"tilewright: cuda.tile is {self._used.value}", file=sys.stderr)

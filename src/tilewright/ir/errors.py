@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
+import os
+import traceback
 
+from tilewright.ir.diagnostics import render, short_traceback, wants_full_traceback
 from tilewright.ir.location import Loc
 
 
@@ -25,6 +27,12 @@ class TileError(Exception):
         if self.loc is None:
             return self.message
         return render(self.message, self.loc)
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython and notebooks show in the place of their own traceback."""
+        if isinstance(self, TileInternalError) or wants_full_traceback():
+            return "".join(traceback.format_exception(self)).splitlines()
+        return short_traceback(self, self.__traceback__, not os.environ.get("NO_COLOR")).splitlines()
 
 
 class TileSyntaxError(TileError):
@@ -92,39 +100,3 @@ class TileCompilerExecutionError(TileCompilerError):
 
 class TileCompilerTimeoutError(TileCompilerError):
     """The native compiler took longer than ``compiler_timeout`` allows."""
-
-
-_MAX_FRAMES = 10  # of a longer chain the first ones and the last two are shown
-
-
-def render(message: str, loc: Loc) -> str:
-    """``file:line:column: message``, the source with a caret underneath, and the calls that led there."""
-    lines = [f"{loc}: {message}"]
-    frames = list(loc.chain())
-    hidden = len(frames) - _MAX_FRAMES
-    for i, frame in enumerate(frames):
-        if hidden > 0 and i == _MAX_FRAMES - 2:
-            lines.append(f"... {hidden} more calls ...")
-        if hidden > 0 and _MAX_FRAMES - 2 <= i < len(frames) - 2:
-            continue
-        where = f" in {frame.function}" if frame.function else ""
-        if frame is not loc:
-            lines.append(f"called from {frame.file}:{frame.line}:{frame.column + 1}{where}")
-        elif where:
-            lines.append(f"  --> {frame.file}:{frame.line}{where}")
-        lines.extend(_source_with_caret(frame))
-    return "\n".join(lines)
-
-
-def _source_with_caret(loc: Loc) -> list[str]:
-    source = linecache.getline(loc.file, loc.line).rstrip("\n")
-    if not source.strip():
-        return []
-    if loc.end_column is not None and loc.end_line in (None, loc.line):
-        width = max(loc.end_column - loc.column, 1)
-    else:
-        width = max(len(source) - loc.column, 1)
-    gutter = f"{loc.line:>5} | "
-    # Tabs stay tabs in the padding so that the caret lines up in any terminal.
-    pad = "".join("\t" if c == "\t" else " " for c in source[: loc.column])
-    return [gutter + source, " " * (len(gutter) - 2) + "| " + pad + "^" * width]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.ir.errors import TileError, render
+from tilewright.ir.diagnostics import render
+from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.sanitizer.categories import Category
 from tilewright.sanitizer.suppressions import suppressed

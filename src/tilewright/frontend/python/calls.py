@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright import language
 from tilewright.frontend.python import context_managers, control_flow, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
@@ -23,7 +24,7 @@ from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captur
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.values import BoundMethod, Keywords
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
-from tilewright.language import arithmetic
+from tilewright.language import arithmetic, suggestions
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.functions import TileFunction
 
@@ -81,7 +82,14 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
         scope = Scope({}, None, captured(function), function.__globals__)
         source = source_of(function.__code__)
         defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
-        return _inline(t, source, scope, defaults, keyword_defaults, arguments, keywords)
+        loc = t.builder.loc
+        try:
+            return _inline(t, source, scope, defaults, keyword_defaults, arguments, keywords)
+        except TileError:
+            if not _is_foreign(function):
+                raise
+        t.builder.loc = loc
+        t.fail(*_why_not(function))  # not what tile code lacks in the middle of another library
     if isinstance(function, types.MethodType):
         return call(t, function.__func__, (function.__self__, *arguments), keywords)
     if isinstance(function, type) and issubclass(function, enum.Enum):
@@ -102,6 +110,14 @@ def _is_ours(function: types.FunctionType) -> bool:
     """Whether ``function`` is host code of this package, such as ``ct.launch``."""
     module = function.__module__ or ""
     return module.startswith("tilewright.") and not module.startswith(("tilewright.frontend.", "tilewright.lib."))
+
+
+_FOREIGN = ("numpy", "torch", "triton", "jax", "cupy")  # they have functions of the same kind, of their own arrays
+
+
+def _is_foreign(function: Any) -> bool:
+    """Whether ``function`` belongs to another library of arrays or tiles."""
+    return (getattr(function, "__module__", None) or "").split(".")[0] in _FOREIGN
 
 
 def argument_node(node: ast.Call, callee: Any, name: str) -> ast.expr | None:
@@ -142,13 +158,13 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
         )
     if not callable(function):
         return TileTypeError, f"{describe(function)} is not callable"
+    advice = suggestions.instead_of_foreign(name, language.__all__)
     if isinstance(function, np.ufunc):
-        return (
-            TileTypeError,
-            f"the NumPy function {name} cannot be called in tile code; use the ct function of that name",
-        )
+        return TileTypeError, f"the NumPy function {name} cannot be called in tile code{advice}"
     where = f"{module}.{name}" if module else name
-    return UnsupportedCallError, f"{where} cannot be called in tile code; call ct functions and plain Python functions"
+    if not _is_foreign(function) or not advice:
+        advice = "; call ct functions and plain Python functions"
+    return UnsupportedCallError, f"{where} cannot be called in tile code{advice}"
 
 
 def _only_positional(t: Tracer, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:

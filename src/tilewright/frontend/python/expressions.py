@@ -19,6 +19,7 @@ from tilewright.frontend.python.values import Array, ArrayList, Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileValueError
+from tilewright.language import suggestions
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.tracer import Tracer
@@ -45,7 +46,8 @@ def _name(t: Tracer, node: ast.Name) -> Any:
     if isinstance(value, Unbound) or (not local and node.id in assigned_names(t.frame.source.node)):
         t.fail(TileSyntaxError, f"{node.id!r} is read before it is assigned")
     if not found:
-        t.fail(TileSyntaxError, f"the name {node.id!r} is not defined")
+        advice = suggestions.instead_of(node.id, t.scope.visible())
+        t.fail(TileSyntaxError, f"the name {node.id!r} is not defined{advice}")
     if isinstance(value, Unusable):
         t.fail(TileTypeError, value.reason)
     return value if local else t.imported(value, node.id)

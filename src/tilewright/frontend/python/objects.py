@@ -20,6 +20,7 @@ from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Til
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileTypeError, TileValueError
+from tilewright.language import suggestions
 from tilewright.language.static import static_iter
 
 if TYPE_CHECKING:
@@ -163,22 +164,19 @@ def attribute(t: Tracer, value: Any, name: str) -> Any:
     found, result = _find_attribute(t, value, name)
     if found:
         return result
-    advice = _ATTRIBUTE_ADVICE.get(name, "") if isinstance(value, (Tile, bool, int, float)) else ""
     if isinstance(value, types.ModuleType):
-        t.fail(TileTypeError, f"the module {value.__name__} has no {name!r}")
+        t.fail(TileTypeError, f"the module {value.__name__} has no {name!r}{_advice_of_module(value, name)}")
+    advice = ""
+    if isinstance(value, (Tile, bool, int, float)):
+        advice = suggestions.instead_of_attribute(name, (*ATTRIBUTES[Tile], *METHODS[Tile]))
     t.fail(TileTypeError, f"{describe(value)} has no attribute {name!r} in tile code{advice}")
 
 
-_ATTRIBUTE_ADVICE = {
-    "T": "; write ct.transpose(x)",
-    "size": "; multiply the entries of x.shape",
-    "sum": "; write ct.sum(x)",
-    "max": "; write ct.max(x)",
-    "min": "; write ct.min(x)",
-    "mean": "; write ct.sum(x) / n",
-    "flatten": "; write x.reshape((-1,))",
-    "itemsize": "; use x.dtype.bitwidth on the host",
-}
+def _advice_of_module(module: types.ModuleType, name: str) -> str:
+    """What to write instead of a ``name`` that ``module`` does not have."""
+    if hasattr(module, "kernel") and hasattr(module, "bid"):
+        return suggestions.instead_of_ours(name, module.__all__)
+    return suggestions.instead_of(name, dir(module), f"{module.__name__}.")
 
 
 def _find_attribute(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:

@@ -55,6 +55,14 @@ class Scope:
             return True, getattr(builtins, name)
         return False, None
 
+    def visible(self) -> Iterator[str]:
+        """The names that ``find`` finds."""
+        for scope in self.chain():
+            yield from scope.names
+            yield from scope.free
+        yield from scope.module
+        yield from vars(builtins)
+
     def chain(self) -> Iterator[Scope]:
         """This scope and those of the enclosing functions, outwards."""
         scope: Scope | None = self

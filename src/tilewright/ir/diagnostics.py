@@ -1,0 +1,123 @@
+"""How errors in tile code are shown: the lines of the program, a caret, the message, and no frames of this package."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from tilewright.ir.location import Loc
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_RUNNERS = ("<frozen ", f"{os.sep}IPython{os.sep}core{os.sep}", f"{os.sep}runpy.py")  # what runs a program or a cell
+_MAX_FRAMES = 10  # of a longer chain of calls the first ones and the last two are shown
+_BOLD, _RED, _DIM, _PLAIN = "\x1b[1m", "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
+
+
+def render(message: str, loc: Loc) -> str:
+    """``file:line:column: message``, the source with a caret underneath, and the calls that led there."""
+    lines = [f"{loc}: {message}"]
+    frames = list(loc.chain())
+    hidden = len(frames) - _MAX_FRAMES
+    for i, frame in enumerate(frames):
+        if hidden > 0 and i == _MAX_FRAMES - 2:
+            lines.append(f"... {hidden} more calls ...")
+        if hidden > 0 and _MAX_FRAMES - 2 <= i < len(frames) - 2:
+            continue
+        where = f" in {frame.function}" if frame.function else ""
+        if frame is not loc:
+            lines.append(f"called from {frame.file}:{frame.line}:{frame.column + 1}{where}")
+        elif where:
+            lines.append(f"  --> {frame.file}:{frame.line}{where}")
+        lines.extend(_source_with_caret(frame))
+    return "\n".join(lines)
+
+
+def _source_with_caret(loc: Loc) -> list[str]:
+    source = linecache.getline(loc.file, loc.line).rstrip("\n")
+    if not source.strip():
+        return []
+    if loc.end_column is not None and loc.end_line in (None, loc.line):
+        width = max(loc.end_column - loc.column, 1)
+    else:
+        width = max(len(source) - loc.column, 1)
+    gutter = f"{loc.line:>5} | "
+    # Tabs stay tabs in the padding so that the caret lines up in any terminal.
+    pad = "".join("\t" if c == "\t" else " " for c in source[: loc.column])
+    return [gutter + source, " " * (len(gutter) - 2) + "| " + pad + "^" * width]
+
+
+def wants_full_traceback() -> bool:
+    """Whether TILEWRIGHT_TRACEBACK asks for all frames. ValueError for a value that it does not take."""
+    text = os.environ.get("TILEWRIGHT_TRACEBACK", "")
+    if text.strip().lower() not in ("", "short", "full"):
+        raise ValueError(f"TILEWRIGHT_TRACEBACK={text!r} is neither 'short' nor 'full'")
+    return text.strip().lower() == "full"
+
+
+def colored(stream: Any) -> bool:
+    """Whether text for ``stream`` is to have colours: on terminals, unless NO_COLOR or FORCE_COLOR says otherwise."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    is_terminal = getattr(stream, "isatty", None)
+    return is_terminal is not None and is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def short_traceback(error: BaseException, tb: TracebackType | None, color: bool) -> str:
+    """The traceback of ``error`` without the frames of this package, and of what led to it on purpose."""
+    parts = []
+    if error.__cause__ is not None:
+        parts += ["".join(traceback.format_exception(error.__cause__)), "\nWhich led to:\n\n"]
+    frames = [frame for frame in traceback.extract_tb(tb) if not _is_hidden(frame.filename)]
+    if frames:
+        parts += ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+    kind = type(error).__name__
+    parts.append(f"{_RED}{kind}{_PLAIN}: " if color else f"{kind}: ")
+    message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    parts.append("\n".join(_highlighted(message)) if color else message)
+    return "".join(parts) + "\n"
+
+
+def _is_hidden(filename: str) -> bool:
+    return filename.startswith(_PACKAGE) or any(part in filename for part in _RUNNERS)
+
+
+def _highlighted(message: str) -> Iterator[str]:
+    """The lines of a rendered error: the message bold, carets red, line numbers dim."""
+    for i, line in enumerate(message.splitlines()):
+        gutter, bar, rest = line.partition(" | ")
+        if i == 0:
+            yield f"{_BOLD}{line}{_PLAIN}"
+        elif bar and rest.strip(" \t^") == "" and "^" in rest:
+            yield f"{_DIM}{gutter}{bar}{_PLAIN}{_RED}{rest}{_PLAIN}"
+        elif bar and gutter.strip().isdigit():
+            yield f"{_DIM}{gutter}{bar}{_PLAIN}{rest}"
+        else:
+            yield line
+
+
+def show_short_tracebacks(kind: type[BaseException], unless: type[BaseException]) -> None:
+    """Make Python print the errors of ``kind`` that nothing catches by ``short_traceback``, but those of ``unless``.
+
+    A program that has a hook of its own keeps it.
+    """
+    if sys.excepthook is not sys.__excepthook__:
+        return
+
+    def hook(found: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+        if not isinstance(error, kind) or isinstance(error, unless) or wants_full_traceback():
+            sys.__excepthook__(found, error, tb)
+            return
+        stream: TextIO | None = sys.stderr
+        if stream is not None:
+            stream.write(short_traceback(error, tb, colored(stream)))
+            stream.flush()
+
+    sys.excepthook = hook

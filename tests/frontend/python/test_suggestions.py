@@ -1,0 +1,70 @@
+"""Errors about names that there are not say what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tile_code import refuses
+
+import tilewright as ct
+import tilewright.lib
+from tilewright.ir.errors import UnsupportedCallError
+from tilewright.language import suggestions
+
+X = np.zeros(16, np.float32)
+
+
+@pytest.mark.parametrize("name, advice", sorted({**suggestions._ELSEWHERE, **suggestions._OF_TILES}.items()))
+def test_what_is_advised_exists(name: str, advice: str) -> None:
+    assert not hasattr(ct, name) or name in suggestions._OF_TILES or name == "lib"
+    for word in re.findall(r"(?<![.\w])ct\.(\w+)", advice):
+        assert hasattr(ct, word)
+    for word in re.findall(r"tilewright\.lib\.(\w+)", advice):
+        assert word in tilewright.lib.__all__
+
+
+# Names that people try, in tile code.
+WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
+    (lambda x: ct.laod(x, (0,), (16,)), ct.TileTypeError, "; did you mean ct.load?"),
+    (lambda x: ct.sort(x), ct.TileTypeError, "; write tilewright.lib.sort"),
+    (lambda x: ct.program_id(0), ct.TileTypeError, r"; write ct.bid\(axis\)"),
+    (lambda x: ct.float3, ct.TileTypeError, "; did you mean ct.float32?"),
+    (lambda x: np.exp(x), ct.TileTypeError, "; write ct.exp"),
+    (lambda x: np.sum(x), UnsupportedCallError, "; write ct.sum"),
+    (lambda x: np.flor(x), ct.TileTypeError, "the module numpy has no 'flor'; did you mean numpy.floor?"),
+    (lambda x: x.to(ct.float16), ct.TileTypeError, r"; write x.astype\(dtype\)"),
+    (lambda x: x.reshap((4, 4)), ct.TileTypeError, "; did you mean x.reshape?"),
+    (
+        lambda x: np_like(x),  # noqa: F821
+        ct.TileSyntaxError,
+        "'np_like' is not defined$",
+    ),
+    (
+        lambda x: WRNG(x),  # noqa: F821
+        ct.TileSyntaxError,
+        "'WRNG' is not defined; did you mean WRONG?",
+    ),
+]
+
+
+@pytest.mark.parametrize("index", range(len(WRONG)))
+def test_in_tile_code(index: int) -> None:
+    function, error, words = WRONG[index]
+    refuses(function, error, X, match=f"(?m){words}")
+
+
+def test_functions_of_triton() -> None:
+    tl = pytest.importorskip("triton.language", reason="Triton is not installed")
+    refuses(lambda x: tl.dot(x, x), UnsupportedCallError, X, match=r"triton\S+\.dot cannot .* write ct\.mma")
+    refuses(lambda x: tl.exp(x), UnsupportedCallError, X, match=r"write ct\.exp")
+
+
+@pytest.mark.parametrize("name, words", [("sort", "write tilewright.lib.sort"), ("laod", "did you mean ct.load?")])
+def test_in_host_code(name: str, words: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(words)):
+        getattr(ct, name)
+    assert not hasattr(ct, "__wrapped__")

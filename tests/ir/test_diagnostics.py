@@ -1,0 +1,104 @@
+"""Errors that nothing catches are shown with the lines of the program, and nothing of this package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilewright as ct
+from tilewright.ir.diagnostics import colored, wants_full_traceback
+from tilewright.ir.location import Loc
+
+PROGRAM = """\
+import numpy as np, tilewright as ct
+
+@ct.kernel
+def k(x):
+    ct.store(x, (0,), ct.laod(x, (0,), (16,)))
+
+def main():
+    ct.launch(None, (1,), k, (np.zeros(16, np.float32),))
+
+{run}
+"""
+SHORT = """\
+Traceback (most recent call last):
+  File "PROGRAM", line 10, in <module>
+    main()
+  File "PROGRAM", line 8, in main
+    ct.launch(None, (1,), k, (np.zeros(16, np.float32),))
+TileTypeError: PROGRAM:5:23: the module tilewright has no 'laod'; did you mean ct.load?
+  --> PROGRAM:5 in k
+    5 |     ct.store(x, (0,), ct.laod(x, (0,), (16,)))
+      |                       ^^^^^^^
+"""
+
+
+def shown(folder: Path, run: str = "main()", **environment: str) -> str:
+    program = folder / "program.py"
+    program.write_text(PROGRAM.format(run=run))
+    variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | environment
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=variables, timeout=60)
+    assert done.returncode == 1 and not done.stdout
+    return re.sub(r"\n +~*\^+~*(?=\n  File|\nTile)", "", done.stderr.replace(str(program), "PROGRAM"))
+
+
+def test_lines_of_the_program_only(tmp_path: Path) -> None:
+    assert shown(tmp_path) == SHORT
+
+
+def test_colours_where_they_are_asked_for(tmp_path: Path) -> None:
+    text = shown(tmp_path, FORCE_COLOR="1")
+    assert "\x1b[1;31mTileTypeError\x1b[0m" in text and re.sub(r"\x1b\[[\d;]*m", "", text) == SHORT
+    assert shown(tmp_path, FORCE_COLOR="1", NO_COLOR="1") == SHORT
+
+
+def test_all_frames_where_they_are_asked_for(tmp_path: Path) -> None:
+    text = shown(tmp_path, TILEWRIGHT_TRACEBACK="full")
+    assert text.count("tilewright/") > 5 and text.endswith(SHORT.partition("TileTypeError")[2])
+
+
+def test_what_led_to_an_error_stays(tmp_path: Path) -> None:
+    raising = "try:\n    {}['key']\nexcept KeyError as e:\n    raise ct.TileValueError('wrong') from e"
+    assert re.search(
+        r"KeyError: 'key'\n\nWhich led to:\n\nTraceback.*\nTileValueError: wrong\n$", shown(tmp_path, raising), re.S
+    )
+
+
+def test_hooks_and_errors_of_others_stay(tmp_path: Path) -> None:
+    assert shown(tmp_path, "import sys; sys.excepthook = lambda *_: sys.stderr.write('mine'); main()") == "mine"
+    assert shown(tmp_path, "raise ct.TileInternalError('defect')").endswith(
+        "tilewright.ir.errors.TileInternalError: defect\n"
+    )
+
+
+def test_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    error = ct.TileTypeError("wrong", Loc(__file__, 1, 0, function="k"))
+    assert error._render_traceback_()[0] == f"TileTypeError: {__file__}:1:1: wrong"
+    monkeypatch.setenv("TILEWRIGHT_TRACEBACK", "full")
+    assert error._render_traceback_()[0].startswith("tilewright.ir.errors.TileTypeError: ")
+
+
+def test_the_variable_takes_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TRACEBACK", "long")
+    with pytest.raises(ValueError, match="TILEWRIGHT_TRACEBACK='long' is neither 'short' nor 'full'"):
+        wants_full_traceback()
+
+
+def test_terminals_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        def __init__(self, terminal: bool) -> None:
+            self.isatty = lambda: terminal
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert colored(Stream(True)) and not colored(Stream(False)) and not colored(object())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not colored(Stream(True))
