@@ -13,12 +13,12 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.extents import Extents
+from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, cost
 from tilewright.backends.cpu.codegen.groups import close, materialize
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
+from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.vector import storage_type
 from tilewright.ir.core import Op, Value
@@ -168,7 +168,7 @@ def _each(
     """Run ``access`` on every element of ``op``; where the mask is false its result is ``otherwise``."""
     tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
     for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
-        while loads := [load for load in Plan(state, [v], op).loads() if load.result.tile.size > 1]:
+        while loads := [load for load in FusionGroup(state, [v], op).loads() if load.result.tile.size > 1]:
             materialize(state, loads[-1].result)
     for v in values:
         if v.tile.size > 1 and cost(state, v) > CHEAP:
@@ -214,7 +214,7 @@ def _accessed_everywhere(state: State, op: Op, shape: tuple[int, ...]) -> ir.Val
     if op in state.accesses:
         return state.accesses[op].inside
     mask: Value | None = op.mask  # type: ignore[attr-defined]
-    return None if mask is None else Extents(state, math.prod(shape), materialize).all_true(mask)
+    return None if mask is None else ValueRanges(state, math.prod(shape), materialize).all_true(mask)
 
 
 def _access_at(builder: ir.IRBuilder, access: Access, address: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:

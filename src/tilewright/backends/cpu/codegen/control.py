@@ -9,9 +9,9 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer
+from tilewright.backends.cpu.codegen.fusion import FusionGroup
 from tilewright.backends.cpu.codegen.groups import write
 from tilewright.backends.cpu.codegen.index import as_value
-from tilewright.backends.cpu.codegen.plan import Plan
 from tilewright.backends.cpu.codegen.state import State, ViewBinding
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector import register_type
@@ -24,7 +24,7 @@ from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Typ
 
 
 @dataclass
-class Place:
+class CarriedSlot:
     """Where a value of ``type`` is kept across blocks: stack variables, or a buffer."""
 
     type: Type
@@ -32,13 +32,13 @@ class Place:
     buffer: Buffer | None
 
     @staticmethod
-    def of(state: State, type_: Type) -> Place:
+    def of(state: State, type_: Type) -> CarriedSlot:
         if isinstance(type_, TileType):
             if type_.size > 1:
-                return Place(type_, (), state.allocate(type_))
-            return Place(type_, (state.slot(register_type(type_.dtype)),), None)
+                return CarriedSlot(type_, (), state.allocate(type_))
+            return CarriedSlot(type_, (state.slot(register_type(type_.dtype)),), None)
         view = _tensor_view(type_)
-        return Place(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
+        return CarriedSlot(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
 
     def registers(self, state: State, value: Value) -> list[ir.Value]:
         """What the variables are to hold for ``value``."""
@@ -68,10 +68,10 @@ def _tensor_view(type_: Type) -> TensorViewType:
     return type_.view if isinstance(type_, PartitionViewType) else type_
 
 
-def _assign(state: State, places: Sequence[Place], values: Sequence[Value]) -> None:
-    """Put all ``values`` into ``places`` at once: the values may be computed from what the places hold."""
-    registers = [p.registers(state, v) for p, v in zip(places, values)]
-    tiles = [(p.buffer, v) for p, v in zip(places, values) if p.buffer is not None]
+def _assign(state: State, slots: Sequence[CarriedSlot], values: Sequence[Value]) -> None:
+    """Put all ``values`` into ``slots`` at once: the values may be computed from what the slots hold."""
+    registers = [s.registers(state, v) for s, v in zip(slots, values)]
+    tiles = [(s.buffer, v) for s, v in zip(slots, values) if s.buffer is not None]
     reads = [_reads(state, v) for _, v in tiles]
     staged: list[tuple[Buffer, Value, Buffer]] = []
     direct: list[tuple[Buffer, Value]] = []
@@ -92,27 +92,27 @@ def _assign(state: State, places: Sequence[Place], values: Sequence[Value]) -> N
         size = value.tile.size * element_bytes(value.tile.dtype)
         lanes.copy(state.builder, buffer.pointer, temporary.pointer, size)
         state.release(temporary)
-    for place, found in zip(places, registers):
-        for variable, register in zip(place.variables, found):
+    for slot, found in zip(slots, registers):
+        for variable, register in zip(slot.variables, found):
             state.builder.store(register, variable)
 
 
 def _reads(state: State, value: Value) -> dict[int, bool]:
     """The buffers, by offset, that ``value`` is computed from, and whether element by element."""
     found: dict[int, bool] = {}
-    for v, exact in Plan(state, [value], None).buffers.items():
+    for v, same_index in FusionGroup(state, [value], None).buffers.items():
         bound = state.bindings[v]
         assert isinstance(bound, Buffer)
-        found[bound.offset] = exact and found.get(bound.offset, True)
+        found[bound.offset] = same_index and found.get(bound.offset, True)
     return found
 
 
 @dataclass
-class LoopFrame:
+class LoopTargets:
     """Where ``continue`` and ``break`` of a loop put their values and jump to."""
 
-    carried: list[Place]
-    results: list[Place]
+    carried: list[CarriedSlot]
+    results: list[CarriedSlot]
     again: ir.Block
     done: ir.Block
 
@@ -135,37 +135,37 @@ def emit_for(state: State, op: For) -> None:
     count.add_incoming(zero, before)
     region = op.body
     state.bind(region.args[0], builder.add(lower, builder.mul(count, step)))
-    _body(state, region, region.args[1:], LoopFrame(carried, carried, again, done))
+    _body(state, region, region.args[1:], LoopTargets(carried, carried, again, done))
     builder.position_at_end(again)
     count.add_incoming(builder.add(count, one), again)
     builder.cbranch(builder.icmp_unsigned("<", count, last), body, done)
     builder.position_at_end(done)
-    for place, result in zip(carried, op.results):
-        place.bind(state, result, lend=False)
+    for slot, result in zip(carried, op.results):
+        slot.bind(state, result, lend=False)
 
 
 def emit_loop(state: State, op: Loop) -> None:
     carried = _open(state, op.inits)
-    results = [Place.of(state, r.type) for r in op.results]
+    results = [CarriedSlot.of(state, r.type) for r in op.results]
     builder = state.builder
     body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
     builder.branch(body)
     builder.position_at_end(body)
-    _body(state, op.regions[0], op.regions[0].args, LoopFrame(carried, results, again, done))
+    _body(state, op.regions[0], op.regions[0].args, LoopTargets(carried, results, again, done))
     builder.position_at_end(again)
     if may_spin(op):
         state.yield_thread()
     builder.branch(body)
     builder.position_at_end(done)
-    for place in carried:
-        if place.buffer is not None:
-            state.release(place.buffer)
-    for place, result in zip(results, op.results):
-        place.bind(state, result, lend=False)
+    for slot in carried:
+        if slot.buffer is not None:
+            state.release(slot.buffer)
+    for slot, result in zip(results, op.results):
+        slot.bind(state, result, lend=False)
 
 
 def emit_if(state: State, op: If) -> None:
-    results = [Place.of(state, r.type) for r in op.results]
+    results = [CarriedSlot.of(state, r.type) for r in op.results]
     builder = state.builder
     blocks = [builder.append_basic_block(n) for n in ("then", "else")]
     merged = builder.append_basic_block("merged")
@@ -177,40 +177,40 @@ def emit_if(state: State, op: If) -> None:
             state.emit_block(state, region)
     state.branches.pop()
     builder.position_at_end(merged)
-    for place, result in zip(results, op.results):
-        place.bind(state, result, lend=False)
+    for slot, result in zip(results, op.results):
+        slot.bind(state, result, lend=False)
 
 
 def emit_yield(state: State, op: Yield) -> None:
-    places, merged = state.branches[-1]
-    _assign(state, places, op.operands)
+    slots, merged = state.branches[-1]
+    _assign(state, slots, op.operands)
     state.builder.branch(merged)
 
 
 def emit_continue(state: State, op: Continue) -> None:
-    frame = state.loops[-1]
-    _assign(state, frame.carried, op.operands)
-    state.builder.branch(frame.again)
+    targets = state.loops[-1]
+    _assign(state, targets.carried, op.operands)
+    state.builder.branch(targets.again)
 
 
 def emit_break(state: State, op: Break) -> None:
-    frame = state.loops[-1]
-    _assign(state, frame.results, op.operands)
-    state.builder.branch(frame.done)
+    targets = state.loops[-1]
+    _assign(state, targets.results, op.operands)
+    state.builder.branch(targets.done)
 
 
-def _open(state: State, inits: Sequence[Value]) -> list[Place]:
-    """Places of carried values, holding the first ones."""
-    carried = [Place.of(state, v.type) for v in inits]
+def _open(state: State, inits: Sequence[Value]) -> list[CarriedSlot]:
+    """Slots of carried values, holding the first ones."""
+    carried = [CarriedSlot.of(state, v.type) for v in inits]
     _assign(state, carried, inits)
     return carried
 
 
-def _body(state: State, region: Block, args: Sequence[Value], frame: LoopFrame) -> None:
-    state.loops.append(frame)
+def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTargets) -> None:
+    state.loops.append(targets)
     with state.inside(region):
-        for place, arg in zip(frame.carried, args):
-            place.bind(state, arg, lend=True)
+        for slot, arg in zip(targets.carried, args):
+            slot.bind(state, arg, lend=True)
         state.emit_block(state, region)
     state.loops.pop()
 

@@ -18,7 +18,7 @@ from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.codegen.views import Spot, ViewAccess
+from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
@@ -99,7 +99,7 @@ class Elements:
             self._splats[key] = lanes.splat(self.nest.builders[element.level], element.value, count)
         return self._splats[key]
 
-    def spot(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> Spot:
+    def addresses(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> LaneAddresses:
         """Where ``position`` of a tile lies in its buffer."""
         flat = self.map.flatten(position, strides_of(shape))
         builder, item = self.nest.builders[flat.level], element_bytes(buffer.dtype)
@@ -107,12 +107,14 @@ class Elements:
         offset = index.mul(builder, flat.base, item)
         address = builder.add(base, as_value(offset))
         if flat.pattern is None:
-            return Spot(address, None, True, flat.level)
+            return LaneAddresses(address, None, True, flat.level)
         if is_contiguous(flat.pattern):
             if flat.pattern[0]:
                 address = builder.add(address, as_value(flat.pattern[0] * item))
-            return Spot(address, len(flat.pattern), True, flat.level)
-        return Spot(lanes.addresses(builder, address, flat.pattern, item), len(flat.pattern), False, flat.level)
+            return LaneAddresses(address, len(flat.pattern), True, flat.level)
+        return LaneAddresses(
+            lanes.addresses(builder, address, flat.pattern, item), len(flat.pattern), False, flat.level
+        )
 
     def _read(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> Element:
         flat = self.map.flatten(position, strides_of(shape))
@@ -120,16 +122,16 @@ class Elements:
             low, high = min(flat.pattern), max(flat.pattern)
             if high - low < _WINDOW * len(flat.pattern):
                 return self._read_window(buffer, flat, low, high)
-        spot = self.spot(buffer, shape, position)
-        builder, scalar = self.nest.builders[spot.level], element_type(buffer.dtype)
+        at = self.addresses(buffer, shape, position)
+        builder, scalar = self.nest.builders[at.level], element_type(buffer.dtype)
         item = element_bytes(buffer.dtype)
-        if spot.lanes is None or spot.consecutive:
-            type_ = scalar if spot.lanes is None else ir.VectorType(scalar, spot.lanes)
-            value = builder.load(builder.inttoptr(spot.address, lanes.POINTER), align=item, typ=type_)
+        if at.lanes is None or at.consecutive:
+            type_ = scalar if at.lanes is None else ir.VectorType(scalar, at.lanes)
+            value = builder.load(builder.inttoptr(at.address, lanes.POINTER), align=item, typ=type_)
         else:
-            other = ir.Constant(ir.VectorType(scalar, spot.lanes), ir.Undefined)
-            value = lanes.gather(builder, spot.address, None, other, item)
-        return Element(self._unpack(buffer.dtype, value, spot.lanes, spot.level), spot.lanes, spot.level)
+            other = ir.Constant(ir.VectorType(scalar, at.lanes), ir.Undefined)
+            value = lanes.gather(builder, at.address, None, other, item)
+        return Element(self._unpack(buffer.dtype, value, at.lanes, at.level), at.lanes, at.level)
 
     def _read_window(self, buffer: Buffer, flat: Coord, low: int, high: int) -> Element:
         """A strided read: one load of everything between the outermost lanes, and a shuffle."""
@@ -149,24 +151,24 @@ class Elements:
 
     def write(self, buffer: Buffer, shape: tuple[int, ...], position: Position, element: Element) -> None:
         """Store the elements of a tile of ``shape`` to its buffer, in the innermost loop."""
-        spot = self.spot(buffer, shape, position)
-        value, builder = self.vector(element, spot.lanes), self.nest.builder
+        at = self.addresses(buffer, shape, position)
+        value, builder = self.vector(element, at.lanes), self.nest.builder
         if isinstance(buffer.dtype, DType) and buffer.dtype.is_bool:
-            value = builder.zext(value, I8 if spot.lanes is None else ir.VectorType(I8, spot.lanes))
-        if spot.consecutive:
-            builder.store(value, builder.inttoptr(spot.address, lanes.POINTER), align=element_bytes(buffer.dtype))
+            value = builder.zext(value, I8 if at.lanes is None else ir.VectorType(I8, at.lanes))
+        if at.consecutive:
+            builder.store(value, builder.inttoptr(at.address, lanes.POINTER), align=element_bytes(buffer.dtype))
         else:
-            lanes.scatter(builder, value, spot.address, None, element_bytes(buffer.dtype))
+            lanes.scatter(builder, value, at.address, None, element_bytes(buffer.dtype))
 
     def store(self, tile: ViewAccess, position: Position, element: Element) -> None:
         """Store to a view, in the innermost loop."""
-        spot = views.locate(self.nest, tile, position)
-        value, builder = self.vector(element, spot.lanes), self.nest.builder
+        at = views.locate(self.nest, tile, position)
+        value, builder = self.vector(element, at.lanes), self.nest.builder
 
         def store(mask: ir.Value | None) -> None:
-            views.store_elements(self.state, builder, tile.dtype, spot, mask, value)
+            views.store_elements(self.state, builder, tile.dtype, at, mask, value)
 
-        whole = views.all_inside(self.nest, tile, position)[0] if self.masked and spot.lanes is not None else None
+        whole = views.all_inside(self.nest, tile, position)[0] if self.masked and at.lanes is not None else None
         if whole is None:
             store(self.bounds(tile, position))
             return
@@ -248,8 +250,8 @@ def _unpermute(self: Elements, op: Permute, position: Position) -> Position:
 def _unextract(self: Elements, op: Extract, position: Position) -> Position:
     builder = self.nest.builders[0]
     coords = []
-    for c, n, part, at in zip(position, op.x.tile.shape, op.shape, op.indices):
-        cell = index.low_bits(builder, self.state.index(at), n // part)
+    for c, n, part, cell_index in zip(position, op.x.tile.shape, op.shape, op.indices):
+        cell = index.low_bits(builder, self.state.index(cell_index), n // part)
         coords.append(self.map.shift(c, index.mul(builder, cell, part)))
     return tuple(coords)
 
@@ -260,17 +262,17 @@ def _moved(self: Elements, op: Op, position: Position) -> Element:
 
 def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     tile = self.accesses[op]
-    spot = views.locate(self.nest, tile, position)
+    at = views.locate(self.nest, tile, position)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     whole, level = views.all_inside(self.nest, tile, position) if self.masked else (None, 0)
-    level = max(level, spot.level)
+    level = max(level, at.level)
     builder = self.nest.builders[level]
 
     def load(mask: ir.Value | None) -> ir.Value:
-        return views.load_elements(self.state, builder, tile.dtype, spot, mask, padding)
+        return views.load_elements(self.state, builder, tile.dtype, at, mask, padding)
 
-    if whole is None or spot.lanes is None:
-        return Element(load(self.bounds(tile, position)), spot.lanes, level)
+    if whole is None or at.lanes is None:
+        return Element(load(self.bounds(tile, position)), at.lanes, level)
     # Most vectors lie inside as a whole: the mask is computed for the others only.
     with builder.if_else(whole, likely=True) as (then, orelse):
         with then:
@@ -280,26 +282,26 @@ def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     value = builder.phi(plain.type)
     value.add_incoming(plain, plain_end)
     value.add_incoming(masked, masked_end)
-    return Element(value, spot.lanes, level)
+    return Element(value, at.lanes, level)
 
 
 def _load(self: Elements, op: Load, position: Position) -> Element:
     ptrs, mask, padding = op.ptrs, op.mask, op.padding
     if op in self.unmasked:
         mask = padding = None
-    spot = pointers.locate(self, ptrs, position)
+    at = pointers.locate(self, ptrs, position)
     others = [self.at(v, position) for v in (mask, padding) if v is not None]
-    level = max([spot.level, *(o.level for o in others)])
+    level = max([at.level, *(o.level for o in others)])
     builder, dtype = self.nest.builders[level], op.result.tile.element
-    if spot.lanes is None and mask is not None and others[0].lanes is not None:
+    if at.lanes is None and mask is not None and others[0].lanes is not None:
         # One address for all lanes, which only some of them may read.
-        address = Element(spot.address, None, spot.level)
-        spot = Spot(self.vector(address, others[0].lanes), others[0].lanes, False, spot.level)
-    chosen = None if mask is None else self.vector(others[0], spot.lanes)
-    loaded = Element(views.load_elements(self.state, builder, dtype, spot, chosen, 0), spot.lanes, level)
+        address = Element(at.address, None, at.level)
+        at = LaneAddresses(self.vector(address, others[0].lanes), others[0].lanes, False, at.level)
+    chosen = None if mask is None else self.vector(others[0], at.lanes)
+    loaded = Element(views.load_elements(self.state, builder, dtype, at, chosen, 0), at.lanes, level)
     if padding is None:
         return loaded
-    count = spot.lanes if spot.lanes is not None else others[-1].lanes
+    count = at.lanes if at.lanes is not None else others[-1].lanes
     operands = (others[0], loaded, others[-1])
     return Element(builder.select(*(self.vector(o, count) for o in operands)), count, level)
 

@@ -11,13 +11,13 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.extents import Extents
+from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, cost
 from tilewright.backends.cpu.codegen.loop_nests import fused_nest
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, cost
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.transpose import transposed_axis, write_squares
+from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.memory import Load, LoadView, Store
@@ -37,37 +37,37 @@ def fuse(
     """Emit the loops of ``body``, which ask for elements of ``values`` and may store to the view tile ``store``.
 
     Where the bounds of views are not known, or a load may overlap the store, the loops are emitted in several ways,
-    and tests at run time pick the fastest that will do.
+    and checks at run time pick the fastest that will do.
     """
-    tests = _Tests.of(state, values, consumer, store)
-    plan = _prepare(state, values, consumer, store, tests)
-    sides = [(op, _target(state, op.result)) for op in plan.shared()]
+    checks = RuntimeChecks.of(state, values, consumer, store)
+    group = _prepare(state, values, consumer, store, checks)
+    side_outputs = [(op, _target(state, op.result)) for op in group.shared()]
     shape = values[0].tile.shape
 
     def visit(elements: Elements, position: Position) -> None:
-        for op, buffer in sides:
+        for op, buffer in side_outputs:
             elements.write(buffer, shape, position, elements.at(op.result, position))
 
-    width, label = state.processor.lanes(plan.width), f"nest{len(state.nests) + 1}"
+    width, label = state.processor.lanes(group.width), f"nest{len(state.nests) + 1}"
     cause = values[0].op if consumer is None else consumer
     if cause is not None:
-        state.nests.append(fused_nest(label, cause, state.block, plan.ops, values, width, plan.width))
+        state.nests.append(fused_nest(label, cause, state.block, group.ops, values, width, group.width))
 
     def emit(masked: bool) -> list[ir.Value]:
-        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, tests.unmasked)
+        elements = Elements(state, Nest(state.builder, label), state.accesses, masked, checks.unmasked)
         return list(body(elements, width, visit))
 
-    overlapping = [op for op in plan.loads() if _may_overlap(state, plan, op, store)]
-    inside, apart = _all_inside(state, plan, store, tests), _all_apart(state, plan, overlapping, store, tests)
-    results = _pick(state, emit, inside, apart, overlapping)
-    for op, buffer in sides:
+    overlapping = [op for op in group.loads() if _may_overlap(state, group, op, store)]
+    inside, apart = _all_inside(state, group, store, checks), _all_apart(state, group, overlapping, store, checks)
+    results = _emit_versions(state, emit, inside, apart, overlapping)
+    for op, buffer in side_outputs:
         state.materialized(op.result, buffer)
     return results
 
 
 @dataclass(frozen=True)
-class _Tests:
-    """Questions about loads through pointers that are answered at run time, once for a tile: i1 for each load.
+class RuntimeChecks:
+    """Runtime checks of loads through pointers, once for a tile: i1 for each load.
 
     ``unmasked``: is its mask true everywhere? ``apart``: are its elements others than those that are stored?
     """
@@ -76,83 +76,92 @@ class _Tests:
     apart: Mapping[Op, ir.Value]
 
     @staticmethod
-    def of(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> _Tests:
+    def of(state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None) -> RuntimeChecks:
         unmasked: dict[Op, ir.Value] = {}
         apart: dict[Op, ir.Value] = {}
-        loads = [] if _scatters(consumer) else Plan(state, values, consumer).loads()
+        loads = [] if _scatters(consumer) else FusionGroup(state, values, consumer).loads()
         for op in [op for op in loads if isinstance(op, Load) and op.result.tile.size > 1]:
-            extents = Extents(state, op.result.tile.size // _WORTH_A_SEARCH, materialize)
+            ranges = ValueRanges(state, op.result.tile.size // _WORTH_A_SEARCH, materialize)
             mask: Value | None = op.mask
-            true = None if mask is None else extents.all_true(mask)
+            true = None if mask is None else ranges.all_true(mask)
             if true is not None:
                 unmasked[op] = true
             if store is not None and (mask is None or true is not None):
-                other = extents.apart(op.ptrs, *views.address_range(state.builder, store))
+                other = ranges.apart(op.ptrs, *views.address_range(state.builder, store))
                 if other is not None:
                     apart[op] = other if true is None else state.builder.and_(true, other)
-        return _Tests(unmasked, apart)
+        return RuntimeChecks(unmasked, apart)
 
 
 def _prepare(
-    state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None, tests: _Tests
-) -> Plan:
-    """Plan the group after putting into buffers what its loops should not compute."""
+    state: State, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None, checks: RuntimeChecks
+) -> FusionGroup:
+    """The fusion group after putting into buffers what its loops should not compute."""
     while True:
-        plan = Plan(state, values, consumer)
-        apart = _apart(state, plan, values, consumer, store, tests)
-        if not apart:
-            return plan
-        materialize(state, apart[-1].result)
+        group = FusionGroup(state, values, consumer)
+        first = _to_materialize(state, group, values, consumer, store, checks)
+        if not first:
+            return group
+        materialize(state, first[-1].result)
 
 
-def _apart(
-    state: State, plan: Plan, values: Sequence[Value], consumer: Op | None, store: ViewAccess | None, tests: _Tests
+def _to_materialize(
+    state: State,
+    group: FusionGroup,
+    values: Sequence[Value],
+    consumer: Op | None,
+    store: ViewAccess | None,
+    checks: RuntimeChecks,
 ) -> list[Op]:
-    """Ops of the plan that have to be executed first, operands before users."""
+    """Ops of the group that have to be executed first, operands before users."""
     shape = values[0].tile.shape
     wanted = values[0] if consumer is None else None
     scatters = _scatters(consumer)
-    costly_repeats = {op for op in plan.repeated() if cost(state, op.result) > CHEAP}
-    shared = {op for op in plan.shared() if not plan.exact(op) or op.result.tile.shape != shape}
+    costly_broadcasts = {op for op in group.broadcast_operands() if cost(state, op.result) > CHEAP}
+    shared = {op for op in group.shared() if not group.same_index(op) or op.result.tile.shape != shape}
 
-    def stands_apart(op: Op) -> bool:
-        if op in shared or op in costly_repeats:
+    def comes_first(op: Op) -> bool:
+        if op in shared or op in costly_broadcasts:
             return True
         if (scatters and isinstance(op, LoadView)) or ((scatters or store is not None) and isinstance(op, Load)):
             # Pointers may repeat and overlap in any way: load all before storing, unless a test excludes it.
-            return op.result.tile.size > 1 and op not in tests.apart
-        return op.result is not wanted and plan.exact(op) and transposed_axis(state, op.result) is not None
+            return op.result.tile.size > 1 and op not in checks.apart
+        return op.result is not wanted and group.same_index(op) and transposed_axis(state, op.result) is not None
 
-    return [op for op in plan.ops if stands_apart(op)]
+    return [op for op in group.ops if comes_first(op)]
 
 
 def _scatters(consumer: Op | None) -> bool:
     return isinstance(consumer, Store)
 
 
-def _may_overlap(state: State, plan: Plan, op: Op, store: ViewAccess | None) -> bool:
+def _may_overlap(state: State, group: FusionGroup, op: Op, store: ViewAccess | None) -> bool:
     if store is None or op.result.tile.size == 1:
         return False
     if isinstance(op, Load):
         return True
-    return not (plan.exact(op) and views.same_elements(state.accesses[op], store))
+    return not (group.same_index(op) and views.same_elements(state.accesses[op], store))
 
 
-def _all_inside(state: State, plan: Plan, store: ViewAccess | None, tests: _Tests) -> ir.Value | None:
+def _all_inside(state: State, group: FusionGroup, store: ViewAccess | None, checks: RuntimeChecks) -> ir.Value | None:
     """i1: does every view tile lie inside its array, and is every mask true? None when that is sure."""
-    tiles = [state.accesses[op] for op in plan.loads() if isinstance(op, LoadView)]
+    tiles = [state.accesses[op] for op in group.loads() if isinstance(op, LoadView)]
     found = {id(t.inside): t.inside for t in [*tiles, *([store] if store else [])] if t.inside is not None}
-    return _conjunction(state, [*found.values(), *(tests.unmasked[op] for op in plan.loads() if op in tests.unmasked)])
+    return _conjunction(
+        state, [*found.values(), *(checks.unmasked[op] for op in group.loads() if op in checks.unmasked)]
+    )
 
 
 def _all_apart(
-    state: State, plan: Plan, overlapping: list[Op], store: ViewAccess | None, tests: _Tests
+    state: State, group: FusionGroup, overlapping: list[Op], store: ViewAccess | None, checks: RuntimeChecks
 ) -> ir.Value | None:
     """i1: may the loads ``overlapping`` stay in the loops that store? None when there are none."""
     if store is None:
         return None
     found = [
-        tests.apart[op] if isinstance(op, Load) else views.may_fuse(state, state.accesses[op], store, plan.exact(op))
+        checks.apart[op]
+        if isinstance(op, Load)
+        else views.may_fuse(state, state.accesses[op], store, group.same_index(op))
         for op in overlapping
     ]
     return _conjunction(state, found)
@@ -162,7 +171,7 @@ def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:
     return functools.reduce(state.builder.and_, conditions) if conditions else None
 
 
-def _pick(
+def _emit_versions(
     state: State,
     emit: Callable[[bool], list[ir.Value]],
     inside: ir.Value | None,
@@ -279,11 +288,11 @@ def _target(state: State, value: Value) -> Buffer:
 
 def _reusable(state: State, value: Value) -> Buffer | None:
     """A buffer that ``value`` may overwrite: of a value that only it needs, and reads element by element."""
-    plan = Plan(state, [value], None)
+    group = FusionGroup(state, [value], None)
     assert value.op is not None
     dying = state.uses.would_die(value.op, state.deferred)
-    aliased = {id(state.bindings[v]) for v, exact in plan.buffers.items() if not exact}
-    for v in plan.buffers:
+    aliased = {id(state.bindings[v]) for v, same_index in group.buffers.items() if not same_index}
+    for v in group.buffers:
         buffer = state.bindings[v]
         assert isinstance(buffer, Buffer)
         fits = buffer.size == value.tile.size and buffer.dtype == value.tile.dtype

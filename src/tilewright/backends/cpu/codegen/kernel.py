@@ -17,11 +17,11 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import atomics, control, memory, mma, mma_scaled, output, reduce, shape, views
 from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
+from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, block_work, cost
 from tilewright.backends.cpu.codegen.groups import materialize
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import CHEAP, Plan, block_work, cost
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
@@ -245,7 +245,7 @@ def _settle(state: State, value: Value) -> None:
     if not isinstance(value.type, TileType) or value.op not in state.deferred or not state.is_local(value):
         return
     costly = cost(state, value) > CHEAP or transposed_axis(state, value) is not None
-    if costly or Plan(state, [value], None).loads():
+    if costly or FusionGroup(state, [value], None).loads():
         materialize(state, value)
 
 

@@ -9,7 +9,7 @@ from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.codegen.views import Spot
+from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops.memory import Store, StoreView
@@ -44,15 +44,15 @@ def emit_store(state: State, op: Store) -> None:
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
         lanes = min(width, size)
         position = open_chunks(elements.nest, shape, lanes)
-        spot = pointers.locate(elements, values[0], position)
+        at = pointers.locate(elements, values[0], position)
         count = lanes if lanes > 1 else None
         found = [elements.vector(elements.at(v, position), count) for v in values[1:]]
         visit(elements, position)
         mask = found[1] if len(found) == 2 else None
-        if count is not None and spot.lanes is None:
-            spot = Spot(elements.vector(Element(spot.address, None, spot.level), count), count, False, spot.level)
+        if count is not None and at.lanes is None:
+            at = LaneAddresses(elements.vector(Element(at.address, None, at.level), count), count, False, at.level)
         dtype = values[1].tile.element
-        views.store_elements(state, elements.nest.builder, dtype, spot, mask, found[0])
+        views.store_elements(state, elements.nest.builder, dtype, at, mask, found[0])
         close(elements.nest)
         return []
 

@@ -1,4 +1,4 @@
-"""Matrix products: where the operands lie, what the sums start from, and a function for each shape."""
+"""MMA ops: where the operands lie, where the accumulators start, and a function for each shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.backends.cpu.codegen.groups import close, materialize, write
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.loop_nests import LoopNest
 from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
-from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Kernel, Sums, blocking
+from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.scratch import element_bytes
@@ -46,16 +46,16 @@ def emit_mma(state: State, op: Mma) -> None:
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
     left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
     right = _operand(state, y)
-    sums = _sums(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
-    held = _held(state, x, -2)
-    rows = sizes[0] if held is None else held
-    multiply(state, op, left, right, sums, types, sizes, (rows, _depth(state, x, y)))
-    for buffer in (left.buffer, right, sums.factors):
+    accumulator = _accumulator_of(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
+    valid = _valid_elements(state, x, -2)
+    rows = sizes[0] if valid is None else valid
+    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)))
+    for buffer in (left.buffer, right, accumulator.factors):
         if buffer is not None:
             state.release(buffer)
     if t.element.short == "f16":
-        _round(state, sums.buffer)
-    bind(state, op, sums.buffer)
+        _round(state, accumulator.buffer)
+    bind(state, op, accumulator.buffer)
 
 
 def buffered(buffer: Buffer, depth: int) -> Left:
@@ -77,16 +77,16 @@ def _operand(state: State, x: Value) -> Buffer:
 def _depth(state: State, x: Value, y: Value) -> Index:
     """The number of columns of ``x`` and rows of ``y`` behind which both are padded with zeros."""
     depth = x.tile.shape[-1]
-    held = _held(state, x, -1), _held(state, y, -2)
-    if held[0] is None or held[1] is None:
+    valid = _valid_elements(state, x, -1), _valid_elements(state, y, -2)
+    if valid[0] is None or valid[1] is None:
         return depth
     unroll, builder = min(UNROLL, depth), state.builder
-    most = index.maximum(builder, held[0], held[1])
+    most = index.maximum(builder, valid[0], valid[1])
     steps = index.shift_right(builder, index.add(builder, most, unroll - 1), index.log2(unroll))
     return index.minimum(builder, index.mul(builder, index.maximum(builder, steps, 1), unroll), depth)
 
 
-def _held(state: State, x: Value, axis: int) -> Index | None:
+def _valid_elements(state: State, x: Value, axis: int) -> Index | None:
     """How many elements along ``axis`` come from an array, with zeros behind them. None when that is not known."""
     load = _loaded(x).op
     if load is None or load not in state.accesses:
@@ -103,11 +103,11 @@ def _held(state: State, x: Value, axis: int) -> Index | None:
         return None
     builder = state.builder
     left = index.sub(builder, tile.extents[along], tile.origins[along])
-    held = index.maximum(builder, index.minimum(builder, left, n), 0)
+    valid = index.maximum(builder, index.minimum(builder, left, n), 0)
     if isinstance(tile.origins[along], int):
-        return held if tile.origins[along] >= 0 else n
+        return valid if tile.origins[along] >= 0 else n
     outside = builder.icmp_signed("<", as_value(tile.origins[along]), as_value(0))
-    return builder.select(outside, as_value(n), as_value(held))
+    return builder.select(outside, as_value(n), as_value(valid))
 
 
 def _loaded(x: Value) -> Value:
@@ -168,19 +168,19 @@ def multiply(
     op: Op,
     left: Left,
     right: Buffer,
-    sums: Sums,
+    accumulator: Accumulator,
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
-    held: tuple[Index, Index],
+    valid: tuple[Index, Index],
 ) -> None:
-    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``sums``.
+    """For ``op``, add the products of the matrices ``left`` and ``right`` to ``accumulator``.
 
-    ``sizes`` are m, n and k. ``held`` says from which row on the left matrix is zero, and from where on along k both.
+    ``sizes`` are m, n and k. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
     """
     m, n, k = sizes
     by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
     packed = isinstance(left.column, int)
-    function = _kernel(state, types, sizes, sums, packed=packed)
+    function = _kernel(state, types, sizes, accumulator, packed=packed)
     work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
@@ -188,9 +188,13 @@ def multiply(
     flops = 2 * m * n * k * batches
     state.nests.append(LoopNest(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
-    parts = [(left.pointer, types[0], m * k), (right.pointer, types[1], k * n), (sums.buffer.pointer, types[2], m * n)]
-    if sums.factors is not None:
-        parts.append((sums.factors.pointer, types[2], n if sums.by_column else m))
+    parts = [
+        (left.pointer, types[0], m * k),
+        (right.pointer, types[1], k * n),
+        (accumulator.buffer.pointer, types[2], m * n),
+    ]
+    if accumulator.factors is not None:
+        parts.append((accumulator.factors.pointer, types[2], n if accumulator.by_column else m))
     arguments = []
     for pointer, dtype, size in parts:
         if not isinstance(batch, int):
@@ -200,7 +204,7 @@ def multiply(
     if work is not None:
         arguments.append(work.pointer)
     else:
-        arguments += map(as_value, (*held, left.row) if packed else (*held, left.row, left.column))
+        arguments += map(as_value, (*valid, left.row) if packed else (*valid, left.row, left.column))
     nest.builder.call(function, arguments)
     close(nest)
     if work is not None:
@@ -218,17 +222,17 @@ def bind(state: State, op: Op, out: Buffer) -> None:
         state.bind(op.result, out)
 
 
-def _sums(state: State, op: Op, acc: Value, *, plain: bool) -> Sums:
+def _accumulator_of(state: State, op: Op, acc: Value, *, plain: bool) -> Accumulator:
     """What ``op`` adds products to; ``plain``: to what the buffer holds."""
     if not plain and _is_zero(acc):
-        return Sums(state.allocate(acc.tile), zero=True)
+        return Accumulator(state.allocate(acc.tile), zero=True)
     scaled = None if plain else _scaled(state, op, acc)
     if scaled is None:
-        return Sums(_accumulator(state, op, acc))
+        return Accumulator(_accumulator(state, op, acc))
     base, factor = scaled
     factors = materialize(state, factor)
     factors.users += 1
-    return Sums(_accumulator(state, op, base), factors=factors, by_column=factor.tile.shape[-1] > 1)
+    return Accumulator(_accumulator(state, op, base), factors=factors, by_column=factor.tile.shape[-1] > 1)
 
 
 def _is_zero(acc: Value) -> bool:
@@ -274,7 +278,7 @@ def _accumulator(state: State, op: Op, acc: Value) -> Buffer:
 
 
 def _round(state: State, buffer: Buffer) -> None:
-    """Round float32 sums to float16."""
+    """Round float32 accumulators to float16."""
     size = buffer.size
     width = min(state.processor.lanes(4), size)
     nest = Nest(state.builder)
@@ -291,24 +295,29 @@ def _round(state: State, buffer: Buffer) -> None:
 
 
 def _kernel(
-    state: State, types: tuple[DType, DType, DType], sizes: tuple[int, int, int], sums: Sums, *, packed: bool
+    state: State,
+    types: tuple[DType, DType, DType],
+    sizes: tuple[int, int, int],
+    accumulator: Accumulator,
+    *,
+    packed: bool,
 ) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
-    Its parameters are x, y and out, then the factors of ``sums`` if there are any, how far along m and k to go, and the
+    Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
     distances of the rows of x and, unless ``packed``, of its columns. That for bytes has scratch memory as its fourth
     parameter.
     """
     x, y, out = types
     m, n, k = sizes
-    scaled = "" if sums.factors is None else "columns." if sums.by_column else "rows."
-    start = "zero." if sums.zero else scaled
+    scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
+    start = "zero." if accumulator.zero else scaled
     name = f"tw.mma.{start}{'' if packed else 'strided.'}{x.short}.{y.short}.{out.short}.{m}x{n}x{k}"
     known = state.module.globals.get(name)
     if known is not None:
         return known
     by_bytes = mma_bytes.applies(state, x, out, sizes)
-    parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or sums.factors is not None else 3)
+    parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or accumulator.factors is not None else 3)
     if not by_bytes:
         parameters += [I64] * (3 if packed else 4)
     function = ir.Function(state.module, ir.FunctionType(ir.VoidType(), parameters), name)
@@ -321,5 +330,5 @@ def _kernel(
     if by_bytes:
         ByteKernel(function, x, y, sizes).emit()
     else:
-        Kernel(state, function, types, sizes, sums, packed=packed).emit()
+        Kernel(state, function, types, sizes, accumulator, packed=packed).emit()
     return function

@@ -1,4 +1,4 @@
-"""The machine code of a matrix product: blocks of accumulators that stay in registers."""
+"""The machine code of a matmul: blocks of accumulators that stay in registers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def blocking(state: State, m: int, n: int, accumulator: ir.Type) -> Blocking:
 
 
 @dataclass(frozen=True)
-class Sums:
+class Accumulator:
     """The buffer that products are added to: to zero, or to what it holds, times a factor where there are ``factors``.
 
     Each of these is for a row, or ``by_column`` for a column.
@@ -75,7 +75,7 @@ class Sums:
 
 
 class Kernel:
-    """Emits the body of a product of fixed sizes."""
+    """Emits the body of a matmul of fixed sizes."""
 
     def __init__(
         self,
@@ -83,16 +83,16 @@ class Kernel:
         function: ir.Function,
         types: tuple[DType, DType, DType],
         sizes: tuple[int, int, int],
-        sums: Sums,
+        accumulator: Accumulator,
         *,
         packed: bool,
     ) -> None:
         self.function = function
         self.dtypes = types
         self.m, self.n, self.k = sizes
-        self.zero = sums.zero
-        self.factors = None if sums.factors is None else function.args[3]
-        self.by_column = sums.by_column
+        self.zero = accumulator.zero
+        self.factors = None if accumulator.factors is None else function.args[3]
+        self.by_column = accumulator.by_column
         distances = [*function.args[-3:], 1] if packed else function.args[-4:]
         self.height, self.depth, self.row, self.column = distances
         self.type = element_type(types[2])
@@ -108,13 +108,13 @@ class Kernel:
         column = nest.begin(self.n, self.block.columns) if self.n > self.block.columns else 0
         rows, left_over = self.block.rows, self.m % self.block.rows
         whole = self.m - left_over
-        held = index.minimum(builder, self._rounded(builder, self.height, rows), whole)
-        row = nest.begin(held, rows) if whole > rows else 0
+        valid = index.minimum(builder, self._rounded(builder, self.height, rows), whole)
+        row = nest.begin(valid, rows) if whole > rows else 0
         level = nest.level - (whole > rows)
         self._rows(nest, row, column, rows)
         close(nest, level)
         if whole > rows:
-            self._zero_rows(nest, held, whole, column)
+            self._zero_rows(nest, valid, whole, column)
         if left_over:
             self._rows(nest, whole, column, left_over)
         close(nest)
@@ -128,7 +128,7 @@ class Kernel:
     def _zero_rows(self, nest: Nest, first: Index, end: int, column: Index) -> None:
         """Rows of the left operand that are zero, from ``first`` on: what they add is the same for all of them.
 
-        It is not nothing where the right operand is infinite or NaN, or where sums are negative zeros.
+        It is not nothing where the right operand is infinite or NaN, or where accumulators are negative zeros.
         """
         level, builder, block = nest.level, nest.builder, self.block
         type_ = ir.VectorType(self.type, block.lanes)
@@ -136,8 +136,11 @@ class Kernel:
         start = lanes.splat(builder, ir.Constant(self.type, -0.0), block.lanes) if self.type in (F32, F64) else zero
         with builder.if_then(builder.icmp_unsigned("<", as_value(first), ir.Constant(I64, end)), likely=False):
             k = nest.begin(self.depth)
-            sums = [nest.carry(start) for _ in range(block.vectors)]
-            added = [self.multiply_add(nest.builder, zero, r, s) for r, s in zip(self._right(nest, k, 0, column), sums)]
+            accumulators = [nest.carry(start) for _ in range(block.vectors)]
+            added = [
+                self.multiply_add(nest.builder, zero, r, s)
+                for r, s in zip(self._right(nest, k, 0, column), accumulators)
+            ]
             nest.end(added)
             added = [self._finished(nest, v) for v in added]
             row = nest.begin(end, 1, first)
@@ -160,13 +163,15 @@ class Kernel:
             ]
             for i in range(rows)
         ]
-        sums = self._sum(nest, row, column, [self._start(nest, row, i, column, line) for i, line in enumerate(out)])
-        for line, pointers in zip(sums, out):
+        accumulators = self._sum(
+            nest, row, column, [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
+        )
+        for line, pointers in zip(accumulators, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
 
     def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
-        """What the sums of a row of accumulators start from."""
+        """What the accumulators of a row start from."""
         width = self.block.lanes
         if self.zero:
             return [ir.Constant(ir.VectorType(self.type, width), None) for _ in pointers]
@@ -185,12 +190,12 @@ class Kernel:
     def _factor_at(self, nest: Nest, at: Index) -> ir.Value:
         return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
 
-    def _sum(self, nest: Nest, row: Index, column: Index, sums: list[list[ir.Value]]) -> list[list[ir.Value]]:
-        """Add the products along k to ``sums``."""
+    def _sum(self, nest: Nest, row: Index, column: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
+        """Add the products along k to ``accumulators``."""
         builder, unroll = nest.builder, min(UNROLL, self.k)
-        lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(sums))]
+        lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
         k = nest.begin(self.depth, unroll) if self.k > unroll else 0
-        current = sums if isinstance(k, int) else [[nest.carry(v) for v in line] for line in sums]
+        current = accumulators if isinstance(k, int) else [[nest.carry(v) for v in line] for line in accumulators]
         for u in range(unroll):
             current = self._step(nest, lines, column, k, u, current)
         if not isinstance(k, int):
@@ -207,12 +212,12 @@ class Kernel:
         return builder.fadd(value, lanes.splat(nest.builders[0], rest, self.block.lanes))
 
     def _step(
-        self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, sums: list[list[ir.Value]]
+        self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, accumulators: list[list[ir.Value]]
     ) -> list[list[ir.Value]]:
         block, right = self.block, self._right(nest, k, u, column)
         along = index.mul(nest.builder, index.add(nest.builder, k, u), self.column)
         result = []
-        for i, line in enumerate(sums):
+        for i, line in enumerate(accumulators):
             at = index.add(nest.builder, lines[i], along)
             pointer = self._pointer(nest, 0, as_value(at))
             left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))

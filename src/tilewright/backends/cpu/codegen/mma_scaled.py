@@ -1,4 +1,4 @@
-"""Matrix products with scales, in float64: a product of two scales may be far outside the range of float32."""
+"""MMA ops with scales, in float64: a product of two scales may be far outside the range of float32."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tilewright.backends.cpu.codegen import mma
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
-from tilewright.backends.cpu.codegen.mma_kernel import Sums
+from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
@@ -23,12 +23,12 @@ def emit_mma_scaled(state: State, op: MmaScaled) -> None:
     x, x_scale, y, y_scale, acc = op.operands
     rank = x.tile.rank
     left, right = _widened(state, op, x, x_scale, rank - 1), _widened(state, op, y, y_scale, rank - 2)
-    sums = _widened(state, op, acc)
+    accumulator = _widened(state, op, acc)
     (m, n), k = op.result.tile.shape[-2:], x.tile.shape[-1]
-    mma.multiply(state, op, mma.buffered(left, k), right, Sums(sums), (float64,) * 3, (m, n, k), (m, k))
+    mma.multiply(state, op, mma.buffered(left, k), right, Accumulator(accumulator), (float64,) * 3, (m, n, k), (m, k))
     out = state.allocate(op.result.tile)
-    _narrow(state, sums, out)
-    for buffer in (left, right, sums):
+    _narrow(state, accumulator, out)
+    for buffer in (left, right, accumulator):
         state.release(buffer)
     mma.bind(state, op, out)
 
@@ -71,14 +71,14 @@ def _scale_position(nest: Nest, position: Position, axis: int, run: int) -> Posi
     return (*position[:axis], coord, *position[axis + 1 :])
 
 
-def _narrow(state: State, sums: Buffer, out: Buffer) -> None:
-    """Round float64 sums to float32."""
-    width = min(state.processor.lanes(4), sums.size)
+def _narrow(state: State, accumulator: Buffer, out: Buffer) -> None:
+    """Round float64 accumulators to float32."""
+    width = min(state.processor.lanes(4), accumulator.size)
     nest = Nest(state.builder)
-    k = nest.begin(sums.size, width) if sums.size > width else 0
+    k = nest.begin(accumulator.size, width) if accumulator.size > width else 0
     at = ir.Constant(I64, 0) if isinstance(k, int) else k
     builder = nest.builder
-    source = builder.gep(sums.pointer, [at], source_etype=element_type(sums.dtype))
+    source = builder.gep(accumulator.pointer, [at], source_etype=element_type(accumulator.dtype))
     target = builder.gep(out.pointer, [at], source_etype=element_type(out.dtype))
     wide, narrow = (t if width == 1 else ir.VectorType(t, width) for t in (F64, F32))
     builder.store(builder.fptrunc(builder.load(source, align=8, typ=wide), narrow), target, align=4)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import scalars
 from tilewright.backends.cpu.codegen.position import Pattern, Position, is_uniform, strides_of
 from tilewright.backends.cpu.codegen.state import storage_bytes
-from tilewright.backends.cpu.codegen.views import Spot
+from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Cast, Sub
@@ -33,15 +33,15 @@ class _Line:
     pattern: Pattern | None
 
 
-def locate(elements: Elements, ptrs: Value, position: Position) -> Spot:
+def locate(elements: Elements, ptrs: Value, position: Position) -> LaneAddresses:
     """Where the elements lie that the pointers at ``position`` refer to."""
     item = storage_bytes(ptrs.tile.pointee)
     if not is_uniform(position):
         line = _line(elements, ptrs, position)
         if line is not None and line.pattern is not None and _steps(line.pattern, item):
-            return Spot(line.first, len(line.pattern), True, line.level)
+            return LaneAddresses(line.first, len(line.pattern), True, line.level)
     found = elements.at(ptrs, position)
-    return Spot(found.value, found.lanes, False, found.level)
+    return LaneAddresses(found.value, found.lanes, False, found.level)
 
 
 def _steps(pattern: Pattern, item: int) -> bool:

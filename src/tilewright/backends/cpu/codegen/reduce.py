@@ -13,11 +13,11 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer
+from tilewright.backends.cpu.codegen.combiner_identity import identity_element
 from tilewright.backends.cpu.codegen.elements import Element, Elements
+from tilewright.backends.cpu.codegen.fusion import CHEAP, cost
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.neutral import neutral_element
-from tilewright.backends.cpu.codegen.plan import CHEAP, cost
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.vector.types import I64
@@ -49,7 +49,7 @@ def _counts_along(value: Value, axis: int) -> bool:
     return isinstance(value.op, Iota) and value.tile.size == length
 
 
-class _Fold:
+class _Combination:
     """The values of a reduce or scan, its axis and its combiner."""
 
     def __init__(self, state: State, op: Op) -> None:
@@ -59,10 +59,10 @@ class _Fold:
         self.axis: int = op.attributes["axis"]
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
-        self.neutral = neutral_element(op.regions[0])
-        if isinstance(op, Scan) and self.neutral is not None and math.isnan(self.neutral):
+        self.identity = identity_element(op.regions[0])
+        if isinstance(op, Scan) and self.identity is not None and math.isnan(self.identity):
             # LLVM takes the running maximum of numbers that are none, started at NaN, to be NaN.
-            self.neutral = None
+            self.identity = None
         self.ordered = self._ordered(op.regions[0])
 
     def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
@@ -89,11 +89,11 @@ class _Fold:
         return wide if shape and shape[-1] >= wide and cheap else width
 
     def start(self, count: int | None) -> Registers:
-        """What ``fold`` combines the first elements with, or ignores when there is no neutral element."""
-        if self.neutral is None:
+        """What ``fold`` combines the first elements with, or ignores when there is no identity."""
+        if self.identity is None:
             return [scalars.blank(v.tile.dtype, count) for v in self.values]
         emitter = self.state.emitter(lanes=count)
-        return [emitter.constant(v.tile.dtype, self.neutral) for v in self.values]
+        return [emitter.constant(v.tile.dtype, self.identity) for v in self.values]
 
     def follow(
         self, builder: ir.IRBuilder, count: int | None, old: Registers, new: Registers, *, running: bool = False
@@ -108,7 +108,7 @@ class _Fold:
             return new
         builder = nest.builder
         combined = self.follow(builder, count, old, new)
-        if self.neutral is not None:
+        if self.identity is not None:
             return combined
         first = builder.icmp_unsigned("==", k, ir.Constant(I64, 0))
         return [builder.select(first, n, c) for n, c in zip(new, combined)]
@@ -131,7 +131,7 @@ class _Fold:
 
 
 def emit_reduce(state: State, op: Reduce) -> None:
-    fold = _Fold(state, op)
+    fold = _Combination(state, op)
     partials = reduction_partials(fold.shape, fold.axis) if op.commutative else 1
     scalar = op.results[0].tile.size == 1
     buffers = [] if scalar else [state.allocate(r.tile) for r in op.results]
@@ -157,44 +157,44 @@ def _save(
 
 
 # The positions of all partial results at a step of the loop along the axis.
-Places = Callable[[Coord], "list[Position]"]
+PartialPositions = Callable[[Coord], "list[Position]"]
 
 
 def _partial_results(
-    fold: _Fold, elements: Elements, visit: Visit, count: int | None, step: int, places: Places
+    fold: _Combination, elements: Elements, visit: Visit, count: int | None, step: int, positions: PartialPositions
 ) -> list[Registers]:
     """Fold along the axis in steps of ``step`` elements, one to each partial result."""
     nest = elements.nest
-    running = fold.neutral is not None and step < fold.length
+    running = fold.identity is not None and step < fold.length
     if running:
-        start, first = 0, [fold.start(count) for _ in places(ZERO)]
+        start, first = 0, [fold.start(count) for _ in positions(ZERO)]
     else:
-        start, first = step, [fold.at(elements, place, count, visit) for place in places(ZERO)]
+        start, first = step, [fold.at(elements, position, count, visit) for position in positions(ZERO)]
     if start == fold.length:
         return first
     k = nest.begin(fold.length, step, start)
     kept = [[nest.carry(r) for r in registers] for registers in first]
     nexts = []
-    for old, place in zip(kept, places(Coord(k, nest.level))):
-        new = fold.at(elements, place, count, visit)
+    for old, position in zip(kept, positions(Coord(k, nest.level))):
+        new = fold.at(elements, position, count, visit)
         nexts.append(fold.follow(nest.builder, count, old, new, running=running))
     nest.end([r for registers in nexts for r in registers])
     return nexts
 
 
 def _along_lanes(
-    fold: _Fold, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+    fold: _Combination, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
 ) -> Registers:
     """Partial results in lanes: ``partials`` of them in vectors of ``width``."""
     nest, axis = elements.nest, fold.axis
     outer = open_chunks(nest, fold.shape[:axis], 1)
     inner = [ZERO] * (len(fold.shape) - axis - 1)
 
-    def places(k: Coord) -> list[Position]:
+    def positions(k: Coord) -> list[Position]:
         patterns = [tuple(range(i, i + width)) for i in range(0, partials, width)]
         return [(*outer, Coord(k.base, k.level, pattern), *inner) for pattern in patterns]
 
-    found = _partial_results(fold, elements, visit, width, partials, places)
+    found = _partial_results(fold, elements, visit, width, partials, positions)
     result = fold.halve_lanes(nest.builder, width, fold.halve(nest.builder, width, found))
     _save(elements, fold.op, buffers, (*outer, *inner), None, result)
     close(nest)
@@ -202,7 +202,7 @@ def _along_lanes(
 
 
 def _across_lanes(
-    fold: _Fold, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+    fold: _Combination, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
 ) -> Registers:
     """One result per lane; partial results in different registers."""
     nest, axis = elements.nest, fold.axis
@@ -211,10 +211,10 @@ def _across_lanes(
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
 
-    def places(k: Coord) -> list[Position]:
+    def positions(k: Coord) -> list[Position]:
         return [(*rest[:axis], elements.map.shift(k, i), *rest[axis:]) for i in range(partials)]
 
-    found = _partial_results(fold, elements, visit, lanes_or_none, partials, places)
+    found = _partial_results(fold, elements, visit, lanes_or_none, partials, positions)
     result = fold.halve(nest.builder, lanes_or_none, found)
     _save(elements, fold.op, buffers, rest, lanes_or_none, result)
     close(nest)
@@ -223,7 +223,7 @@ def _across_lanes(
 
 def emit_scan(state: State, op: Scan) -> None:
     """One running value per lane, along the axis."""
-    fold = _Fold(state, op)
+    fold = _Combination(state, op)
     if op.results[0].tile.size == 1:
         for r, v in zip(op.results, fold.values):
             state.bind(r, state.scalar(v))
@@ -243,7 +243,7 @@ def emit_scan(state: State, op: Scan) -> None:
         state.bind(r, buffer)
 
 
-def _scan_across(fold: _Fold, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
+def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
     """Step by step along the axis; a vector holds neighbours along another axis where that is the innermost one."""
     nest, shape, axis, op = elements.nest, fold.shape, fold.axis, fold.op
     others = shape[:axis] + shape[axis + 1 :]
@@ -263,7 +263,7 @@ def _scan_across(fold: _Fold, elements: Elements, visit: Visit, width: int, buff
     close(nest)
 
 
-def _rows_to_scan(fold: _Fold) -> tuple[int, int] | None:
+def _rows_to_scan(fold: _Combination) -> tuple[int, int] | None:
     """For a scan along the innermost axis: another axis, and how many rows along it to scan side by side."""
     shape, axis = fold.shape, fold.axis
     if any(n > 1 for n in shape[axis + 1 :]) or any(v.tile.is_pointer or v.tile.element.is_bool for v in fold.values):
@@ -275,7 +275,9 @@ def _rows_to_scan(fold: _Fold) -> tuple[int, int] | None:
     return (other, side) if side >= transpose.WORTHWHILE else None
 
 
-def _scan_squares(fold: _Fold, elements: Elements, visit: Visit, other: int, side: int, buffers: list[Buffer]) -> None:
+def _scan_squares(
+    fold: _Combination, elements: Elements, visit: Visit, other: int, side: int, buffers: list[Buffer]
+) -> None:
     """Some rows at once: squares of them are transposed, so that the running values of all rows are one vector."""
     nest, op = elements.nest, fold.op
     corner = []
@@ -289,8 +291,8 @@ def _scan_squares(fold: _Fold, elements: Elements, visit: Visit, other: int, sid
     reverse = op.attributes["reverse"]
     at = index.sub(nest.builder, fold.length - side, k) if reverse else k
     corner[fold.axis] = Coord(at, nest.level if not isinstance(at, int) else 0)
-    places = [transpose.along(elements, corner, fold.axis, other, i, side) for i in range(side)]
-    rows = [fold.at(elements, place, side, visit) for place in places]
+    positions = [transpose.along(elements, corner, fold.axis, other, i, side) for i in range(side)]
+    rows = [fold.at(elements, position, side, visit) for position in positions]
     columns = [transpose.transpose(nest.builder, list(tile)) for tile in zip(*rows)]
     scanned: list[Registers] = [[]] * side
     for step in range(side):
@@ -304,8 +306,8 @@ def _scan_squares(fold: _Fold, elements: Elements, visit: Visit, other: int, sid
             )
         scanned[j] = running
     for result, buffer, column in zip(op.results, buffers, zip(*scanned)):
-        for place, row in zip(places, transpose.transpose(nest.builder, list(column))):
-            elements.write(buffer, result.tile.shape, place, Element(row, side, nest.level))
+        for position, row in zip(positions, transpose.transpose(nest.builder, list(column))):
+            elements.write(buffer, result.tile.shape, position, Element(row, side, nest.level))
     if looping:
         assert running is not None
         nest.end(running)

@@ -96,7 +96,7 @@ def combine(
     """What the combiner ``body`` yields for ``operands``, vectors of ``count`` lanes or scalars.
 
     ``facts`` are comparisons in it whose outcome is known; ``running`` says that the left operands are its results, or
-    its neutral element.
+    its identity.
     """
     emitter = state.emitter(builder, count)
     known: dict[Value, ir.Value] = dict(zip(body.args, operands))

@@ -21,7 +21,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import ElementType, TileType
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen.control import LoopFrame, Place
+    from tilewright.backends.cpu.codegen.control import CarriedSlot, LoopTargets
     from tilewright.backends.cpu.codegen.loop_nests import LoopNest
     from tilewright.backends.cpu.codegen.views import ViewAccess
 
@@ -72,8 +72,8 @@ class State:
         self.entry = builder.block
         self.exit: ir.Block | None = None  # where a block that failed goes
         self.nests: list[LoopNest] = []
-        self.loops: list[LoopFrame] = []
-        self.branches: list[tuple[list[Place], ir.Block]] = []
+        self.loops: list[LoopTargets] = []
+        self.branches: list[tuple[list[CarriedSlot], ir.Block]] = []
         self.emit_block = emit_block
         self._depths: dict[Op | None, int] = {}
         self._temporaries: list[list[Value]] = []

@@ -108,16 +108,16 @@ def _root(view: Value) -> Value:
     return view.op.view if isinstance(view.op, MakePartitionView) else view
 
 
-def may_fuse(state: State, load: ViewAccess, store: ViewAccess, exact: bool) -> ir.Value:
+def may_fuse(state: State, load: ViewAccess, store: ViewAccess, same_index: bool) -> ir.Value:
     """i1: may elements be stored while others are still to be loaded?
 
-    True when the tiles do not overlap, or, where the load is ``exact``, when each element is loaded right before
+    True when the tiles do not overlap, or, with ``same_index``, when each element is loaded right before
     it is stored itself.
     """
     builder = state.builder
     (low_a, high_a), (low_b, high_b) = address_range(builder, load), address_range(builder, store)
     apart = builder.or_(builder.icmp_unsigned("<=", high_a, low_b), builder.icmp_unsigned("<=", high_b, low_a))
-    if not exact or load.shape != store.shape or storage_bytes(load.dtype) != storage_bytes(store.dtype):
+    if not same_index or load.shape != store.shape or storage_bytes(load.dtype) != storage_bytes(store.dtype):
         return apart
     same = builder.icmp_unsigned("==", load.address, store.address)
     for n, s, t in zip(load.shape, load.strides, store.strides):
@@ -139,7 +139,7 @@ def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir
 
 
 @dataclass(frozen=True)
-class Spot:
+class LaneAddresses:
     """Where the lanes of one element access lie.
 
     One address when ``lanes`` is None or the lanes are ``consecutive``; else a vector of addresses.
@@ -151,7 +151,7 @@ class Spot:
     level: int
 
 
-def locate(nest: Nest, tile: ViewAccess, position: Position) -> Spot:
+def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
     """The addresses of ``position``."""
     item = storage_bytes(tile.dtype)
     level = max((c.level for c in position), default=0)
@@ -169,19 +169,19 @@ def locate(nest: Nest, tile: ViewAccess, position: Position) -> Spot:
             else:
                 moving.append((c.pattern, stride))
     if not fixed and not moving:
-        return Spot(address, None, True, level)
+        return LaneAddresses(address, None, True, level)
     count = len(fixed[0][0] if fixed else moving[0][0])
     known = tuple(sum(p[lane] * s for p, s in fixed) for lane in range(count))
     builder = nest.builders[level]
     if not moving and is_contiguous(known):
         if known[0]:
             address = builder.add(address, as_value(known[0] * item))
-        return Spot(address, count, True, level)
+        return LaneAddresses(address, count, True, level)
     vector = lanes.addresses(builder, address, known, item)
     for pattern, stride in moving:
         step = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
         vector = builder.add(vector, nest.builders[0].mul(step, lanes.integers(I64, pattern)))
-    return Spot(vector, count, False, level)
+    return LaneAddresses(vector, count, False, level)
 
 
 def all_inside(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Value | None, int]:
@@ -233,26 +233,26 @@ def _axis_mask(nest: Nest, c: Coord, origin: Index, extent: Index) -> tuple[ir.V
 
 
 def load_elements(
-    state: State, builder: ir.IRBuilder, dtype: DType, spot: Spot, mask: ir.Value | None, padding: float
+    state: State, builder: ir.IRBuilder, dtype: DType, at: LaneAddresses, mask: ir.Value | None, padding: float
 ) -> ir.Value:
-    """The elements at ``spot`` in register form; ``padding`` where ``mask`` is false."""
-    item, emitter = storage_bytes(dtype), state.emitter(builder, spot.lanes)
-    stored = storage_type(dtype, spot.lanes)
-    if spot.lanes is None:
-        address = spot.address
+    """The elements at ``at`` in register form; ``padding`` where ``mask`` is false."""
+    item, emitter = storage_bytes(dtype), state.emitter(builder, at.lanes)
+    stored = storage_type(dtype, at.lanes)
+    if at.lanes is None:
+        address = at.address
         if mask is not None:
             address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
         value = builder.load(builder.inttoptr(address, lanes.POINTER), align=item, typ=stored)
-    elif spot.consecutive:
-        pointer = builder.inttoptr(spot.address, lanes.POINTER)
+    elif at.consecutive:
+        pointer = builder.inttoptr(at.address, lanes.POINTER)
         if mask is None:
             value = builder.load(pointer, align=item, typ=stored)
         else:
             value = lanes.masked_load(builder, pointer, mask, ir.Constant(stored, None), item)
     else:
-        value = lanes.gather(builder, spot.address, mask, ir.Constant(stored, None), item)
+        value = lanes.gather(builder, at.address, mask, ir.Constant(stored, None), item)
     register = emitter.to_register(dtype, value)
-    if mask is None or (spot.lanes is not None and padding == 0 and not _signed_zero(dtype, padding)):
+    if mask is None or (at.lanes is not None and padding == 0 and not _signed_zero(dtype, padding)):
         return register
     return builder.select(mask, register, emitter.constant(dtype, padding))
 
@@ -262,21 +262,21 @@ def _signed_zero(dtype: DType, padding: float) -> bool:
 
 
 def store_elements(
-    state: State, builder: ir.IRBuilder, dtype: DType, spot: Spot, mask: ir.Value | None, register: ir.Value
+    state: State, builder: ir.IRBuilder, dtype: DType, at: LaneAddresses, mask: ir.Value | None, register: ir.Value
 ) -> None:
-    """Store elements in register form at ``spot`` where ``mask``."""
+    """Store elements in register form at ``at`` where ``mask``."""
     item = storage_bytes(dtype)
-    value = state.emitter(builder, spot.lanes).to_storage(dtype, register)
-    if spot.lanes is None:
-        address = spot.address
+    value = state.emitter(builder, at.lanes).to_storage(dtype, register)
+    if at.lanes is None:
+        address = at.address
         if mask is not None:
             address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
         builder.store(value, builder.inttoptr(address, lanes.POINTER), align=item)
-    elif spot.consecutive:
-        pointer = builder.inttoptr(spot.address, lanes.POINTER)
+    elif at.consecutive:
+        pointer = builder.inttoptr(at.address, lanes.POINTER)
         if mask is None:
             builder.store(value, pointer, align=item)
         else:
             lanes.masked_store(builder, value, pointer, mask, item)
     else:
-        lanes.scatter(builder, value, spot.address, mask, item)
+        lanes.scatter(builder, value, at.address, mask, item)

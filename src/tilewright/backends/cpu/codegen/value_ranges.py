@@ -10,8 +10,8 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
+from tilewright.backends.cpu.codegen.fusion import FusionGroup
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.plan import Plan
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.scratch import element_bytes
@@ -34,7 +34,7 @@ _ENDS = {
 
 
 @dataclass(frozen=True)
-class Extent:
+class ValueRange:
     """No element is less than ``low`` or greater than ``high``, signed numbers of at most ``bits`` bits."""
 
     low: ir.Value
@@ -42,8 +42,8 @@ class Extent:
     bits: int
 
 
-class Extents:
-    """Extents of tiles, computed in front of the loops that they are for.
+class ValueRanges:
+    """ValueRanges of tiles, computed in front of the loops that they are for.
 
     To find them, loops look at tiles of at most ``largest`` elements; ``materialize`` puts what is loaded in buffers.
     """
@@ -52,10 +52,10 @@ class Extents:
         self._state = state
         self._largest = largest
         self._materialize = materialize
-        self._known: dict[Value, Extent | None] = {}
+        self._known: dict[Value, ValueRange | None] = {}
 
     def all_true(self, mask: Value) -> ir.Value | None:
-        """i1: surely every element of ``mask`` is true. None when extents do not tell."""
+        """i1: surely every element of ``mask`` is true. None when ranges do not tell."""
         op, builder = mask.op, self._state.builder
         if mask.tile.size == 1:
             return self._state.scalar(mask)
@@ -86,7 +86,7 @@ class Extents:
         sound = builder.icmp_unsigned("<", builder.or_(found.low, end), ir.Constant(_WIDE, 1 << 63))
         return builder.and_(builder.or_(below, above), sound)
 
-    def _of(self, value: Value) -> Extent | None:
+    def _of(self, value: Value) -> ValueRange | None:
         """None when it is not worth its cost, or the elements are neither integers nor pointers."""
         if value not in self._known:
             t = value.tile
@@ -94,18 +94,18 @@ class Extents:
             self._known[value] = self._find(value) if integers else None
         return self._known[value]
 
-    def _find(self, value: Value) -> Extent | None:
+    def _find(self, value: Value) -> ValueRange | None:
         op, t = value.op, value.tile
         if t.size == 1:
             scalar = self._widen(value, self._state.scalar(value))
-            return Extent(scalar, scalar, _bits(value))
+            return ValueRange(scalar, scalar, _bits(value))
         if op is None or value in self._state.bindings:
             return self._search(value)
         if isinstance(op, Constant):
             number = int(op.value)
-            return Extent(ir.Constant(_WIDE, number), ir.Constant(_WIDE, number), number.bit_length() + 1)
+            return ValueRange(ir.Constant(_WIDE, number), ir.Constant(_WIDE, number), number.bit_length() + 1)
         if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
-            return Extent(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1), t.size.bit_length() + 1)
+            return ValueRange(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1), t.size.bit_length() + 1)
         if type(op) in _REARRANGING or type(op) in _PROMISES or _is_widening(op):
             return self._of(op.operands[0])
         combine = _COMBINING.get(type(op))
@@ -114,11 +114,11 @@ class Extents:
         left, right = map(self._of, op.operands)
         return None if left is None or right is None else combine(self, left, right, value)
 
-    def _sum(self, x: Extent, y: Extent, value: Value) -> Extent | None:
+    def _sum(self, x: ValueRange, y: ValueRange, value: Value) -> ValueRange | None:
         builder = self._state.builder
         return _known_size(builder.add(x.low, y.low), builder.add(x.high, y.high), max(x.bits, y.bits) + 1)
 
-    def _product(self, x: Extent, y: Extent, value: Value) -> Extent | None:
+    def _product(self, x: ValueRange, y: ValueRange, value: Value) -> ValueRange | None:
         builder = self._state.builder
         products = [builder.mul(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
         low = high = products[0]
@@ -126,18 +126,18 @@ class Extents:
             low, high = _lesser(builder, low, p, True), _greater(builder, high, p, True)
         return _known_size(low, high, x.bits + y.bits)
 
-    def _moved(self, base: Extent, offset: Extent, value: Value) -> Extent | None:
+    def _moved(self, base: ValueRange, offset: ValueRange, value: Value) -> ValueRange | None:
         item = ir.Constant(_WIDE, 1 if value.tile.pointee is None else storage_bytes(value.tile.pointee))
         builder = self._state.builder
-        distance = Extent(builder.mul(offset.low, item), builder.mul(offset.high, item), offset.bits + 4)
+        distance = ValueRange(builder.mul(offset.low, item), builder.mul(offset.high, item), offset.bits + 4)
         return self._sum(base, distance, value)
 
-    def _search(self, value: Value) -> Extent | None:
+    def _search(self, value: Value) -> ValueRange | None:
         """Look at every element, by vectors."""
         t, state = value.tile, self._state
         if t.is_pointer or t.size > self._largest:
             return None
-        for load in Plan(state, [value], None).loads():
+        for load in FusionGroup(state, [value], None).loads():
             if load.result.tile.size > 1:
                 self._materialize(state, load.result)
         signed, bits = t.element.is_signed, t.element.bitwidth
@@ -155,7 +155,7 @@ class Extents:
         while nest.level:
             nest.end()
         low, high = (self._fold(slot, choose, signed) for slot, choose in zip(ends, (_lesser, _greater)))
-        return Extent(self._widen(value, low), self._widen(value, high), _bits(value))
+        return ValueRange(self._widen(value, low), self._widen(value, high), _bits(value))
 
     def _fold(self, slot: ir.Value, choose: Callable[..., ir.Value], signed: bool) -> ir.Value:
         """The least or greatest lane."""
@@ -174,10 +174,10 @@ class Extents:
         return builder.sext(register, _WIDE) if signed else builder.zext(register, _WIDE)
 
 
-_COMBINING: dict[type[Op], Callable[[Extents, Extent, Extent, Value], Extent | None]] = {
-    Add: Extents._sum,
-    Mul: Extents._product,
-    PtrOffset: Extents._moved,
+_COMBINING: dict[type[Op], Callable[[ValueRanges, ValueRange, ValueRange, Value], ValueRange | None]] = {
+    Add: ValueRanges._sum,
+    Mul: ValueRanges._product,
+    PtrOffset: ValueRanges._moved,
 }
 
 
@@ -189,9 +189,9 @@ def _bits(value: Value) -> int:
     return 65 if t.is_pointer else t.element.bitwidth + (not t.element.is_signed)
 
 
-def _known_size(low: ir.Value, high: ir.Value, bits: int) -> Extent | None:
-    """The extent, unless its ends may not fit in the numbers used here."""
-    return Extent(low, high, bits) if bits < _WIDE.width else None
+def _known_size(low: ir.Value, high: ir.Value, bits: int) -> ValueRange | None:
+    """The range, unless its ends may not fit in the numbers used here."""
+    return ValueRange(low, high, bits) if bits < _WIDE.width else None
 
 
 def _lesser(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:

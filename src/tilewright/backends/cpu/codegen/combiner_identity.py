@@ -1,4 +1,4 @@
-"""Combiners that have a neutral element: combined with it, every value stays as it is, to the last bit."""
+"""Combiners that have a identity: combined with it, every value stays as it is, to the last bit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BOOLS: dict[type[Op], int] = {Or: 0, Xor: 0, And: 1}
 _INTEGERS: dict[type[Op], int] = {Add: 0, Mul: 1, Or: 0, Xor: 0, And: -1}
 
 
-def neutral_element(body: Block) -> int | float | None:
-    """The neutral element of a ``body`` that does one operation on its two arguments; None where there is none."""
+def identity_element(body: Block) -> int | float | None:
+    """The identity of a ``body`` that does one operation on its two arguments; None where there is none."""
     if len(body.args) != 2 or len(body.ops) != 2:
         return None
     op, end = body.ops

@@ -1,4 +1,4 @@
-"""What the loops that compute some values would read, and which parts of them other code needs too."""
+"""Fusion groups: what the loops that compute some values read, and which parts of them other code needs too."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ CHEAP = 3  # computing this much again costs less than keeping it in memory
 _REARRANGING = frozenset({Permute, Extract})
 
 
-class Plan:
-    """The deferred ops below ``values``, tiles of one shape, which the same loops compute.
+class FusionGroup:
+    """A fusion group: the deferred ops below ``values``, tiles of one shape, which the same loops compute.
 
-    An op is *exact* when the loops need its element i together with element i of ``values`` only, and not also in
-    some other order.
+    An op has the *same index* when the loops need its element i together with element i of ``values`` only, and not
+    also in some other order.
     """
 
     def __init__(self, state: State, values: Sequence[Value], consumer: Op | None) -> None:
@@ -56,9 +56,9 @@ class Plan:
         self.state = state
         self.ops: list[Op] = []  # operands first
         self.width = 1  # bytes of the widest element
-        self.buffers: dict[Value, bool] = {}  # read, and whether exact
-        self._exact: dict[Op, bool] = {}
-        self._repeated: set[Op] = set()
+        self.buffers: dict[Value, bool] = {}  # read, and whether at the same index only
+        self._same_index: dict[Op, bool] = {}
+        self._broadcast: set[Op] = set()
         self._users: dict[Value, set[Op]] = {}
         for v in values:
             if consumer is not None:
@@ -66,32 +66,32 @@ class Plan:
             self._visit(v, True)
         self._wanted = None if consumer is not None else values[0]
 
-    def exact(self, op: Op) -> bool:
-        return self._exact[op]
+    def same_index(self, op: Op) -> bool:
+        return self._same_index[op]
 
-    def _visit(self, value: Value, exact: bool) -> None:
+    def _visit(self, value: Value, same_index: bool) -> None:
         bound = self.state.bindings.get(value)
         if value.tile.size > 1:
             self.width = max(self.width, element_bytes(value.tile.dtype))
         if isinstance(bound, Buffer):
-            self.buffers[value] = exact and self.buffers.get(value, True)
+            self.buffers[value] = same_index and self.buffers.get(value, True)
         if bound is not None:
             return
         op = value.op
         assert op is not None
-        seen = self._exact.get(op)
-        if seen is not None and (exact or not seen):
+        seen = self._same_index.get(op)
+        if seen is not None and (same_index or not seen):
             return
-        self._exact[op] = exact
-        exact = exact and type(op) not in _REARRANGING
+        self._same_index[op] = same_index
+        same_index = same_index and type(op) not in _REARRANGING
         for v in op.operands:
             if isinstance(op, Broadcast) and v.tile.shape != op.result.tile.shape:
-                exact = False
+                same_index = False
                 if v.op is not None:
-                    self._repeated.add(v.op)
+                    self._broadcast.add(v.op)
             if isinstance(v.type, TileType):
                 self._users.setdefault(v, set()).add(op)
-                self._visit(v, exact)
+                self._visit(v, same_index)
         if seen is None:
             self.ops.append(op)
 
@@ -108,9 +108,9 @@ class Plan:
             and cost(self.state, op.result) > CHEAP
         ]
 
-    def repeated(self) -> list[Op]:
+    def broadcast_operands(self) -> list[Op]:
         """Ops whose elements the loops need many times each, because they are broadcast."""
-        return [op for op in self.ops if op in self._repeated and op.result.tile.size > 1]
+        return [op for op in self.ops if op in self._broadcast and op.result.tile.size > 1]
 
     def loads(self) -> list[Op]:
         return [op for op in self.ops if isinstance(op, (Load, LoadView))]
