@@ -5,6 +5,7 @@ The files ``data/*.mlir`` are what that tool printed for the modules here and fo
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,9 +16,11 @@ from support.tile_ir_text import renamed
 
 from tilewright.tileir import numbers
 from tilewright.tileir.bytecode import read, write
+from tilewright.tileir.debug import CallSite, FileLoc
+from tilewright.tileir.errors import TextError, TileIRError
 from tilewright.tileir.module import Module
 from tilewright.tileir.optable import NEWEST
-from tilewright.tileir.text import print_module
+from tilewright.tileir.text import parse_module, print_module
 
 DATA = Path(__file__).parent / "data"
 MADE = {"every_op_13.1": every_op(1), "every_op_13.5": every_op(5), "multimem_13.5": multimem()}
@@ -46,3 +49,99 @@ def test_numbers_read_back(name: str) -> None:
     step = 1 if bits <= 8 else (1 << bits) // 500 + 1
     for value in range(0, 1 << bits, step):
         assert numbers.parse(name, numbers.show(name, value)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [*MADE.items(), *FILES.items()], ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_what_is_printed_is_read(name: str, module: Module) -> None:
+    shown = print_module(module)
+    again = parse_module(shown, name)
+    assert print_module(again) == shown
+    assert print_module(read(write(again, module.minor))) == shown
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("*.mlir")), ids=lambda f: f.stem)
+def test_what_the_disassembler_printed_is_read(file: Path) -> None:
+    shown = file.read_text()
+    assert renamed(print_module(parse_module(shown, file.name))) == renamed(shown)
+
+
+def test_text_of_the_dialect_with_its_prefixes_and_locations() -> None:
+    module = parse_module(
+        """
+        cuda_tile.module @kernels {  // a comment
+          cuda_tile.entry @add(%a: !cuda_tile.tile<ptr<f32>> loc("k.py":1:2), %n: !cuda_tile.tile<i32>) {
+            %0 = cuda_tile.constant <i32: 5> : !cuda_tile.tile<i32> loc(#place)
+            %1 = addi %0, %n : tile<i32> loc(callsite("in.py":7:3 at #place))
+            cuda_tile.return
+          } loc(unknown)
+        }
+        #file = loc("k.py":3:5)
+        #place = #cuda_tile.di_loc<#file in #scope>
+        """,
+        "k.mlir",
+    )
+    constant, add, end = module.entry("add").body.ops
+    assert isinstance(constant.loc, FileLoc) and (constant.loc.file, constant.loc.line, constant.loc.column) == (
+        "k.py",
+        3,
+        4,
+    )
+    assert isinstance(add.loc, CallSite) and isinstance(add.loc.callee, FileLoc)
+    assert (add.loc.callee.line, add.loc.caller) == (7, constant.loc)
+    assert isinstance(end.loc, FileLoc) and (end.loc.file, end.loc.line) == ("k.mlir", 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "entry @k() {\n  %0 = addi %1, %1 : tile<i32>\n}",
+            r"a.mlir:2:13: expected a value that is defined before, not '%1",
+        ),
+        ("entry @k() {\n  nothing\n}", r"a.mlir:2:3: expected an op of CUDA Tile IR, not 'nothing'"),
+        (
+            "entry @k(%a: tile<3xi32>) {\n  return\n}",
+            r"a.mlir:1:14: expected tile extents that are powers of two, not 3",
+        ),
+        ("entry @k(%a: tile<i32>) {\n  %b = negf %a : tile<f99>\n}", r"a.mlir:2:23: expected a number type"),
+        (
+            "entry @k(%a: tile<i32>) {\n  %b = exti %a signed : tile<i8> -> tile<i64>\n}",
+            r"a.mlir:2:25: expected tile<i32>, the type of the operand",
+        ),
+        ("entry @k() {\n  %b = constant <i8: 300> : tile<i8>\n}", r"a.mlir:2:22: expected a number that fits i8"),
+        ("entry @k() {\n  return\n", r"a.mlir:3:1: expected a closing brace"),
+        ("entry @k() {\n  return\n} more", r"a.mlir:3:3: expected an entry or a global, not 'more'"),
+        (
+            "entry @k(%a: tile<i32>) {\n  %b:2 = negi %a : tile<i32>\n  return\n}",
+            r"a.mlir:2:3: expected 1 results of negi",
+        ),
+    ],
+)
+def test_mistakes_in_text_are_told_by_their_place(text: str, message: str) -> None:
+    with pytest.raises(TextError, match=message):
+        parse_module(text, "a.mlir")
+
+
+def test_damaged_text_is_refused_or_read() -> None:
+    rng = random.Random(3)
+    sources = [print_module(m) for m in (every_op(1), every_op(NEWEST), multimem())]
+    counts = {True: 0, False: 0}
+    for _ in range(150):
+        text = rng.choice(sources)
+        start = rng.randrange(len(text) - 1200)
+        lines = text[:start].splitlines()[:8] + text[start : start + 1200].splitlines()
+        damaged = "\n".join(lines)
+        at = rng.randrange(len(damaged))
+        damaged = (
+            damaged[:at]
+            + rng.choice(("", "%", "<", "}", "x", "9" * 30, '"', "tile<"))
+            + damaged[at + rng.randrange(4) :]
+        )
+        try:
+            parse_module(damaged)
+            counts[True] += 1
+        except TileIRError:
+            counts[False] += 1
+    assert counts[False] > 100

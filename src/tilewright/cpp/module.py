@@ -12,13 +12,11 @@ from typing import Any, Union
 from tilewright.backends.base import Backend, backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.cpp.source import declared_kernels
-from tilewright.frontend.signature import PointerSpec, Signature
-from tilewright.ir.builder import Builder
+from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.location import Loc
-from tilewright.ir.ops.memory import AssumeDivisible
-from tilewright.ir.rewrite import clone_op, open_block, with_body
+from tilewright.runtime.alignment import with_alignment
 from tilewright.runtime.arrays import Flat
 from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.layout import Place
@@ -190,11 +188,11 @@ class Kernel(Launchable):
 
     def trace(self, signature: Signature) -> Function:
         """The IR, with the alignment of the arrays stated."""
-        return _aligned(self.function, signature)
+        return with_alignment(self.function, signature)
 
     def trace_checked(self, signature: Signature) -> Function:
         """The IR of a checked program (``TW_CHECKED`` in our headers)."""
-        return _aligned(self._checked(), signature)
+        return with_alignment(self._checked(), signature)
 
     def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
         return super().prepared_for(args, backend or requested() or self._target, flat)
@@ -224,15 +222,3 @@ def _restored(request: Request, target: str | None, expression: str, options: di
     for backend, chosen in options.items():
         found = found.replace_options(backend, **chosen)
     return found
-
-
-def _aligned(function: Function, signature: Signature) -> Function:
-    """``function`` with the alignment of its arrays stated."""
-    values: dict[Any, Any] = {}
-    body = open_block(function.body, values)
-    builder = Builder(body, function.loc)
-    for value, spec in zip(function.body.args, signature.arguments):
-        if isinstance(spec, PointerSpec) and spec.divisible > 1:
-            values[value] = builder.emit(AssumeDivisible, values[value], divisor=spec.divisible)
-    body.ops += [clone_op(op, values) for op in function.body.ops]
-    return with_body(function, body)

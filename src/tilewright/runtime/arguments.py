@@ -230,7 +230,7 @@ def explain(rule: Rule, place: Place, part: Part, into: Explained) -> ArgumentSp
     layout = LAYOUTS[kind](place, *facts)
     if rule.declared is not None:
         into.regions.append(Region(place.argument, layout, into.hole()))
-        return pointer_spec(place, rule.declared, layout)
+        return pointer_spec(place, rule.declared, layout, signless=rule.signless)
     spec = array_spec(place, layout, rule.array or _PLAIN_ARRAY)
     number = into.hole()
     _add_extents(into, spec, layout)

@@ -13,12 +13,13 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.frontend.signature import PointerSpec, ScalarSpec
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.arrays import Describe, Flat, Part, array_describer, is_masked
 from tilewright.runtime.layout import ALIGNMENT, Layout, Place
 
+_UNSIGNED = dict(zip(SIGNED_INTEGERS, UNSIGNED_INTEGERS))
 _ARRAYS: dict[type, Describe] = {}  # how to describe arrays of types met before
 
 
@@ -46,12 +47,14 @@ def _describe_pointer(declared: PointerType, argument: Any, flat: Flat) -> Part:
     return describe(argument, flat)
 
 
-def pointer_spec(place: Place, declared: ElementType, layout: Layout) -> PointerSpec:
+def pointer_spec(place: Place, declared: ElementType, layout: Layout, *, signless: bool = False) -> PointerSpec:
     """What a kernel is specialised on for an array given to a parameter of type ``declared``. TypeError if no pointer
-    to its elements may be."""
+    to its elements may be; ``signless`` integers may be unsigned in the array."""
     if not isinstance(declared, PointerType):
         raise TypeError(f"{place} is an array, but its parameter is a number of type {declared}")
     wanted = declared.pointee
+    if signless and wanted in _UNSIGNED and _UNSIGNED[wanted] is layout.dtype:
+        wanted = layout.dtype
     if wanted is not None and wanted.storage != layout.dtype.storage:
         advice = f"; pass {wanted.storage.name} elements"
         raise TypeError(f"{place} is a {layout.dtype} array, but its parameter is {_pointer(declared)}{advice}")

@@ -18,11 +18,13 @@ class Rule:
     """What an annotation says about its argument; the default rule is that of a parameter without annotation.
 
     ``declared`` is the type of a parameter in a language that declares types, as C++ does; nothing else is said then.
+    Where its integers have no sign (``signless``), pointers to them take arrays of signed and of unsigned ones.
     ``items`` are the rules of the entries of a tuple; with ``repeated`` the only one holds for every entry.
     """
 
     constant: bool = False
     declared: ElementType | None = None
+    signless: bool = False
     array: ArrayAnnotation | None = None
     scalar: DType | None = None
     element: ArrayAnnotation | None = None

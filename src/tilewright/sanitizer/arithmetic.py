@@ -120,7 +120,7 @@ def _shift(block: CheckedBlock, op: Shl | Shr, operands: list[Any], marks: Marks
 
 def _cast(block: CheckedBlock, op: Cast, operands: list[Any], marks: Marks) -> None:
     target, source = op.attributes["dtype"], op.operands[0].tile.element
-    if not (source.is_floating and target.is_integer):
+    if op.saturating or not (source.is_floating and target.is_integer):
         return
     (x,) = operands
     with np.errstate(all="ignore"):

@@ -466,12 +466,14 @@ class Cast(Op):
     """Numeric conversion to ``dtype``.
 
     Integers wrap or extend; float to integer truncates, saturating, and NaN gives 0; anything to bool tests for
-    non-zero; to a float rounds by ``rounding``. Fact sheet 3.6 and 3.7.
+    non-zero; to a float rounds by ``rounding``. ``saturating`` says that the program relies on what becomes of NaN and
+    of floats that the integer type cannot hold, which are undefined behaviour elsewhere. Fact sheet 3.6 and 3.7.
     """
 
     x: Value = operand()
     dtype: DType = attribute(DType)
     rounding: RoundingMode = attribute(RoundingMode, default=RN)
+    saturating: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         numeric(self, self.x)

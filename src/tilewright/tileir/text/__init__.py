@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.tileir.text.parser import parse_module
 from tilewright.tileir.text.printer import print_module
 
-__all__ = ["print_module"]
+__all__ = ["parse_module", "print_module"]

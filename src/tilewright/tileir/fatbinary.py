@@ -1,0 +1,139 @@
+"""CUDA Tile IR in fat binaries, and in the objects of nvcc that hold one in their section ``.nv_fatbin``."""
+
+from __future__ import annotations
+
+import struct
+
+from tilewright.tileir.errors import BytecodeError
+from tilewright.tileir.zstd import ZstdError, decompress
+
+_FATBIN = b"\x50\xed\x55\xba"
+_ELF = b"\x7fELF"
+_SECTION = b".nv_fatbin"
+_TILE_IR, _COMPRESSED = 128, 0x8000
+_HEADER = 16
+_LEAST_ENTRY = 64
+_MOST_PLAIN = 1 << 28  # bytes of one image
+_END = b"\x7fTileIR\0"
+
+
+def is_fat_binary(data: bytes) -> bool:
+    """Whether ``data`` is a fat binary or an ELF file."""
+    return data.startswith((_FATBIN, _ELF))
+
+
+def bytecode_images(data: bytes, file: str = "") -> list[bytes]:
+    """The bytecode in a fat binary or an object. BytecodeError for a damaged one."""
+    found: list[bytes] = []
+    for start, end in _ranges(data, file):
+        position = start
+        while position + _HEADER <= end:
+            if data[position : position + 4] != _FATBIN:
+                position += 8  # fat binaries of several translation units follow each other, padded
+                continue
+            size = int.from_bytes(data[position + 8 : position + 16], "little")
+            last = position + _HEADER + size
+            if last > end:
+                raise BytecodeError(position + 8, f"a fat binary of at most {end - position} bytes", file)
+            found += _images(data, position + _HEADER, last, file)
+            position = last
+    return found
+
+
+def _ranges(data: bytes, file: str) -> list[tuple[int, int]]:
+    """Where fat binaries lie."""
+    if not data.startswith(_ELF):
+        return [(0, len(data))]
+    if data[4:6] != b"\x02\x01" or len(data) < _LEAST_ENTRY:
+        raise BytecodeError(4, "an ELF file of 64 bits, little-endian", file)
+    table, entry_size, count, names = _sections(data)
+    if entry_size < 64 or table + entry_size * count > len(data) or names >= max(count, 1):
+        raise BytecodeError(40, "a table of sections within the file", file)
+
+    def section(index: int) -> tuple[int, int, int]:
+        at = table + index * entry_size
+        name = int.from_bytes(data[at : at + 4], "little")
+        offset, size = struct.unpack_from("<QQ", data, at + 24)
+        return name, offset, offset + size
+
+    if not count:
+        return []
+    _, strings, strings_end = section(names)
+    found = []
+    for i in range(count):
+        name, start, end = section(i)
+        text = data[strings + name : strings_end].partition(b"\0")[0]
+        if text == _SECTION:
+            if end > len(data):
+                raise BytecodeError(table + i * entry_size, "a section within the file", file)
+            found.append((start, end))
+    return found
+
+
+def _sections(data: bytes) -> tuple[int, int, int, int]:
+    (table,) = struct.unpack_from("<Q", data, 40)
+    entry_size, count, names = struct.unpack_from("<HHH", data, 58)
+    return table, entry_size, count, names
+
+
+def _images(data: bytes, position: int, end: int, file: str) -> list[bytes]:
+    """The bytecode among the entries of one fat binary."""
+    found = []
+    while position < end:
+        if position + _LEAST_ENTRY > end:
+            raise BytecodeError(position, "an entry of a fat binary", file)
+        kind, _, header, size = struct.unpack_from("<HHIQ", data, position)
+        flags, plain = (
+            struct.unpack_from("<Q", data, position + 40)[0],
+            struct.unpack_from("<Q", data, position + 56)[0],
+        )
+        (compressed,) = struct.unpack_from("<I", data, position + 16)
+        if header < _LEAST_ENTRY or position + header + size > end:
+            raise BytecodeError(position + 4, "an entry of a fat binary that ends with it", file)
+        start = position + header
+        if kind == _TILE_IR:
+            payload = data[start : start + (compressed or size)]
+            if flags & _COMPRESSED:
+                payload = _plain(payload, plain, start, file)
+            found.append(_without_padding(payload))
+        position = start + size
+    return found
+
+
+def _plain(payload: bytes, size: int, offset: int, file: str) -> bytes:
+    if size > _MOST_PLAIN:
+        raise BytecodeError(offset, f"an image of at most {_MOST_PLAIN} bytes", file)
+    try:
+        return decompress(payload, size)
+    except ZstdError as e:
+        raise BytecodeError(offset, f"a zstd frame: {e}", file) from None
+
+
+def _without_padding(image: bytes) -> bytes:
+    """Bytecode up to its end byte, behind which a fat binary may pad."""
+    if not image.startswith(_END):
+        return image
+    position = 12
+    while position < len(image):
+        head = image[position]
+        position += 1
+        if head == 0:
+            return image[:position]
+        length, position = _varint(image, position)
+        if head & 0x80:
+            alignment, position = _varint(image, position)
+            position = -(-position // max(alignment, 1)) * max(alignment, 1)
+        position += length
+    return image
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(data):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80 or shift > 63:
+            break
+    return value, position

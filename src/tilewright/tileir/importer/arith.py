@@ -1,0 +1,378 @@
+"""Elementwise ops of CUDA Tile IR.
+
+Integers have no sign there. Ours are signed, and ops that read theirs as unsigned get them cast. An i1 is our bool,
+which has no arithmetic: its sums are exclusive ors, and as a signed number true is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import bool_, float64, int8, int64
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops import arith, shape
+from tilewright.ir.types import PointerType
+from tilewright.tileir.importer import promises
+from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, element_type, is_bool, unsigned
+from tilewright.tileir.module import Operation
+from tilewright.tileir.types import Scalar, Tile
+
+Handler = Callable[[Context, Operation], Value]
+_SIGNED_WRAP, _UNSIGNED_WRAP = ("no_signed_wrap", "no_wrap"), ("no_unsigned_wrap", "no_wrap")
+_NIBBLE_BITS = 4
+
+
+def scalar_of(e: Context, op: Operation, name: str) -> Scalar:
+    """The number type of an operand."""
+    type = op.operands[name].type
+    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
+        raise e.error(f"{name} is {type}; a tile of numbers is expected")
+    return type.element
+
+
+def result_scalar(e: Context, op: Operation) -> Scalar:
+    type = op.results[0].type
+    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
+        raise e.error(f"the result is {type}; a tile of numbers is expected")
+    return type.element
+
+
+def _sides(e: Context, op: Operation) -> tuple[Value, Value]:
+    return e[op.operands["lhs"]], e[op.operands["rhs"]]
+
+
+def _float(cls: type[Op]) -> Handler:
+    def make(e: Context, op: Operation) -> Value:
+        rounding = RoundingMode(op.attributes["rounding_mode"])
+        return e.emit(cls, *e.all(list(op.values())), rounding=rounding, flush_to_zero=op.attributes["flush_to_zero"])
+
+    return make
+
+
+def _integer(cls: type[Op], of_bools: type[Op]) -> Handler:
+    def make(e: Context, op: Operation) -> Value:
+        lhs, rhs = _sides(e, op)
+        if is_bool(lhs):
+            return e.emit(of_bools, lhs, rhs)
+        overflow = op.attributes["overflow"]
+        made = e.emit(cls, lhs, rhs, no_signed_wrap=overflow in _SIGNED_WRAP)
+        if e.checked and overflow in _UNSIGNED_WRAP:
+            promises.no_unsigned_wrap(e, cls, lhs, rhs, made)
+        return made
+
+    return make
+
+
+def by_signedness(e: Context, signedness: str, cls: type[Op], lhs: Value, rhs: Value, **attributes: Any) -> Value:
+    """An op of two integers that ``signedness`` decides about; the result is signed."""
+    dtype = lhs.tile.element
+    if signedness == "signed":
+        return e.emit(cls, lhs, rhs, **attributes)
+    made = e.emit(cls, as_unsigned(e, lhs), as_unsigned(e, rhs), **attributes)
+    return made if made.tile.element is bool_ else e.cast(made, dtype)
+
+
+def _divi(e: Context, op: Operation) -> Value:
+    lhs, rhs = _sides(e, op)
+    if is_bool(lhs):
+        return lhs  # the divisor can be true only
+    rounding = RoundingMode(op.attributes["rounding"])
+    return by_signedness(e, op.attributes["signedness"], arith.Div, lhs, rhs, rounding=rounding)
+
+
+def _remi(e: Context, op: Operation) -> Value:
+    lhs, rhs = _sides(e, op)
+    if is_bool(lhs):
+        return e.constant(False, bool_, lhs.tile.shape)
+    return by_signedness(e, op.attributes["signedness"], arith.Rem, lhs, rhs)
+
+
+def _remf(e: Context, op: Operation) -> Value:
+    return e.emit(arith.Rem, *_sides(e, op))
+
+
+def _mulhii(e: Context, op: Operation) -> Value:
+    x, y = e[op.operands["x"]], e[op.operands["y"]]
+    return e.constant(False, bool_, x.tile.shape) if is_bool(x) else e.emit(arith.MulHi, x, y)
+
+
+def _bitwise(cls: type[Op]) -> Handler:
+    return lambda e, op: e.emit(cls, *_sides(e, op))
+
+
+def _extremum_float(cls: type[Op]) -> Handler:
+    def make(e: Context, op: Operation) -> Value:
+        modes = {name: op.attributes[name] for name in ("propagate_nan", "flush_to_zero")}
+        return e.emit(cls, *_sides(e, op), **modes)
+
+    return make
+
+
+def _extremum_integer(cls: type[Op], of_signed_bools: type[Op], of_bools: type[Op]) -> Handler:
+    def make(e: Context, op: Operation) -> Value:
+        lhs, rhs = _sides(e, op)
+        signedness = op.attributes["signedness"]
+        if is_bool(lhs):
+            return e.emit(of_signed_bools if signedness == "signed" else of_bools, lhs, rhs)
+        return by_signedness(e, signedness, cls, lhs, rhs)
+
+    return make
+
+
+def _shli(e: Context, op: Operation) -> Value:
+    lhs, rhs = _sides(e, op)
+    if is_bool(lhs):
+        return _unless(e, lhs, rhs)
+    made = e.emit(arith.Shl, lhs, rhs)
+    if e.checked:
+        promises.shifted(e, op.attributes["overflow"], lhs, rhs, made)
+    return made
+
+
+def _unless(e: Context, lhs: Value, rhs: Value) -> Value:
+    """One bit shifted by one bit: nothing is left where the count is 1."""
+    return e.emit(arith.And, lhs, e.emit(arith.Not, rhs))
+
+
+def _shri(e: Context, op: Operation) -> Value:
+    lhs, rhs = _sides(e, op)
+    if is_bool(lhs):
+        return lhs if op.attributes["signedness"] == "signed" else _unless(e, lhs, rhs)
+    return by_signedness(e, op.attributes["signedness"], arith.Shr, lhs, rhs)
+
+
+def _negi(e: Context, op: Operation) -> Value:
+    x = e[op.operands["source"]]
+    return x if is_bool(x) else e.emit(arith.Neg, x, no_signed_wrap=op.attributes["overflow"] in _SIGNED_WRAP)
+
+
+def _absi(e: Context, op: Operation) -> Value:
+    x = e[op.operands["source"]]
+    return x if is_bool(x) else e.emit(arith.Abs, x)
+
+
+def _unary(cls: type[Op]) -> Handler:
+    return lambda e, op: e.emit(cls, e[op.operands["source"]])
+
+
+def _flushed(cls: type[Op]) -> Handler:
+    return lambda e, op: e.emit(cls, e[op.operands["source"]], flush_to_zero=op.attributes["flush_to_zero"])
+
+
+def _full(cls: type[Op]) -> Handler:
+    return lambda e, op: e.emit(cls, e[op.operands["source"]], rounding=RoundingMode(op.attributes["rounding_mode"]))
+
+
+def _sqrt(e: Context, op: Operation) -> Value:
+    modes = {"rounding": RoundingMode(op.attributes["rounding_mode"]), "flush_to_zero": op.attributes["flush_to_zero"]}
+    return e.emit(arith.Sqrt, e[op.operands["source"]], **modes)
+
+
+def _fpowi(e: Context, op: Operation) -> Value:
+    """By float64, which holds every exponent: rounding one would change the sign of powers of negative numbers."""
+    x, n = e[op.operands["source"]], e[op.operands["exponent"]]
+    made = e.emit(arith.Pow, e.cast(x, float64), e.cast(n, float64))
+    return e.cast(made, x.tile.element)
+
+
+_PREDICATES = {
+    "equal": CmpPredicate.EQ,
+    "not_equal": CmpPredicate.NE,
+    "less_than": CmpPredicate.LT,
+    "less_than_or_equal": CmpPredicate.LE,
+    "greater_than": CmpPredicate.GT,
+    "greater_than_or_equal": CmpPredicate.GE,
+}
+_OPPOSITE = {
+    CmpPredicate.LT: CmpPredicate.GE,
+    CmpPredicate.LE: CmpPredicate.GT,
+    CmpPredicate.GT: CmpPredicate.LE,
+    CmpPredicate.GE: CmpPredicate.LT,
+}
+
+
+def _cmpi(e: Context, op: Operation) -> Value:
+    lhs, rhs = _sides(e, op)
+    predicate = _PREDICATES[op.attributes["comparison_predicate"]]
+    signed = op.attributes["signedness"] == "signed"
+    if is_bool(lhs) and signed:  # true is -1
+        lhs, rhs = rhs, lhs
+    if is_bool(lhs):
+        return e.emit(arith.Cmp, lhs, rhs, predicate=predicate)
+    return by_signedness(e, op.attributes["signedness"], arith.Cmp, lhs, rhs, predicate=predicate)
+
+
+def _cmpf(e: Context, op: Operation) -> Value:
+    """Ours are false for a NaN, but for NE."""
+    lhs, rhs = _sides(e, op)
+    predicate = _PREDICATES[op.attributes["comparison_predicate"]]
+    ordered = op.attributes["comparison_ordering"] == "ordered"
+    if ordered == (predicate is not CmpPredicate.NE):
+        return e.emit(arith.Cmp, lhs, rhs, predicate=predicate)
+    if predicate in _OPPOSITE:
+        return e.emit(arith.Not, e.emit(arith.Cmp, lhs, rhs, predicate=_OPPOSITE[predicate]))
+    nan = e.emit(arith.Or, e.emit(arith.IsNan, lhs), e.emit(arith.IsNan, rhs))
+    compared = e.emit(arith.Cmp, lhs, rhs, predicate=predicate)
+    if ordered:
+        return e.emit(arith.And, compared, e.emit(arith.Not, nan))
+    return e.emit(arith.Or, compared, nan)
+
+
+def _select(e: Context, op: Operation) -> Value:
+    return e.emit(arith.Select, *e.all([op.operands[n] for n in ("cond", "val_if_true", "val_if_false")]))
+
+
+# -- conversions
+
+
+def _exti(e: Context, op: Operation) -> Value:
+    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+    signed = op.attributes["signedness"] == "signed"
+    if is_bool(x):
+        wide = e.cast(x, target)
+        return e.emit(arith.Neg, wide) if signed else wide
+    if scalar_of(e, op, "from").name == NIBBLE and not signed:
+        mask = e.constant((1 << _NIBBLE_BITS) - 1, int8, x.tile.shape)
+        return e.cast(e.emit(arith.And, x, mask), target)
+    return e.cast(x if signed else as_unsigned(e, x), target)
+
+
+def lowest_bit(e: Context, x: Value) -> Value:
+    """Whether numbers are odd."""
+    dtype, extents = x.tile.element, x.tile.shape
+    bit = e.emit(arith.And, x, e.constant(1, dtype, extents))
+    return e.emit(arith.Cmp, bit, e.constant(0, dtype, extents), predicate=CmpPredicate.NE)
+
+
+def nibble(e: Context, x: Value) -> Value:
+    """The low four bits of int8 numbers, with the sign extended."""
+    by = e.constant(_NIBBLE_BITS, int8, x.tile.shape)
+    return e.emit(arith.Shr, e.emit(arith.Shl, x, by), by)
+
+
+def _trunci(e: Context, op: Operation) -> Value:
+    x, target = e[op.operands["from"]], result_scalar(e, op)
+    if target.name == "i1":
+        made = lowest_bit(e, x)
+    else:
+        made = e.cast(x, dtype_of(target))
+        if target.name == NIBBLE:
+            made = nibble(e, made)
+    if e.checked:
+        promises.truncated(e, op.attributes["overflow"], x, made, target)
+    return made
+
+
+def _ftof(e: Context, op: Operation) -> Value:
+    target = dtype_of(result_scalar(e, op))
+    return e.emit(
+        arith.Cast, e[op.operands["from"]], dtype=target, rounding=RoundingMode(op.attributes["rounding_mode"])
+    )
+
+
+def _ftoi(e: Context, op: Operation) -> Value:
+    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+    saturating = op.attributes["saturating"]
+    if target is bool_:  # of one bit: 0, and 1 or -1
+        return lowest_bit(e, e.emit(arith.Cast, x, dtype=int8, saturating=saturating))
+    if op.attributes["signedness"] == "signed":
+        return e.emit(arith.Cast, x, dtype=target, saturating=saturating)
+    return e.cast(e.emit(arith.Cast, x, dtype=unsigned(target), saturating=saturating), target)
+
+
+def _itof(e: Context, op: Operation) -> Value:
+    x, target = e[op.operands["from"]], dtype_of(result_scalar(e, op))
+    signed = op.attributes["signedness"] == "signed"
+    if is_bool(x):
+        made = e.cast(x, target)
+        return e.emit(arith.Neg, made) if signed else made
+    return e.cast(x if signed else as_unsigned(e, x), target)
+
+
+def _bitcast(e: Context, op: Operation) -> Value:
+    x, source, target = e[op.operands["source"]], scalar_of(e, op, "source"), result_scalar(e, op)
+    if source == target:
+        return x
+    if NIBBLE in (source.name, target.name) or "tf32" in (source.name, target.name):
+        raise e.error(f"bits of {source} as {target}: use pack and unpack for 4 bits, and ftof for tf32")
+    return e.emit(arith.Bitcast, x, dtype=dtype_of(target))
+
+
+# -- pointers
+
+
+def pointer_of(e: Context, op: Operation) -> PointerType:
+    """What the result points to."""
+    type = op.results[0].type
+    found = element_type(type.element) if isinstance(type, Tile) else None
+    if not isinstance(found, PointerType):
+        raise e.error(f"the result is {type}; a tile of pointers is expected")
+    return found
+
+
+def _offset(e: Context, op: Operation) -> Value:
+    ptr, offset = e[op.operands["ptr"]], e[op.operands["offset"]]
+    if is_bool(offset):  # as a signed number, true is -1
+        offset = e.emit(arith.Neg, e.cast(offset, int8))
+    return e.emit(shape.PtrOffset, ptr, offset)
+
+
+HANDLERS: dict[str, Handler] = {
+    "addf": _float(arith.Add),
+    "subf": _float(arith.Sub),
+    "mulf": _float(arith.Mul),
+    "divf": _float(arith.Div),
+    "fma": _float(arith.Fma),
+    "addi": _integer(arith.Add, arith.Xor),
+    "subi": _integer(arith.Sub, arith.Xor),
+    "muli": _integer(arith.Mul, arith.And),
+    "divi": _divi,
+    "remi": _remi,
+    "remf": _remf,
+    "mulhii": _mulhii,
+    "andi": _bitwise(arith.And),
+    "ori": _bitwise(arith.Or),
+    "xori": _bitwise(arith.Xor),
+    "maxf": _extremum_float(arith.Max),
+    "minf": _extremum_float(arith.Min),
+    "maxi": _extremum_integer(arith.Max, arith.And, arith.Or),
+    "mini": _extremum_integer(arith.Min, arith.Or, arith.And),
+    "shli": _shli,
+    "shri": _shri,
+    "negi": _negi,
+    "absi": _absi,
+    "negf": _unary(arith.Neg),
+    "absf": _unary(arith.Abs),
+    "log": _unary(arith.Log),
+    "log2": _unary(arith.Log2),
+    "sin": _unary(arith.Sin),
+    "cos": _unary(arith.Cos),
+    "tan": _unary(arith.Tan),
+    "sinh": _unary(arith.Sinh),
+    "cosh": _unary(arith.Cosh),
+    "floor": _unary(arith.Floor),
+    "ceil": _unary(arith.Ceil),
+    "exp2": _flushed(arith.Exp2),
+    "rsqrt": _flushed(arith.Rsqrt),
+    "exp": _full(arith.Exp),
+    "tanh": _full(arith.Tanh),
+    "sqrt": _sqrt,
+    "fpowf": lambda e, op: e.emit(arith.Pow, e[op.operands["source"]], e[op.operands["exponent"]]),
+    "fpowi": _fpowi,
+    "atan2": lambda e, op: e.emit(arith.Atan2, e[op.operands["x"]], e[op.operands["y"]]),
+    "cmpi": _cmpi,
+    "cmpf": _cmpf,
+    "select": _select,
+    "exti": _exti,
+    "trunci": _trunci,
+    "ftof": _ftof,
+    "ftoi": _ftoi,
+    "itof": _itof,
+    "bitcast": _bitcast,
+    "ptr_to_int": lambda e, op: e.emit(shape.PtrToInt, e[op.operands["source"]], dtype=int64),
+    "int_to_ptr": lambda e, op: e.emit(shape.IntToPtr, e[op.operands["source"]], dtype=pointer_of(e, op)),
+    "ptr_to_ptr": lambda e, op: e.emit(arith.Bitcast, e[op.operands["source"]], dtype=pointer_of(e, op)),
+    "offset": _offset,
+}

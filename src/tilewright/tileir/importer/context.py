@@ -1,0 +1,173 @@
+"""What the import of an entry knows: the builder of our IR, and what each value of Tile IR became."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tilewright.ir import core
+from tilewright.ir.builder import Builder
+from tilewright.ir.dtypes import (
+    ALL_DTYPES,
+    SIGNED_INTEGERS,
+    UNSIGNED_INTEGERS,
+    DType,
+    bool_,
+    dtype_from_short,
+    int8,
+    int64,
+)
+from tilewright.ir.location import Loc
+from tilewright.ir.opdef import IRError
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.memory import Assume
+from tilewright.ir.types import ElementType, PointerType, TensorViewType, TileType
+from tilewright.tileir.errors import TileIRError
+from tilewright.tileir.module import Module, Operation, Value
+from tilewright.tileir.types import GatherScatterView, Pointer, Scalar, TileView, Type
+from tilewright.tileir.types import Tile as TileIRTile
+
+_FLOATS = {
+    "f8E4M3FN": "f8e4m3fn",
+    "f8E5M2": "f8e5m2",
+    "f8E8M0FNU": "f8e8m0fnu",
+    "fnv8E5M3FNU": "f8e5m3fnu",
+    "f4E2M1FN": "f4e2m1fn",
+}
+NIBBLE = "i4"  # which our IR has no dtype for: int8 with the sign extended
+_UNSIGNED = dict(zip(SIGNED_INTEGERS, UNSIGNED_INTEGERS))
+_SHORT = {d.short for d in ALL_DTYPES}
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor view: our value, and the numbers that made it; known ones are Python numbers."""
+
+    value: core.Value
+    base: core.Value
+    shape: tuple[core.Value | int, ...]
+    strides: tuple[core.Value | int, ...]
+    type: TensorViewType
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor view with the way it is cut into tiles; ``value`` is our partition view, None for gathering."""
+
+    tensor: TensorView
+    type: TileView
+    value: core.Value | None
+
+    @property
+    def sparse_dim(self) -> int | None:
+        return self.type.sparse_dim if isinstance(self.type, GatherScatterView) else None
+
+
+Made = Union[core.Value, TensorView, View]
+
+
+def dtype_of(scalar: Scalar) -> DType:
+    """The dtype of an element type; integers, of which Tile IR does not know the sign, are signed."""
+    if scalar.name == NIBBLE:
+        return int8
+    short = _FLOATS.get(scalar.name, scalar.name)
+    assert short in _SHORT, scalar
+    return dtype_from_short(short)
+
+
+def unsigned(dtype: DType) -> DType:
+    return _UNSIGNED.get(dtype, dtype)
+
+
+def element_type(element: Scalar | Pointer) -> ElementType:
+    """What elements are in our IR: a pointer to pointers is one to 64-bit integers."""
+    if isinstance(element, Scalar):
+        return dtype_of(element)
+    return PointerType(int64 if isinstance(element.pointee, Pointer) else dtype_of(element.pointee))
+
+
+def tile_type(type: Type) -> TileType:
+    """The type of a tile in our IR. TypeError for what is no tile."""
+    if not isinstance(type, TileIRTile):
+        raise TypeError(f"{type} is no tile")
+    return TileType(element_type(type.element), type.shape)
+
+
+@dataclass
+class Context:
+    """``checked`` asks for everything that Tile IR leaves undefined to be stated, for the sanitizer."""
+
+    module: Module
+    builder: Builder
+    checked: bool
+    values: dict[Value, Made] = field(default_factory=dict)
+    op: Operation | None = None
+    memory: dict[str, core.Value] = field(default_factory=dict)  # globals and shared arrays -> their base pointers
+    loc: Loc | None = None
+
+    def __getitem__(self, value: Value) -> core.Value:
+        """The tile that ``value`` became."""
+        found = self.values.get(value)
+        if not isinstance(found, core.Value):
+            raise self.error(f"{value.type} is not possible here, where a tile is expected")
+        return found
+
+    def get(self, value: Value | None) -> core.Value | None:
+        return None if value is None else self[value]
+
+    def all(self, values: Sequence[Value]) -> list[core.Value]:
+        return [self[v] for v in values]
+
+    def tensor(self, value: Value) -> TensorView:
+        found = self.values.get(value)
+        if not isinstance(found, TensorView):
+            raise self.error(f"{value.type} is not possible here, where a tensor view is expected")
+        return found
+
+    def view(self, value: Value) -> View:
+        found = self.values.get(value)
+        if not isinstance(found, View):
+            raise self.error(f"{value.type} is not possible here, where a view of tiles is expected")
+        return found
+
+    def emit(self, cls: type[core.Op], *operands: Any, **attributes: Any) -> core.Value:
+        return self.emit_op(cls, *operands, **attributes).result
+
+    def emit_op(self, cls: type[core.Op], *operands: Any, **attributes: Any) -> core.Op:
+        """Append an op. TileIRError when the types of Tile IR do not fit the op, which no reader checks."""
+        try:
+            return self.builder.emit_op(cls, *operands, **attributes)
+        except (IRError, TypeError) as e:
+            raise self.error(str(e)) from None
+
+    def constant(self, value: bool | int | float, dtype: ElementType, shape: tuple[int, ...] = ()) -> core.Value:
+        return self.builder.constant(value, dtype, shape)
+
+    def cast(self, value: core.Value, dtype: DType) -> core.Value:
+        """``value`` with elements of ``dtype``: integers extend or wrap."""
+        return value if value.tile.dtype is dtype else self.emit(Cast, value, dtype=dtype)
+
+    def number(self, value: core.Value | int, dtype: DType) -> core.Value:
+        """An extent or a stride as a value."""
+        return self.constant(value, dtype) if isinstance(value, int) else self.cast(value, dtype)
+
+    def promise(self, condition: core.Value, message: str, *values: core.Value, kind: str = "assumption") -> None:
+        """State that ``condition`` holds, where that is wanted."""
+        self.emit_op(Assume, condition, values, [], kind=kind, message=message)
+
+    def error(self, message: str) -> TileIRError:
+        if self.op is None:
+            return TileIRError(message, self.loc)
+        if self.loc is not None and self.loc.line:
+            return TileIRError(f"{self.op.name}: {message}", self.loc)
+        return TileIRError(f"{self.module.file or 'bytecode'}: at byte {self.op.offset}: {self.op.name}: {message}")
+
+
+def is_bool(value: core.Value) -> bool:
+    return value.tile.dtype is bool_
+
+
+def as_unsigned(e: Context, value: core.Value) -> core.Value:
+    """Integers read as unsigned."""
+    return e.cast(value, unsigned(value.tile.element))

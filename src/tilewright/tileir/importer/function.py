@@ -1,0 +1,355 @@
+"""Entries of CUDA Tile IR as kernels of our IR: parameters, control flow, and memory that the module brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir import core
+from tilewright.ir.builder import Builder
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.opdef import IRError
+from tilewright.ir.ops import control, linear
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.shape import Undefined
+from tilewright.ir.types import PointerType, TileType
+from tilewright.ir.verifier import verify
+from tilewright.tileir.constants import elements
+from tilewright.tileir.errors import TileIRError
+from tilewright.tileir.importer import arith, memory, tiles
+from tilewright.tileir.importer.context import Context, dtype_of, tile_type, unsigned
+from tilewright.tileir.importer.locations import Locations
+from tilewright.tileir.module import Block, Entry, Global, Module, Operation, Value
+from tilewright.tileir.types import Scalar, Tile, Token
+
+HANDLERS: dict[str, Any] = {**arith.HANDLERS, **tiles.HANDLERS, **memory.HANDLERS}
+_HINTS = {
+    "num_cta_in_cga": "num_ctas",
+    "occupancy": "occupancy",
+    "num_worker_warps_per_cta": "num_worker_warps",
+}
+_TERMINATORS: dict[str, type[core.Op]] = {
+    "yield": control.Yield,
+    "continue": control.Continue,
+    "break": control.Break,
+}
+# What ends a region: the name of its terminator, the values, and whether the kernel has returned before, if that is
+# known at run time only.
+Ending = Callable[[str, list[core.Value], "core.Value | None"], None]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory that a kernel takes from its module, as a parameter behind those of the entry.
+
+    ``data`` are its initial contents, None for what holds nothing when a launch begins; ``count`` its elements. A
+    global that is ``shared`` is the same for all launches.
+    """
+
+    name: str
+    type: TileType
+    count: int
+    data: bytes | None
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A kernel, and the ``memory`` that its last parameters point to."""
+
+    function: core.Function
+    memory: tuple[Memory, ...]
+
+
+def import_entry(
+    module: Module, entry: Entry, types: Sequence[TileType] | None = None, *, checked: bool = False
+) -> Imported:
+    """The kernel ``entry``. ``types`` are those of its parameters where they are not as the file has them: with
+    unsigned numbers, of which it does not know. With ``checked`` all that is undefined is stated, for the sanitizer.
+
+    TileIRError, at the place of the op, for what our IR cannot express, and for ops whose types do not fit.
+    """
+    locations = Locations(module.file)
+    loc = locations(entry.loc)
+    body = core.Block()
+    e = Context(module, Builder(body, loc), checked, loc=loc)
+    params = _parameters(e, entry, body, types)
+    brought = tuple(_memory(module, entry))
+    for m in brought:
+        e.memory[m.name] = body.add_arg(m.type, "memory")
+        params.append(core.Param(m.name, "base"))
+    _Control(e, locations).body(entry.body)
+    known = memory.hint_values(entry.hints)
+    hints = {ours: known[theirs] for theirs, ours in _HINTS.items() if known.get(theirs) is not None}
+    function = core.Function(entry.name, body, params, loc, hints, may_alias=True)
+    try:
+        verify(function)
+    except IRError as error:
+        raise TileIRError(
+            f"{module.file or 'bytecode'}: the kernel {entry.name} is no valid Tile IR: {error}"
+        ) from None
+    return Imported(function, brought)
+
+
+def _parameters(e: Context, entry: Entry, body: core.Block, types: Sequence[TileType] | None) -> list[core.Param]:
+    params = []
+    for i, theirs in enumerate(entry.body.args):
+        if not isinstance(theirs.type, Tile):
+            raise e.error(f"parameter {i} is {theirs.type}; parameters are numbers and pointers")
+        ours = tile_type(theirs.type)
+        wanted = ours if types is None else types[i]
+        arg = body.add_arg(wanted, f"arg{i}")
+        e.values[theirs] = _as_read(e, arg, ours)
+        params.append(core.Param(f"arg{i}", "base" if ours.is_pointer else "scalar"))
+    return params
+
+
+def _as_read(e: Context, value: core.Value, type: TileType) -> core.Value:
+    """An argument as the type that the file gives its parameter."""
+    if value.type == type:
+        return value
+    if type.is_pointer:
+        return e.emit(Bitcast, value, dtype=type.dtype)
+    return e.cast(value, type.element)
+
+
+def parameter_types(entry: Entry) -> list[TileType]:
+    """The types of the parameters of ``entry``. TileIRError for what none can have."""
+    for value in entry.body.args:
+        if not isinstance(value.type, Tile):
+            raise TileIRError(f"the kernel {entry.name} has a parameter of type {value.type}")
+    return [tile_type(value.type) for value in entry.body.args]
+
+
+def _memory(module: Module, entry: Entry) -> list[Memory]:
+    """The globals and shared arrays that an entry names, in the order of their first use."""
+    known = {g.name: g for g in module.globals}
+    found: dict[str, Memory] = {}
+    for op in entry.body.walk():
+        if op.name == "get_global" and op.attributes["name"] in known:
+            name = op.attributes["name"]
+            found.setdefault(name, _global(known[name]))
+        elif op.name == "alloca" and op.attributes["global"]:
+            name = memory.shared_name(op)
+            found[name] = Memory(name, tile_type(op.results[0].type), op.attributes["num_elem"], None, False)
+    return list(found.values())
+
+
+def _global(g: Global) -> Memory:
+    if not isinstance(g.type.element, Scalar):
+        raise TileIRError(f"the global {g.name} has type {g.type}; globals hold numbers")
+    dtype = dtype_of(g.type.element)
+    bits = elements(g.type, g.value)
+    shift = 13 if g.type.element.name == "tf32" else 0
+    data = b"".join((b << shift).to_bytes(dtype.bytes, "little") for b in bits)
+    return Memory(g.name, TileType(PointerType(dtype)), len(bits), data, True)
+
+
+def _is_token(value: Value) -> bool:
+    return isinstance(value.type, Token)
+
+
+class _Control:
+    """Imports regions."""
+
+    def __init__(self, context: Context, locations: Locations) -> None:
+        self.e = context
+        self.locations = locations
+        self.structured: dict[str, Callable[[Operation], None]] = {
+            "for": self.for_,
+            "loop": self.loop,
+            "if": self.if_,
+            "reduce": self.fold,
+            "scan": self.fold,
+        }
+
+    def body(self, block: Block) -> None:
+        """The body of an entry."""
+
+        def end(name: str, values: list[core.Value], returned: core.Value | None) -> None:
+            if name != "return":
+                raise self.e.error(f"{name} outside of its region")
+            self.e.emit_op(control.Return)
+
+        self.block(block.ops, end)
+
+    def at(self, op: Operation) -> None:
+        self.e.op = op
+        self.e.loc = self.e.builder.loc = self.locations(op.loc)
+
+    def block(self, ops: Sequence[Operation], end: Ending) -> None:
+        """The ops of a region, and what ``end`` makes of the last one."""
+        for i, op in enumerate(ops):
+            self.at(op)
+            if op.name in _TERMINATORS or op.name == "return":
+                end(op.name, self.e.all([v for v in op.operands["operands"] if not _is_token(v)]), None)
+                return
+            if op.name == "if" and self.returns(op):
+                self.predicated(op, ops[i + 1 :], end)
+                return
+            self.one(op)
+        raise self.e.error("a region without a terminator")
+
+    def one(self, op: Operation) -> None:
+        structured = self.structured.get(op.name)
+        if structured is not None:
+            structured(op)
+            return
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            raise self.e.error("this op is not known")
+        made = handler(self.e, op)
+        if isinstance(made, list):
+            self.e.values.update(zip(op.results, made))
+        elif made is not None:
+            self.e.values[op.results[0]] = made
+
+    # -- regions
+
+    def region(self, arguments: Sequence[TileType], fill: Callable[[list[core.Value]], None]) -> core.Block:
+        """A region of ours with these arguments, which ``fill`` fills."""
+        made = core.Block(tuple(arguments))
+        with self.e.builder.at(made):
+            fill(made.args)
+        return made
+
+    def terminate(self, name: str, values: list[core.Value], returned: core.Value | None) -> None:
+        if name == "return":
+            raise self.e.error("return inside a loop is not possible: leave the loop by break first")
+        self.e.emit_op(_TERMINATORS[name], values)
+
+    def types(self, values: Sequence[Value]) -> list[TileType]:
+        """The types of what is no token."""
+        found = []
+        for v in values:
+            if _is_token(v):
+                continue
+            if not isinstance(v.type, Tile):
+                raise self.e.error(f"{v.type} is carried by a loop or a branch, which views cannot be")
+            found.append(tile_type(v.type))
+        return found
+
+    def define(self, theirs: Sequence[Value], ours: Sequence[core.Value]) -> None:
+        self.e.values.update(zip([v for v in theirs if not _is_token(v)], ours))
+
+    def for_(self, op: Operation) -> None:
+        body = op.regions[0]
+        assert body is not None
+        lower, upper, step = self.e.all([op.operands[n] for n in ("lowerBound", "upperBound", "step")])
+        signed = lower.tile.element
+        if op.attributes["unsignedCmp"]:
+            lower, upper, step = (self.e.cast(v, unsigned(signed)) for v in (lower, upper, step))
+        inits = self.e.all([v for v in op.operands["initValues"] if not _is_token(v)])
+
+        def fill(arguments: list[core.Value]) -> None:
+            self.define(body.args[1:], arguments[1:])
+            self.at(op)
+            self.e.values[body.args[0]] = self.e.cast(arguments[0], signed)
+            self.block(body.ops, self.terminate)
+
+        arguments = [lower.tile, *(v.tile for v in inits)]
+        made = self.region(arguments, fill)
+        self.at(op)
+        found = self.e.emit_op(control.For, lower, upper, step, inits, body=made)
+        self.define(op.results, found.results)
+
+    def loop(self, op: Operation) -> None:
+        body = op.regions[0]
+        assert body is not None
+        inits = self.e.all([v for v in op.operands["initValues"] if not _is_token(v)])
+
+        def fill(arguments: list[core.Value]) -> None:
+            self.define(body.args, arguments)
+            self.block(body.ops, self.terminate)
+
+        made = self.region([v.tile for v in inits], fill)
+        self.at(op)
+        found = self.e.emit_op(control.Loop, inits, types=tuple(self.types(op.results)), body=made)
+        self.define(op.results, found.results)
+
+    def if_(self, op: Operation) -> None:
+        condition = self.e[op.operands["condition"]]
+        then, other = (self.branch(b, self.terminate, op) for b in op.regions)
+        self.at(op)
+        found = self.e.emit_op(control.If, condition, types=tuple(self.types(op.results)), then=then, orelse=other)
+        self.define(op.results, found.results)
+
+    def branch(self, block: Block | None, end: Ending, op: Operation) -> core.Block:
+        """A branch; an absent one yields nothing."""
+
+        def fill(arguments: list[core.Value]) -> None:
+            if block is None:
+                end("yield", [], None)
+            else:
+                self.block(block.ops, end)
+
+        self.at(op)
+        return self.region((), fill)
+
+    # -- return in a branch
+
+    def returns(self, op: Operation) -> bool:
+        return any(inner.name == "return" for inner in op.walk())
+
+    def predicated(self, op: Operation, rest: Sequence[Operation], end: Ending) -> None:
+        """A branch that may return, and the ops after it, which then do not run."""
+        types = self.types(op.results)
+        condition = self.e[op.operands["condition"]]
+        then, other = (self.branch(b, self.flagged(types), op) for b in op.regions)
+        self.at(op)
+        found = self.e.emit_op(control.If, condition, types=(TileType(bool_), *types), then=then, orelse=other)
+        self.define(op.results, found.results[1:])
+        if not rest:
+            raise self.e.error("a region without a terminator")
+        last = rest[-1]
+        left = self.types(last.operands["operands"]) if last.name == "yield" else []
+        gone = self.region((), lambda _: self.flagged(left)("return", [], None))
+        going = self.region((), lambda _: self.block(rest, self.flagged(left)))
+        self.at(op)
+        both = self.e.emit_op(control.If, found.results[0], types=(TileType(bool_), *left), then=gone, orelse=going)
+        returned, *values = both.results
+        if last.name == "yield":
+            end("yield", values, returned)
+        else:
+            end(last.name, [], None)
+
+    def flagged(self, types: Sequence[TileType]) -> Ending:
+        """Ends a branch with whether the kernel has returned, and its values, of which there are none then."""
+
+        def end(name: str, values: list[core.Value], returned: core.Value | None) -> None:
+            if name not in ("yield", "return"):
+                raise self.e.error(f"{name} beside a return is not possible: leave the loop by break first")
+            if name == "return":
+                values = [self.e.emit(Undefined, type=t) for t in types]
+            if returned is None:
+                returned = self.e.constant(name == "return", bool_)
+            self.e.emit_op(control.Yield, [returned, *values])
+
+        return end
+
+    # -- reductions
+
+    def fold(self, op: Operation) -> None:
+        """Their combiner takes an element and what was combined so far for each operand: our right and left scalars."""
+        body = op.regions[0]
+        assert body is not None
+        values = self.e.all(op.operands["operands"])
+        n, scalars = len(values), [v.tile.with_shape(()) for v in values]
+
+        def fill(arguments: list[core.Value]) -> None:
+            self.define(body.args[1::2], arguments[:n])
+            self.define(body.args[0::2], arguments[n:])
+            self.block(body.ops, self.terminate)
+
+        made = self.region([*scalars, *scalars], fill)
+        self.at(op)
+        given = op.attributes["identities"].items
+        identities = tuple(tiles.attribute_number(self.e, v.tile.element, a) for v, a in zip(values, given))
+        if op.name == "scan":
+            extra: dict[str, Any] = {"reverse": op.attributes["reverse"]}
+        else:
+            extra = {"commutative": True}  # the order is free
+        cls = linear.Scan if op.name == "scan" else linear.Reduce
+        found = self.e.emit_op(cls, values, axis=op.attributes["dim"], identities=identities, body=made, **extra)
+        self.define(op.results, found.results)

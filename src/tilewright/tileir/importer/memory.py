@@ -1,0 +1,417 @@
+"""Views and memory ops of CUDA Tile IR.
+
+Tokens are dropped: the order of the program is a legal schedule of any graph of tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, int32, int64
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tilewright.ir.hints import UNSPECIFIED, ByTarget
+from tilewright.ir.ops import arith, shape
+from tilewright.ir.ops import memory as ours
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
+from tilewright.tileir.importer.arith import pointer_of
+from tilewright.tileir.importer.context import (
+    NIBBLE,
+    Context,
+    TensorView,
+    View,
+    as_unsigned,
+    dtype_of,
+    element_type,
+    is_bool,
+    tile_type,
+    unsigned,
+)
+from tilewright.tileir.module import BoolAttr, DictAttr, HintsAttr, IntegerAttr, Operation
+from tilewright.tileir.types import GatherScatterView, PartitionView, Pointer, StridedView, Tile
+from tilewright.tileir.types import TensorView as TensorViewOfTileIR
+
+_SCOPES = {"tl_blk": MemoryScope.BLOCK, "device": MemoryScope.DEVICE, "sys": MemoryScope.SYS, None: MemoryScope.NONE}
+_LONGEST = (1 << 31) - 1  # that an int32 index reaches
+_ATOMIC = {
+    "and": AtomicKind.AND,
+    "or": AtomicKind.OR,
+    "xor": AtomicKind.XOR,
+    "add": AtomicKind.ADD,
+    "addf": AtomicKind.ADD,
+    "max": AtomicKind.MAX,
+    "min": AtomicKind.MIN,
+    "umax": AtomicKind.MAX,
+    "umin": AtomicKind.MIN,
+    "xchg": AtomicKind.XCHG,
+}
+
+
+def order_of(op: Operation) -> dict[str, Any]:
+    """The memory order and scope."""
+    order = MemoryOrder(op.attributes["memory_ordering_semantics"])
+    scope = MemoryScope.NONE if order is MemoryOrder.WEAK else _SCOPES[op.attributes["memory_scope"]]
+    return {"memory_order": order, "memory_scope": scope}
+
+
+def hint_values(hints: HintsAttr | None) -> dict[str, Any]:
+    """Hints by name, with a value for each architecture; what is unknown is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for architecture, entries in hints.entries if hints is not None else ():
+        for name, value in entries.entries if isinstance(entries, DictAttr) else ():
+            if isinstance(value, (BoolAttr, IntegerAttr)):
+                boolean = isinstance(value, IntegerAttr) and str(value.type) == "i1"
+                found.setdefault(name, {})[architecture] = bool(value.value) if boolean else value.value
+    return {name: _by_target(values) for name, values in found.items()}
+
+
+def _by_target(values: dict[str, Any]) -> Any:
+    known = {k: v for k, v in values.items() if re.fullmatch(r"sm_\d+", k)}
+    default = values.get("default", UNSPECIFIED)
+    return ByTarget(default=default, **known) if known else None if default is UNSPECIFIED else default
+
+
+def _hints(op: Operation, *names: str) -> dict[str, Any]:
+    return {n: v for n, v in hint_values(op.attributes["optimization_hints"]).items() if n in names}
+
+
+# -- views
+
+
+def _tensor_view(e: Context, op: Operation) -> TensorView:
+    type = op.results[0].type
+    assert isinstance(type, TensorViewOfTileIR)
+    if type.element.name == NIBBLE:
+        raise e.error("views of i4 are not possible: read bytes, and unpack them")
+    base = e[op.operands["base"]]
+    extents, strides = e.all(op.operands["dynamicShape"]), e.all(op.operands["dynamicStrides"])
+    return make_tensor_view(e, base, dtype_of(type.element), type.shape, type.strides, extents, strides)
+
+
+def make_tensor_view(
+    e: Context,
+    base: Value,
+    dtype: DType,
+    shape_: Sequence[int | None],
+    strides: Sequence[int | None],
+    dynamic_shape: Sequence[Value],
+    dynamic_strides: Sequence[Value],
+) -> TensorView:
+    """A tensor view; integers narrower than int32 are unsigned ones."""
+    dynamic = [_wide(e, v) for v in (*dynamic_shape, *dynamic_strides)]
+    index = int64 if any(v.tile.element is int64 for v in dynamic) or _is_long(shape_, strides) else int32
+    numbers = [e.cast(v, index) for v in dynamic]
+    found = TensorViewType(dtype, tuple(shape_), tuple(strides), index)
+    first = len(dynamic_shape)
+    value = e.emit(ours.MakeTensorView, base, numbers[:first], numbers[first:], type=found)
+    extents_left, strides_left = iter(numbers[:first]), iter(numbers[first:])
+    return TensorView(
+        value,
+        base,
+        tuple(next(extents_left) if n is None else n for n in shape_),
+        tuple(next(strides_left) if n is None else n for n in strides),
+        found,
+    )
+
+
+def _is_long(*numbers: Sequence[int | None]) -> bool:
+    return any(n is not None and n > _LONGEST for group in numbers for n in group)
+
+
+def _wide(e: Context, index: Value) -> Value:
+    """An index of at least 32 bits; those of fewer bits are unsigned."""
+    if is_bool(index):
+        return e.cast(index, int32)
+    return e.cast(as_unsigned(e, index), int32) if index.tile.element.bitwidth < 32 else index
+
+
+def _view(e: Context, op: Operation) -> View:
+    type, tensor = op.results[0].type, e.tensor(op.operands["tensor_view"])
+    if isinstance(type, GatherScatterView):
+        return View(tensor, type, None)
+    assert isinstance(type, (PartitionView, StridedView))
+    return View(tensor, type, _partition(e, tensor, type))
+
+
+def _padding(type: PartitionView | StridedView | GatherScatterView) -> PaddingMode:
+    return PaddingMode.UNDETERMINED if type.padding is None else PaddingMode(type.padding)
+
+
+def _partition(e: Context, tensor: TensorView, type: PartitionView | StridedView) -> Value:
+    steps = type.steps if isinstance(type, StridedView) else type.tile_shape
+    found = PartitionViewType(tensor.type, type.tile_shape, type.dim_map, _padding(type), steps)
+    return e.emit(ours.MakePartitionView, tensor.value, type=found)
+
+
+def _tensor_shape(e: Context, op: Operation) -> list[Value]:
+    tensor = e.tensor(op.operands["src"])
+    return [e.number(n, tile_type(r.type).element) for n, r in zip(tensor.shape, op.results)]
+
+
+def _index_space_shape(e: Context, op: Operation) -> list[Value]:
+    """How many tiles there are along each axis; along the one that is gathered, how many positions."""
+    view = e.view(op.operands["src"])
+    type, found = view.type, []
+    for k, (extent, result) in enumerate(zip(type.tile_shape, op.results)):
+        gathers = isinstance(type, GatherScatterView)
+        axis = k if isinstance(type, GatherScatterView) else type.dim_map[k]
+        step = 1 if gathers and k == view.sparse_dim else type.steps[k] if isinstance(type, StridedView) else extent
+        length, dtype = view.tensor.shape[axis], tile_type(result.type).element
+        if isinstance(length, int):
+            found.append(e.constant(-(-length // step), dtype))
+            continue
+        by = e.constant(step, length.tile.element)
+        count = length if step == 1 else e.emit(arith.Div, length, by, rounding=RoundingMode.RP)
+        found.append(e.cast(count, dtype))
+    return found
+
+
+def _indices(e: Context, op: Operation) -> list[Value]:
+    return [_wide(e, v) for v in e.all(op.operands["index"])]
+
+
+def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
+    given = tuple(op.attributes["inbounds"])
+    return given or (False,) * rank
+
+
+def _load_view(e: Context, op: Operation) -> Value:
+    view, indices = e.view(op.operands["view"]), _indices(e, op)
+    if view.value is None:
+        pointers, inside = _gathered(e, view, indices)
+        padding = None
+        if _padding(view.type) is not PaddingMode.UNDETERMINED:
+            dtype = view.tensor.type.dtype
+            value = ours.padding_value(_padding(view.type), dtype)
+            padding = e.constant(value, dtype, view.type.tile_shape)
+        return e.emit(ours.Load, pointers, inside, padding, **order_of(op), **_hints(op, "latency"))
+    promised = {"in_bounds": _promised(op, len(indices))}
+    return e.emit(ours.LoadView, view.value, indices, **promised, **order_of(op), **_hints(op, "latency", "allow_tma"))
+
+
+def _store_view(e: Context, op: Operation) -> None:
+    view, indices, tile = e.view(op.operands["view"]), _indices(e, op), e[op.operands["tile"]]
+    if view.value is None:
+        pointers, inside = _gathered(e, view, indices)
+        e.emit_op(ours.Store, pointers, tile, inside, **order_of(op), **_hints(op, "latency"))
+        return
+    promised = {"in_bounds": _promised(op, len(indices))}
+    hints = _hints(op, "latency", "allow_tma")
+    e.emit_op(ours.StoreView, view.value, tile, indices, **promised, **order_of(op), **hints)
+
+
+def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, Value]:
+    """The addresses of a tile of a gather/scatter view, and which of them lie in the tensor."""
+    extents, rank = view.type.tile_shape, len(view.type.tile_shape)
+    offset: Value | None = None
+    inside: Value | None = None
+    for k, index in enumerate(indices):
+        position = e.cast(index, int64)
+        line = tuple(n if axis == k else 1 for axis, n in enumerate(extents))
+        if k == view.sparse_dim:
+            if index.tile.shape != (extents[k],):
+                raise e.error(f"index {k} has type {index.type}; {extents[k]} positions are expected")
+            along = e.emit(shape.Reshape, position, shape=line)
+        else:
+            start = e.emit(arith.Mul, position, e.constant(extents[k], int64))
+            steps = e.emit(shape.Reshape, e.emit(shape.Iota, type=TileType(int64, (extents[k],))), shape=line)
+            along = e.emit(arith.Add, spread(e, start, line), steps)
+        within = _within(e, along, view.tensor.shape[k])
+        stride = spread(e, e.number(view.tensor.strides[k], int64), line)
+        moved = e.emit(shape.Broadcast, e.emit(arith.Mul, along, stride), shape=extents)
+        here = e.emit(shape.Broadcast, within, shape=extents)
+        offset = moved if offset is None else e.emit(arith.Add, offset, moved)
+        inside = here if inside is None else e.emit(arith.And, inside, here)
+    assert rank and offset is not None and inside is not None
+    return e.emit(shape.PtrOffset, spread(e, view.tensor.base, extents), offset), inside
+
+
+def spread(e: Context, scalar: Value, extents: tuple[int, ...]) -> Value:
+    """A tile of equal elements."""
+    if not extents:
+        return scalar
+    ones = e.emit(shape.Reshape, scalar, shape=(1,) * len(extents))
+    return e.emit(shape.Broadcast, ones, shape=extents)
+
+
+def _within(e: Context, positions: Value, extent: Value | int) -> Value:
+    """Which positions are from 0 to ``extent``."""
+    extents = positions.tile.shape
+    low = e.emit(arith.Cmp, positions, e.constant(0, int64, extents), predicate=CmpPredicate.GE)
+    end = spread(e, e.number(extent, int64), extents)
+    return e.emit(arith.And, low, e.emit(arith.Cmp, positions, end, predicate=CmpPredicate.LT))
+
+
+# -- pointers
+
+
+def _load(e: Context, op: Operation) -> Value:
+    source, mask, padding = (e.get(op.operands[n]) for n in ("source", "mask", "paddingValue"))
+    addresses = _addresses(op.results[0].type)
+    if addresses is not None and padding is not None:
+        padding = e.emit(shape.PtrToInt, padding, dtype=int64)
+    if mask is None:
+        padding = None
+    made = e.emit(ours.Load, source, mask, padding, **order_of(op), **_hints(op, "latency"))
+    return made if addresses is None else e.emit(shape.IntToPtr, made, dtype=addresses)
+
+
+def _addresses(type: Any) -> PointerType | None:
+    """What elements point to that are pointers themselves."""
+    if isinstance(type, Tile) and isinstance(type.element, Pointer):
+        found = element_type(type.element)
+        assert isinstance(found, PointerType)
+        return found
+    return None
+
+
+def _store(e: Context, op: Operation) -> None:
+    value = e[op.operands["value"]]
+    if _addresses(op.operands["value"].type) is not None:
+        value = e.emit(shape.PtrToInt, value, dtype=int64)
+    destination, mask = e[op.operands["destination"]], e.get(op.operands["mask"])
+    e.emit_op(ours.Store, destination, value, mask, **order_of(op), **_hints(op, "latency"))
+
+
+def _as_mode(e: Context, mode: str, pointers: Value, arg: Value) -> tuple[Value, Value]:
+    """Pointers and values of the sign that ``mode`` reads."""
+    if not mode.startswith("u"):
+        return pointers, arg
+    dtype = unsigned(arg.tile.element)
+    return e.emit(arith.Bitcast, pointers, dtype=PointerType(dtype)), e.cast(arg, dtype)
+
+
+def _atomic_rmw(e: Context, op: Operation) -> Value:
+    mode, arg = op.attributes["mode"], e[op.operands["arg"]]
+    pointers, value = _as_mode(e, mode, e[op.operands["pointers"]], arg)
+    old = e.emit(ours.AtomicRmw, pointers, value, e.get(op.operands["mask"]), kind=_ATOMIC[mode], **order_of(op))
+    return e.cast(old, arg.tile.element)
+
+
+def _atomic_cas(e: Context, op: Operation) -> Value:
+    operands = e.all([op.operands[n] for n in ("pointers", "cmp", "val")])
+    return e.emit(ours.AtomicCas, *operands, e.get(op.operands["mask"]), **order_of(op))
+
+
+def _atomic_view(e: Context, op: Operation) -> None:
+    view, indices, value = e.view(op.operands["view"]), _indices(e, op), e[op.operands["value"]]
+    mode = op.attributes["mode"]
+    order = order_of(op)
+    if view.value is None or isinstance(view.type, GatherScatterView):
+        pointers, inside = _gathered(e, view, indices)
+        pointers, value = _as_mode(e, mode, pointers, value)
+        e.emit_op(ours.AtomicRmw, pointers, value, inside, kind=_ATOMIC[mode], **order)
+        return
+    partition = view.value
+    if mode.startswith("u"):
+        tensor, dtype = view.tensor, unsigned(value.tile.element)
+        base = e.emit(arith.Bitcast, tensor.base, dtype=PointerType(dtype))
+        numbers = [[n for n in group if isinstance(n, Value)] for group in (tensor.shape, tensor.strides)]
+        again = make_tensor_view(e, base, dtype, tensor.type.shape, tensor.type.strides, *numbers)
+        partition, value = _partition(e, again, view.type), e.cast(value, dtype)
+    e.emit_op(ours.AtomicView, partition, value, indices, kind=_ATOMIC[mode], **order)
+
+
+def _alloca(e: Context, op: Operation) -> Value:
+    dtype = pointer_of(e, op).pointee
+    assert dtype is not None
+    if op.attributes["global"]:
+        return e.memory[shared_name(op)]
+    return e.emit(ours.LocalArray, dtype=dtype, count=op.attributes["num_elem"])
+
+
+def shared_name(op: Operation) -> str:
+    """What the memory of an ``alloca`` that all blocks share is called."""
+    return f"<alloca at {op.offset}>"
+
+
+def _get_global(e: Context, op: Operation) -> Value:
+    name = op.attributes["name"]
+    if name not in e.memory:
+        raise e.error(f"there is no global {name}")
+    return e.memory[name]
+
+
+# -- output
+
+
+_CONVERSION = re.compile(r"%(?:%|([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|L|q|j|z|t)?([diuoxXeEfFgGaAcp]))")
+
+
+def _print(e: Context, op: Operation) -> None:
+    values, parts, formats = e.all(op.operands["args"]), [], []
+    text, position = op.attributes["str"], 0
+    for match in _CONVERSION.finditer(text):
+        parts += _text(text[position : match.start()])
+        position = match.end()
+        if match.group() == "%%":
+            parts += ["%"]
+            continue
+        parts.append(None)
+        formats.append(f"%{match[1]}{match[2]}")
+    parts += _text(text[position:])
+    if len(formats) != len(values):
+        raise e.error(f"the format {text!r} has {len(formats)} conversions for {len(values)} values")
+    shown = [as_unsigned(e, v) if f[-1] in "ouxX" and _is_integer(v) else v for v, f in zip(values, formats)]
+    e.emit_op(ours.Print, shown, parts=tuple(_merged(parts)), formats=tuple(formats))
+
+
+def _is_integer(value: Value) -> bool:
+    return not value.tile.is_pointer and value.tile.element.is_integer
+
+
+def _text(text: str) -> list[str | None]:
+    return [text] if text else []
+
+
+def _merged(parts: Sequence[str | None]) -> list[str | None]:
+    """Neighbouring texts joined."""
+    found: list[str | None] = []
+    for part in parts:
+        if part is not None and found and found[-1] is not None:
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
+
+
+def _assert(e: Context, op: Operation) -> None:
+    e.emit_op(ours.Assert, e[op.operands["condition"]], [], message=op.attributes["message"])
+
+
+def _multimem(e: Context, op: Operation) -> None:
+    raise e.error(
+        "ops on memory of several GPUs need a multi-GPU runtime and multicast memory, which tilewright does not have; "
+        "compile this kernel with tileiras"
+    )
+
+
+def nothing(e: Context, op: Operation) -> None:
+    """Tokens and fences: our ops take effect in program order, and so do launches."""
+
+
+HANDLERS: dict[str, Callable[[Context, Operation], Any]] = {
+    "make_tensor_view": _tensor_view,
+    **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), _view),
+    "get_tensor_shape": _tensor_shape,
+    "get_index_space_shape": _index_space_shape,
+    "load_view_tko": _load_view,
+    "store_view_tko": _store_view,
+    "load_ptr_tko": _load,
+    "store_ptr_tko": _store,
+    "atomic_rmw_tko": _atomic_rmw,
+    "atomic_cas_tko": _atomic_cas,
+    "atomic_red_view_tko": _atomic_view,
+    "alloca": _alloca,
+    "get_global": _get_global,
+    "print_tko": _print,
+    "assert": _assert,
+    **dict.fromkeys(
+        ("multimem_load_reduce_view_tko", "multimem_store_view_tko", "multimem_reduce_view_tko"), _multimem
+    ),
+    **dict.fromkeys(
+        ("make_token", "join_tokens", "memory_fence_alias_tko", "gdc_wait_tko", "gdc_launch_dependents_tko"), nothing
+    ),
+}

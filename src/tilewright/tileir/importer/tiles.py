@@ -1,0 +1,216 @@
+"""Constants, ops that rearrange tiles, matrix products and promises of CUDA Tile IR."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, float8_e5m3fnu, int8, int32, tfloat32, uint8
+from tilewright.ir.ops import arith, linear, memory, shape
+from tilewright.ir.semantics.conversion import to_float64
+from tilewright.ir.types import TileType
+from tilewright.tileir import constants
+from tilewright.tileir.importer.arith import nibble, scalar_of
+from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, tile_type
+from tilewright.tileir.module import BoundedAttr, DivByAttr, FloatAttr, IntegerAttr, Operation, SameElementsAttr
+from tilewright.tileir.types import SCALARS, Scalar, Tile
+
+MOST_RUNS = 4096  # pieces of equal elements that a constant may have
+_NIBBLE_BITS = 4
+
+
+def number(dtype: DType, bits: int) -> bool | int | float:
+    """The number that ``bits`` of a constant stand for."""
+    if dtype.is_bool:
+        return bool(bits)
+    if dtype.is_integer:
+        return bits - (1 << dtype.bitwidth) if bits >> (dtype.bitwidth - 1) and dtype.is_signed else bits
+    if dtype is tfloat32:
+        bits <<= 13
+    raw = np.frombuffer(bits.to_bytes(dtype.storage.itemsize, "little"), dtype.storage)
+    return float(to_float64(raw, dtype)[0] if dtype is float8_e5m3fnu else raw[0])
+
+
+def attribute_number(e: Context, dtype: DType, a: Any) -> bool | int | float:
+    """The number of an attribute, such as the identity of a reduction."""
+    if isinstance(a, IntegerAttr):
+        return number(dtype, a.value & (1 << dtype.bitwidth) - 1 if dtype.is_integer else a.value)
+    if isinstance(a, FloatAttr):
+        return number(dtype, a.bits)
+    raise e.error(f"{a} is no number of {dtype}")
+
+
+def _constant(e: Context, op: Operation) -> Value:
+    type = op.results[0].type
+    if not isinstance(type, Tile) or not isinstance(type.element, Scalar):
+        raise e.error(f"a constant of type {type}; constants are tiles of numbers")
+    dtype, data = dtype_of(type.element), op.attributes["value"]
+    if constants.is_splat(type, data):
+        value = number(dtype, constants.elements(Tile(type.element), data, first=True)[0])
+        return e.constant(value, dtype, type.shape)
+    numbers = [number(dtype, bits) for bits in constants.elements(type, data)]
+    found = _progression(e, dtype, numbers) or _joined(e, dtype, numbers)
+    return found if type.shape == (type.size,) else e.emit(shape.Reshape, found, shape=type.shape)
+
+
+def _progression(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value | None:
+    """Integers at equal distances, as they are counted."""
+    if not dtype.is_integer:
+        return None
+    first, step, count = numbers[0], numbers[1] - numbers[0], len(numbers)
+    if not dtype.min <= step <= dtype.max or any(b - a != step for a, b in itertools.pairwise(numbers)):
+        return None
+    extents = (count,)
+    made = e.emit(shape.Iota, type=TileType(dtype, extents))
+    if step != 1:
+        made = e.emit(arith.Mul, made, e.constant(step, dtype, extents))
+    return e.emit(arith.Add, made, e.constant(first, dtype, extents)) if first else made
+
+
+def _joined(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value:
+    """Different numbers: runs of equal ones, joined."""
+    keys = [repr(n) for n in numbers]
+    known: dict[tuple[str, ...], Value] = {}
+
+    def join(start: int, stop: int) -> Value:
+        piece = tuple(keys[start:stop])
+        if piece in known:
+            return known[piece]
+        if len(set(piece)) == 1:
+            made = e.constant(numbers[start], dtype, (stop - start,))
+        else:
+            middle = (start + stop) // 2
+            made = e.emit(shape.Cat, join(start, middle), join(middle, stop), axis=0)
+        known[piece] = made
+        if len(known) > MOST_RUNS:
+            raise e.error(
+                f"a constant of {len(numbers)} elements with more than {MOST_RUNS // 2} different runs; "
+                "load such tables from an array or a global"
+            )
+        return made
+
+    return join(0, len(numbers))
+
+
+def _iota(e: Context, op: Operation) -> Value:
+    t = tile_type(op.results[0].type)
+    if not t.is_pointer and t.element.is_integer:
+        return e.emit(shape.Iota, type=t)
+    wide = e.emit(shape.Iota, type=t.with_dtype(int32))
+    return e.cast(e.emit(arith.And, wide, e.constant(1, int32, t.shape)), t.element)
+
+
+def _result_shape(op: Operation) -> tuple[int, ...]:
+    return tile_type(op.results[0].type).shape
+
+
+def _reshape(e: Context, op: Operation) -> Value:
+    return e.emit(shape.Reshape, e[op.operands["source"]], shape=_result_shape(op))
+
+
+def _broadcast(e: Context, op: Operation) -> Value:
+    return e.emit(shape.Broadcast, e[op.operands["source"]], shape=_result_shape(op))
+
+
+def _permute(e: Context, op: Operation) -> Value:
+    return e.emit(shape.Permute, e[op.operands["source"]], axes=tuple(op.attributes["permutation"]))
+
+
+def _cat(e: Context, op: Operation) -> Value:
+    return e.emit(shape.Cat, e[op.operands["lhs"]], e[op.operands["rhs"]], axis=op.attributes["dim"])
+
+
+def _extract(e: Context, op: Operation) -> Value:
+    return e.emit(shape.Extract, e[op.operands["source"]], e.all(op.operands["indices"]), shape=_result_shape(op))
+
+
+def _insert(e: Context, op: Operation) -> Value:
+    part, whole = e[op.operands["source"]], e[op.operands["destination"]]
+    return e.emit(shape.Insert, whole, part, e.all(op.operands["indices"]))
+
+
+def _pack(e: Context, op: Operation) -> Value:
+    x = e[op.operands["source"]]
+    if scalar_of(e, op, "source").name == NIBBLE:
+        pairs = e.emit(shape.Reshape, x, shape=(x.tile.size // 2, 2))
+        low, high = (
+            e.emit(shape.Extract, pairs, [e.constant(0, int32), e.constant(k, int32)], shape=(x.tile.size // 2, 1))
+            for k in range(2)
+        )
+        low = e.emit(arith.And, low, e.constant(15, int8, low.tile.shape))
+        high = e.emit(arith.Shl, high, e.constant(_NIBBLE_BITS, int8, high.tile.shape))
+        return e.emit(shape.Reshape, e.emit(arith.Or, low, high), shape=(x.tile.size // 2,))
+    if is_bool(x):
+        raise e.error("pack of i1: the bits of a byte have no order there")
+    return e.cast(e.emit(shape.Pack, x), int8)
+
+
+def _unpack(e: Context, op: Operation) -> Value:
+    x, target = e[op.operands["source"]], tile_type(op.results[0].type)
+    made = op.results[0].type
+    if isinstance(made, Tile) and made.element == SCALARS[NIBBLE]:
+        column = e.emit(shape.Reshape, x, shape=(x.tile.size, 1))
+        high = e.emit(arith.Shr, column, e.constant(_NIBBLE_BITS, int8, column.tile.shape))
+        both = e.emit(shape.Cat, nibble(e, column), high, axis=1)
+        return e.emit(shape.Reshape, both, shape=target.shape)
+    return e.emit(shape.Unpack, e.cast(x, uint8), dtype=target.element)
+
+
+def _mmaf(e: Context, op: Operation) -> Value:
+    operands = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
+    return e.emit(linear.Mma, *operands, fast_acc=op.attributes["fast_acc"])
+
+
+def _mmai(e: Context, op: Operation) -> Value:
+    lhs, rhs, acc = e.all([op.operands[n] for n in ("lhs", "rhs", "acc")])
+    sides = [
+        v if op.attributes[f"signedness_{name}"] == "signed" else as_unsigned(e, v)
+        for name, v in (("lhs", lhs), ("rhs", rhs))
+    ]
+    return e.emit(linear.Mma, *sides, acc)
+
+
+def _mma_scaled(e: Context, op: Operation) -> Value:
+    order = ("lhs", "lhs_scale", "rhs", "rhs_scale", "acc")
+    return e.emit(linear.MmaScaled, *e.all([op.operands[n] for n in order]))
+
+
+def _assume(e: Context, op: Operation) -> Value:
+    x, promised = e[op.operands["value"]], op.attributes["predicate"]
+    if is_bool(x):
+        return x
+    if isinstance(promised, DivByAttr):
+        facts = {"divisor": promised.divisor, "every": promised.every, "along": promised.along}
+        return e.emit(memory.AssumeDivisible, x, **facts)
+    if isinstance(promised, BoundedAttr):
+        return e.emit(memory.AssumeBounded, x, lower=promised.lower, upper=promised.upper)
+    assert isinstance(promised, SameElementsAttr)
+    return e.emit(memory.AssumeBlocked, x, shape=promised.shape) if promised.shape else x
+
+
+def _grid(cls: type[Any]) -> Callable[[Context, Operation], list[Value]]:
+    return lambda e, op: [e.emit(cls, axis=axis) for axis in range(len(op.results))]
+
+
+HANDLERS: dict[str, Any] = {
+    "constant": _constant,
+    "iota": _iota,
+    "reshape": _reshape,
+    "broadcast": _broadcast,
+    "permute": _permute,
+    "cat": _cat,
+    "extract": _extract,
+    "insert": _insert,
+    "pack": _pack,
+    "unpack": _unpack,
+    "mmaf": _mmaf,
+    "mmai": _mmai,
+    "mmaf_scaled": _mma_scaled,
+    "assume": _assume,
+    "get_tile_block_id": _grid(memory.Bid),
+    "get_num_tile_blocks": _grid(memory.NumBlocks),
+}

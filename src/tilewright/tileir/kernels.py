@@ -1,0 +1,241 @@
+"""Kernels of CUDA Tile IR files, which are launched like those written in Python."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Backend
+from tilewright.frontend.signature import PointerSpec, Signature
+from tilewright.ir.core import Function
+from tilewright.ir.types import TileType
+from tilewright.runtime.alignment import with_alignment
+from tilewright.runtime.arguments import Region
+from tilewright.runtime.arrays import Flat
+from tilewright.runtime.layout import Place
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialize import Launchable, Prepared, Specialization
+from tilewright.tileir import module as form
+from tilewright.tileir.bytecode import read
+from tilewright.tileir.errors import BytecodeError, TileIRError
+from tilewright.tileir.fatbinary import bytecode_images, is_fat_binary
+from tilewright.tileir.importer import Memory, import_entry
+from tilewright.tileir.importer.function import parameter_types
+from tilewright.tileir.text import parse_module, print_module
+
+_MAGIC = b"\x7fTileIR\0"
+
+
+def load(source: str | bytes | os.PathLike[str]) -> Module:
+    """See ``tilewright.tileir.load``."""
+    if isinstance(source, bytes):
+        return Module(source, "<bytes>")
+    path = Path(source)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    return Module(path.read_bytes(), str(path))
+
+
+def flattened(*arguments: Any) -> tuple[Any, ...]:
+    """See ``tilewright.tileir.flattened``."""
+    found: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, (tuple, list)):
+            found += flattened(*argument)
+        elif hasattr(argument, "shape") and argument.ndim:
+            found += [argument, *map(int, argument.shape), *_strides(argument)]
+        else:
+            found.append(argument)
+    return tuple(found)
+
+
+def _strides(array: Any) -> list[int]:
+    """Strides in elements."""
+    if callable(getattr(array, "stride", None)):  # a tensor of PyTorch
+        return list(map(int, array.stride()))
+    return [int(s) // array.dtype.itemsize for s in array.strides]
+
+
+def modules_of(data: bytes, file: str) -> list[form.Module]:
+    """The modules in the contents of a file: one, or those of a fat binary. TileIRError for what is none."""
+    if data.startswith(_MAGIC):
+        return [read(data, file)]
+    if is_fat_binary(data):
+        images = bytecode_images(data, file)
+        if not images:
+            raise TileIRError(f"{file} holds no CUDA Tile IR: nvcc writes it with --enable-tile")
+        return [read(image, file) for image in images]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise BytecodeError(0, "the magic of Tile IR bytecode, a fat binary, or text", file) from None
+    return [parse_module(text, file)]
+
+
+class Module:
+    """Kernels of a file: made by ``tilewright.tileir.load``. ``kernels`` names them, in order."""
+
+    def __init__(self, data: bytes, file: str) -> None:
+        self._data, self._file = data, file
+        self._entries: dict[str, tuple[form.Module, form.Entry]] = {}
+        for module in modules_of(data, file):
+            for entry in module.entries:
+                self._entries.setdefault(entry.name, (module, entry))
+        self._globals: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
+        self._found: dict[str, Kernel] = {}
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        return tuple(self._entries)
+
+    @property
+    def modules(self) -> list[form.Module]:
+        """The modules of the file, as Tile IR."""
+        return list({id(module): module for module, _ in self._entries.values()}.values())
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel called ``name``, or the only one. KeyError, naming all, when there is none; TileError where
+        our IR lacks what it does."""
+        if name is None and len(self._entries) == 1:
+            (name,) = self._entries
+        if name not in self._entries:
+            raise KeyError(f"{self._file} has no kernel {name}; it has: {', '.join(self._entries) or 'none'}")
+        assert name is not None
+        if name not in self._found:
+            module, entry = self._entries[name]
+            self._found[name] = Kernel(self, module, entry)
+        return self._found[name]
+
+    def text(self) -> str:
+        """The text form, as ``tileirdisasm`` prints it."""
+        return "".join(map(print_module, self.modules))
+
+    def memory(self, module: form.Module, wanted: Memory) -> np.ndarray[Any, Any]:
+        """What a kernel takes from its module: a global, the same for every launch, or fresh memory for one launch."""
+        dtype = wanted.type.pointee.storage
+        if not wanted.shared:
+            return np.empty(wanted.count, dtype)
+        key = id(module), wanted.name
+        if key not in self._globals:
+            data = np.frombuffer(wanted.data or b"", dtype).copy()
+            data.flags.writeable = not next(g.constant for g in module.globals if g.name == wanted.name)
+            self._globals[key] = data
+        return self._globals[key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _module, (self._data, self._file)
+
+    def __repr__(self) -> str:
+        return f"<CUDA Tile IR module {self._file}: {', '.join(self._entries) or 'no kernels'}>"
+
+
+class Kernel(Launchable):
+    """A kernel in CUDA Tile IR, to be launched by ``ct.launch``.
+
+    Pointers take arrays, of which the kernel gets the address of the first element, or None; numbers take Python and
+    NumPy numbers. Integers have no sign in Tile IR, so pointers to them take arrays of signed and unsigned ones.
+    """
+
+    def __init__(self, owner: Module, module: form.Module, entry: form.Entry) -> None:
+        super().__init__()
+        self.owner, self.entry = owner, entry
+        self._module = module
+        self.name = self.__name__ = entry.name
+        imported = import_entry(module, entry)
+        self.function, self._memory = imported.function, imported.memory
+        self.hints = self.function.hints
+        types = parameter_types(entry)
+        self._own = len(types)
+        self._parameters = [
+            (Place(self.name, param.argument), Rule(declared=t.dtype, signless=True))
+            for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
+        ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.owner, self.name, self.options)
+
+    @property
+    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+        """The parameters with their types: those of the entry, then the memory that it takes from its module."""
+        return self._parameters
+
+    def trace(self, signature: Signature) -> Function:
+        """The IR, with the alignment of the arrays stated."""
+        return self._imported(signature, checked=False)
+
+    def trace_checked(self, signature: Signature) -> Function:
+        """The IR that also states what Tile IR leaves undefined."""
+        return self._imported(signature, checked=True)
+
+    def _imported(self, signature: Signature, *, checked: bool) -> Function:
+        types = [_type(value.tile, spec) for value, spec in zip(self.function.body.args, signature.arguments)]
+        return with_alignment(import_entry(self._module, self.entry, types, checked=checked).function, signature)
+
+    def _complete(self, args: Any) -> Any:
+        """The arguments of a launch, and the memory that the kernel takes from its module."""
+        if not self._memory or type(args) is not tuple or len(args) != self._own:
+            return args
+        on_gpu = next((a for a in args if _on_gpu(a)), None)
+        if on_gpu is not None:
+            raise TileIRError(
+                f"{self.name} uses memory of its module ({self._memory[0].name}), which is in host memory: "
+                "run it on arrays in host memory"
+            )
+        return *args, *(self.owner.memory(self._module, m) for m in self._memory)
+
+    def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
+        found = super().prepared_for(self._complete(args), backend, flat)
+        if self._memory:
+            self.again = None  # it would look for these arguments among those of the launch
+        return found
+
+    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
+        return super().described(self._complete(args), backend)
+
+    def regions(self, args: Any) -> tuple[Signature, list[Region]]:
+        return super().regions(self._complete(args))
+
+    def compile_for(self, target: str | None, kernel_args: tuple[Any, ...], /) -> Specialization:
+        return super().compile_for(target, self._complete(kernel_args))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = [place.argument for place, _ in self._parameters[: self._own]]
+        arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
+        raise TypeError(
+            f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"
+        )
+
+    def __repr__(self) -> str:
+        types = ", ".join(str(value.type) for value in self.entry.body.args)
+        return f"<CUDA Tile IR kernel {self.name}({types})>"
+
+
+def _on_gpu(argument: Any) -> bool:
+    return hasattr(argument, "__cuda_array_interface__") or getattr(getattr(argument, "device", None), "type", "") in (
+        "cuda",
+    )
+
+
+def _type(declared: TileType, spec: Any) -> TileType:
+    """The type of a parameter for an argument: that of the array, whose integers may be unsigned."""
+    if isinstance(spec, PointerSpec) and spec.dtype is not None and declared.is_pointer:
+        return TileType(type(declared.dtype)(spec.dtype))  # type: ignore[call-arg]
+    return declared
+
+
+@functools.lru_cache(maxsize=64)
+def _module(data: bytes, file: str) -> Module:
+    """The module of what was pickled: of kernels of one module, the same."""
+    return Module(data, file)
+
+
+def _restored(owner: Module, name: str, options: dict[str, dict[str, Any]]) -> Kernel:
+    found = owner.kernel(name)
+    for engine, chosen in options.items():
+        found = found.replace_options(engine, **chosen)
+    return found

@@ -1,0 +1,188 @@
+"""Reads constants and attributes of the text form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from tilewright.tileir import numbers
+from tilewright.tileir.module import (
+    Attribute,
+    BoolAttr,
+    BoundedAttr,
+    DictAttr,
+    DivByAttr,
+    FloatAttr,
+    HintsAttr,
+    IntegerAttr,
+    SameElementsAttr,
+    StringAttr,
+)
+from tilewright.tileir.text.parse_types import parse_scalar, parse_type
+from tilewright.tileir.text.scanner import Scanner
+from tilewright.tileir.types import I1, I32, I64, SCALARS, Scalar, Tile
+
+_BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
+_HEXADECIMAL = re.compile(r"0x[0-9A-Fa-f]+")
+_T = TypeVar("_T")
+_MOST_DEPTH = 64
+
+
+def bits_of(s: Scanner, type: Scalar) -> int:
+    """One number of ``type``, as its bits."""
+    start = s.pos
+    if type.bits == 1 and (s.peek("true") or s.peek("false")):
+        return int(s.word("true or false") == "true")
+    text = s.number()
+    if not type.is_integer:
+        found = numbers.parse(type.name, text)
+        if found is None:
+            s.fail(f"a number of {type}", start)
+        return found
+    if "." in text or ("e" in text and not text.startswith("0x")):
+        s.fail(f"an integer of {type}", start)
+    value = int(text, 0) if text.startswith("0x") else int(text)
+    if not -(1 << (type.bits - 1)) <= value < 1 << type.bits:
+        s.fail(f"a number that fits {type}", start)
+    return value & (1 << type.bits) - 1
+
+
+def constant(s: Scanner) -> Callable[[Tile], bytes]:
+    """``<f32: 1.0>``, to be stored for a type, which comes later in the text."""
+    start = s.pos
+    s.expect("<")
+    element = parse_scalar(s)
+    s.expect(":")
+    raw = s.match(_BYTES)
+    listed: list[int] | None = None
+    shape: tuple[int, ...] = ()
+    if raw is None:
+        listed, shape = _elements(s, element, 0)
+    s.expect(">")
+
+    def store(type: Tile) -> bytes:
+        if type.element != element:
+            s.fail(f"elements of {type.element}", start)
+        if raw is not None:
+            return _from_bytes(s, type, bytes.fromhex(raw[1] + "0" * (len(raw[1]) % 2)), start)
+        assert listed is not None
+        if shape not in ((), type.shape):
+            s.fail(f"elements for {type}", start)
+        return _stored(element, listed, splat=not shape or type.size == 1)
+
+    return store
+
+
+def _elements(s: Scanner, type: Scalar, depth: int) -> tuple[list[int], tuple[int, ...]]:
+    """Nested lists of numbers, and their shape."""
+    if not s.accept("["):
+        return [bits_of(s, type)], ()
+    if depth == _MOST_DEPTH:
+        s.fail(f"lists nested at most {_MOST_DEPTH} deep")
+    found: list[int] = []
+    inner: tuple[int, ...] | None = None
+    count = 0
+    while s.more(not count, "]"):
+        start = s.pos
+        part, shape = _elements(s, type, depth + 1)
+        if inner not in (None, shape):
+            s.fail("lists of one length", start)
+        inner, count = shape, count + 1
+        found += part
+    return found, (count, *(inner or ()))
+
+
+def _stored(element: Scalar, bits: list[int], *, splat: bool) -> bytes:
+    if element.bits > 1:
+        return b"".join(b.to_bytes(element.bytes, "little") for b in bits)
+    if splat or len(set(bits)) == 1:
+        return b"\xff" if bits[0] else b"\0"
+    packed = bytearray(-(-len(bits) // 8))
+    for i, bit in enumerate(bits):
+        packed[i // 8] |= bit << i % 8
+    return bytes(packed)
+
+
+def _from_bytes(s: Scanner, type: Tile, data: bytes, start: int) -> bytes:
+    element = type.element
+    assert isinstance(element, Scalar)
+    if len(data) != type.size * element.bytes:
+        s.fail(f"{type.size * element.bytes} bytes for {type}", start)
+    return _stored(element, list(data), splat=False) if element.bits == 1 else data
+
+
+def sequence(s: Scanner, end: str, parse: Callable[[Scanner], _T]) -> tuple[_T, ...]:
+    """Entries up to ``end``, with commas between them."""
+    found: list[_T] = []
+    while s.more(not found, end):
+        found.append(parse(s))
+    return tuple(found)
+
+
+def attribute(s: Scanner, integers: Scalar = I64, booleans: Callable[[bool], Attribute] = BoolAttr) -> Attribute:
+    """A tagged attribute. Numbers without a type have that of ``integers``, or f64; ``booleans`` makes truth values."""
+    for word in ("true", "false"):
+        if s.accept(word):
+            return booleans(word == "true")
+    if s.peek('"'):
+        return StringAttr(s.string())
+    if s.accept("{"):
+        return DictAttr(sequence(s, "}", _entry))
+    start = s.pos
+    text = s.number()
+    type: Scalar | None = None
+    if s.accept(":"):
+        found = parse_type(s)
+        if not isinstance(found, Scalar):
+            s.fail("a number type", start)
+        type = found
+    end, s.pos = s.pos, start
+    floating = "." in text or ("e" in text.lower() and not text.startswith("0x"))
+    type = type or (SCALARS["f64"] if floating else integers)
+    bits = bits_of(s, type)
+    s.pos = end
+    return IntegerAttr(type, bits) if type.is_integer else FloatAttr(type, bits)
+
+
+def identity(s: Scanner) -> Attribute:
+    """The identity of a reduction, of which truth values are numbers of i1."""
+    return attribute(s, booleans=lambda value: IntegerAttr(I1, int(value)))
+
+
+def _entry(s: Scanner) -> tuple[str, Attribute]:
+    key = s.word("the name of a hint")
+    s.expect("=")
+    return key, attribute(s, integers=I32)
+
+
+def hints(s: Scanner) -> HintsAttr:
+    """``<sm_100 = {latency = 3}>``."""
+    s.expect("<")
+    return HintsAttr(sequence(s, ">", _entry))
+
+
+def predicate(s: Scanner) -> Attribute:
+    """What an ``assume`` promises."""
+    s.dialect("#")
+    if s.accept("div_by"):
+        s.expect("<")
+        divisor, every, along = s.integer(), None, None
+        if s.accept(","):
+            s.expect("every")
+            every = s.integer()
+        if s.accept("along"):
+            along = s.integer()
+        s.expect(">")
+        return DivByAttr(divisor, every, along)
+    if s.accept("same_elements"):
+        s.expect("<", "[")
+        found = SameElementsAttr(sequence(s, "]", Scanner.integer))
+        s.expect(">")
+        return found
+    s.expect("bounded", "<")
+    lower = None if s.accept("?") else s.integer()
+    s.expect(",")
+    upper = None if s.accept("?") else s.integer()
+    s.expect(">")
+    return BoundedAttr(lower, upper)

@@ -1,0 +1,211 @@
+"""Reads types of the text form."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tilewright.tileir.optable import ENUMS
+from tilewright.tileir.text.scanner import Scanner
+from tilewright.tileir.types import (
+    MAX_POINTER_DEPTH,
+    SCALARS,
+    TOKEN,
+    Element,
+    Function,
+    GatherScatterView,
+    PartitionView,
+    Pointer,
+    Scalar,
+    StridedView,
+    TensorView,
+    Tile,
+    Type,
+    problem,
+)
+
+_EXTENT = re.compile(r"(\d+|\?)x")
+_SCALAR = re.compile(r"[a-z]+[0-9][A-Za-z0-9]*")
+
+
+def parse_type(s: Scanner) -> Type:
+    """A type, with or without the prefix of the dialect."""
+    start = s.pos
+    s.dialect("!")
+    found = _type(s)
+    broken = problem(found)
+    if broken is not None:
+        s.fail(broken, start)
+    return found
+
+
+def _type(s: Scanner) -> Type:
+    if s.accept("tile"):
+        s.expect("<")
+        shape = _extents(s)
+        element = _element(s)
+        s.expect(">")
+        if None in shape:
+            s.fail("static extents of a tile")
+        return Tile(element, tuple(n for n in shape if n is not None))
+    if s.accept("token"):
+        return TOKEN
+    for name, parse in _VIEWS.items():
+        if s.accept(name):
+            s.expect("<")
+            found: Type = parse(s)
+            s.expect(">")
+            return found
+    if s.accept("("):
+        params = _list(s, ")")
+        s.expect("->", "(")
+        return Function(params, _list(s, ")"))
+    return _element(s)
+
+
+def _list(s: Scanner, end: str) -> tuple[Type, ...]:
+    found: list[Type] = []
+    while s.more(not found, end):
+        found.append(parse_type(s))
+    return tuple(found)
+
+
+def _extents(s: Scanner) -> tuple[int | None, ...]:
+    found: list[int | None] = []
+    while (match := s.match(_EXTENT)) is not None:
+        found.append(None if match[1] == "?" else int(match[1]))
+    return tuple(found)
+
+
+def _element(s: Scanner, depth: int = 0) -> Element:
+    s.dialect("!")
+    if s.accept("ptr"):
+        if depth == MAX_POINTER_DEPTH:
+            s.fail(f"pointers to pointers at most {MAX_POINTER_DEPTH} deep")
+        s.expect("<")
+        pointee = _element(s, depth + 1)
+        attr = None
+        if s.accept(","):
+            s.accept("#cuda_tile.ptr_attr")
+            attr = parse_enum(s, "PtrAttr")
+        s.expect(">")
+        return Pointer(pointee, attr)
+    return parse_scalar(s)
+
+
+def parse_scalar(s: Scanner) -> Scalar:
+    """A number type."""
+    start = s.pos
+    match = s.match(_SCALAR)
+    if match is None or match.group() not in SCALARS:
+        s.fail("a number type, such as f32", start)
+    return SCALARS[match.group()]
+
+
+def parse_enum(s: Scanner, name: str) -> str:
+    """``<value>`` of the enumeration ``name``."""
+    s.expect("<")
+    start = s.pos
+    value = s.word(f"a value of {name}")
+    if value not in ENUMS[name]:
+        s.fail(f"one of {', '.join(ENUMS[name])}", start)
+    s.expect(">")
+    return value
+
+
+def _tensor_view(s: Scanner) -> TensorView:
+    shape = _extents(s)
+    element = parse_scalar(s)
+    strides: list[int | None] = []
+    attr = None
+    while s.accept(","):
+        if s.accept("strides"):
+            s.expect("=", "[")
+            while s.more(not strides, "]"):
+                strides.append(None if s.accept("?") else s.integer())
+        else:
+            s.expect("#cuda_tile.ptr_attr")
+            attr = parse_enum(s, "PtrAttr")
+    return TensorView(element, shape, tuple(strides), attr)
+
+
+def _tile_extents(s: Scanner) -> tuple[int, ...]:
+    """``tile=(4x8)``."""
+    s.expect("tile", "=", "(")
+    shape = _extents(s)
+    shape += (s.integer(),)
+    s.expect(")")
+    if None in shape:
+        s.fail("static extents of a tile")
+    return tuple(n for n in shape if n is not None)
+
+
+def _integers(s: Scanner) -> tuple[int, ...]:
+    s.expect("[")
+    found: list[int] = []
+    while s.more(not found, "]"):
+        found.append(s.integer())
+    return tuple(found)
+
+
+def _padding(s: Scanner) -> str | None:
+    """``, padding_value = zero``, if it is there; reads the comma before the tensor view."""
+    s.expect(",")
+    if not s.accept("padding_value"):
+        return None
+    s.expect("=")
+    start = s.pos
+    value = s.word("a padding value")
+    if value not in ENUMS["Padding"]:
+        s.fail(f"one of {', '.join(ENUMS['Padding'])}", start)
+    s.expect(",")
+    return value
+
+
+def _view_and_map(s: Scanner) -> tuple[TensorView, tuple[int, ...]]:
+    view = _view(s)
+    dim_map = tuple(range(len(view.shape)))
+    if s.accept(","):
+        s.expect("dim_map", "=")
+        dim_map = _integers(s)
+    return view, dim_map
+
+
+def _view(s: Scanner) -> TensorView:
+    s.dialect("!")
+    s.expect("tensor_view", "<")
+    view = _tensor_view(s)
+    s.expect(">")
+    return view
+
+
+def _partition_view(s: Scanner) -> PartitionView:
+    shape = _tile_extents(s)
+    padding = _padding(s)
+    view, dim_map = _view_and_map(s)
+    return PartitionView(shape, view, dim_map, padding)
+
+
+def _strided_view(s: Scanner) -> StridedView:
+    shape = _tile_extents(s)
+    s.expect(",", "traversal_strides", "=")
+    steps = _integers(s)
+    padding = _padding(s)
+    view, dim_map = _view_and_map(s)
+    return StridedView(shape, steps, view, dim_map, padding)
+
+
+def _gather_scatter_view(s: Scanner) -> GatherScatterView:
+    shape = _tile_extents(s)
+    padding = _padding(s)
+    view = _view(s)
+    s.expect(",", "sparse_dim", "=")
+    return GatherScatterView(shape, view, s.integer(), padding)
+
+
+_VIEWS: dict[str, Any] = {
+    "tensor_view": _tensor_view,
+    "partition_view": _partition_view,
+    "strided_view": _strided_view,
+    "gather_scatter_view": _gather_scatter_view,
+}

@@ -1,0 +1,574 @@
+"""Reads the text form of CUDA Tile IR: what ``tileirdisasm`` and our printer print, and files of the MLIR dialect.
+
+Each op follows the template that the printer fills (see ``syntax``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+from tilewright.tileir import structure
+from tilewright.tileir.debug import CallSite, FileLoc, Location
+from tilewright.tileir.module import ArrayAttr, Block, Entry, Global, Module, Operation, Value
+from tilewright.tileir.optable import BY_NAME, ENUMS, NEWEST, NO_DEFAULT, AttributeSpec, OpSpec
+from tilewright.tileir.text import parse_attributes as attributes
+from tilewright.tileir.text.parse_types import parse_enum, parse_type
+from tilewright.tileir.text.scanner import Scanner
+from tilewright.tileir.text.syntax import PARTS
+from tilewright.tileir.types import TOKEN, GatherScatterView, TensorView, Tile, Type
+
+# operands, attributes, the types of the results, regions
+Parts = tuple[dict[str, Any], dict[str, Any], list[Type], list[Union[Block, None]]]
+_MAX_REGIONS = 64
+_MAX_CALLS = 64
+_ALIAS = re.compile(r"^[ \t]*#([\w.$-]+) = (.*)$", re.MULTILINE)
+_REFERENCE = re.compile(r"#([\w.$-]+)")
+_PLACE = re.compile(r'"((?:[^"\\\n]|\\.)*)":(\d+):(\d+)')
+_CALL = re.compile(r"callsite\((.*) at (.*)\)")
+_COUNT = re.compile(r":\s*(\d+)")
+_PRODUCER = re.compile(r"\A// Producer: (.*)")
+
+
+def parse_module(text: str, file: str = "") -> Module:
+    """The module that ``text`` stands for; it is of the newest version. TextError, with line and column."""
+    return _Parser(text, file).module()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self.s = Scanner(text, file)
+        self.values: dict[str, Value] = {}
+        self.depth = 0
+        self.aliases = dict(_ALIAS.findall(text)) if "#" in text else {}
+        self.places: dict[str, Location | None] = {}
+        self.structured: dict[str, Callable[[OpSpec], Parts]] = {
+            "for": self.for_,
+            "loop": self.loop,
+            "if": self.if_,
+            "reduce": self.fold,
+            "scan": self.fold,
+        }
+
+    # -- the module
+
+    def module(self) -> Module:
+        s = self.s
+        producer = _PRODUCER.match(s.text)
+        found = Module(NEWEST, producer=producer[1] if producer else None, file=s.file)
+        wrapped = s.accept("cuda_tile.module") or s.accept("module")
+        if wrapped:
+            s.symbol()
+            s.expect("{")
+        while not s.peek("}") and s.pos < len(s.text):
+            if s.peek("#"):
+                self.alias()
+                continue
+            s.dialect()
+            if s.accept("global"):
+                found.globals.append(self.global_())
+            elif s.accept("entry"):
+                found.entries.append(self.entry())
+            else:
+                s.fail("an entry or a global")
+        if wrapped:
+            s.expect("}")
+            while s.peek("#"):
+                self.alias()
+        if s.pos < len(s.text):
+            s.fail("the end of the file")
+        return found
+
+    def alias(self) -> None:
+        """An alias of a location, which was read before."""
+        end = self.s.text.find("\n", self.s.pos)
+        self.s.pos = len(self.s.text) if end < 0 else end
+        self.s.skip()
+
+    def global_(self) -> Global:
+        s = self.s
+        private = s.accept("private")
+        s.accept("public")
+        constant = s.accept("constant")
+        name, alignment = s.symbol(), 0
+        if s.accept("alignment"):
+            s.expect("=")
+            alignment = s.integer()
+        store = attributes.constant(s)
+        s.expect(":")
+        start = s.pos
+        type = parse_type(s)
+        if not isinstance(type, Tile):
+            s.fail("a tile type", start)
+        self.location()
+        return Global(name, type, store(type), alignment, "private" if private else "public", constant)
+
+    def entry(self) -> Entry:
+        s = self.s
+        start = s.pos
+        name = s.symbol()
+        self.values = {}
+        s.expect("(")
+        body = Block(self.arguments(")"))
+        hints = None
+        if s.accept("optimization_hints"):
+            s.expect("=")
+            hints = attributes.hints(s)
+        s.expect("{")
+        self.fill(body, "")
+        loc = self.location() or self.here(start)
+        if body.ops[-1].name != "return":
+            s.fail("a return as the last op of an entry")
+        return Entry(name, body, hints, loc=loc)
+
+    # -- locations
+
+    def here(self, pos: int) -> FileLoc:
+        line, column = self.s.place(pos)
+        return FileLoc(None, self.s.file, line, column)
+
+    def location(self) -> Location | None:
+        """``loc(...)``, if it is there."""
+        s = self.s
+        if not s.accept("loc"):
+            return None
+        s.expect("(")
+        start, depth = s.pos, 1
+        for match in re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]').finditer(s.text, s.pos):
+            depth += {"(": 1, ")": -1}.get(match.group(), 0)
+            if depth == 0:
+                s.pos = match.end()
+                s.skip()
+                return self.place(s.text[start : match.start()], 0)
+        s.fail("a closing parenthesis of a location", start)
+
+    def place(self, text: str, depth: int) -> Location | None:
+        """The location that ``text`` describes."""
+        if text not in self.places:
+            self.places[text] = self.described(text, depth) if depth < _MAX_CALLS else None
+        return self.places[text]
+
+    def described(self, text: str, depth: int) -> Location | None:
+        call = _CALL.search(text)
+        if call is not None:
+            return CallSite(self.place(call[1], depth + 1), self.place(call[2], depth + 1))
+        found = _PLACE.search(text)
+        if found is not None:
+            return FileLoc(None, found[1], int(found[2]), max(int(found[3]) - 1, 0))
+        alias = _REFERENCE.search(text)
+        if alias is not None and alias[1] == "cuda_tile.di_loc":
+            alias = _REFERENCE.search(text, alias.end())
+        if alias is not None and alias[1] in self.aliases:
+            return self.place(self.aliases[alias[1]], depth + 1)
+        return None
+
+    # -- ops
+
+    def fill(self, block: Block, implied: str) -> None:
+        """The ops of a block up to its brace; without a terminator it ends in ``implied``."""
+        s = self.s
+        self.depth += 1
+        if self.depth > _MAX_REGIONS:
+            s.fail(f"regions nested at most {_MAX_REGIONS} deep")
+        outer = dict(self.values)
+        while not s.peek("}"):
+            if s.pos >= len(s.text):
+                s.fail("a closing brace")
+            block.ops.append(self.op())
+        if implied and (not block.ops or block.ops[-1].name not in ("yield", "continue", "break", "return")):
+            block.ops.append(Operation(BY_NAME[implied], {"operands": []}, {}, [], [], self.here(s.pos)))
+        if not block.ops:
+            s.fail("an op")
+        s.expect("}")
+        self.values = outer
+        self.depth -= 1
+
+    def op(self) -> Operation:
+        s = self.s
+        start = s.pos
+        names = self.result_names()
+        s.dialect()
+        at = s.pos
+        name = s.word("an op")
+        spec = BY_NAME.get(name)
+        if spec is None or name in ("entry", "global", "module"):
+            s.fail("an op of CUDA Tile IR", at)
+        if name in self.structured:
+            operands, known, types, regions = self.structured[name](spec)
+        else:
+            operands, known, types = self.plain(spec, len(names))
+            regions = []
+        loc = self.location() or self.here(start)
+        results = self.results(spec, names, types, start)
+        op = Operation(spec, operands, known, results, regions, loc, s.place(start)[0])
+        broken = structure.problem(op) if regions else None
+        if broken is not None:
+            s.fail(broken, start)
+        return op
+
+    def result_names(self) -> list[str]:
+        """``%a, %b =`` or ``%a:2 =``."""
+        s = self.s
+        found: list[str] = []
+        if not s.peek("%"):
+            return found
+        while True:
+            name = s.value()
+            counted = s.match(_COUNT)
+            found += [name] if counted is None else [f"{name}#{i}" for i in range(min(int(counted[1]), 1 << 12))]
+            if not s.accept(","):
+                break
+        s.expect("=")
+        return found
+
+    def results(self, spec: OpSpec, names: list[str], types: Sequence[Type], start: int) -> list[Value]:
+        made = [Value(t) for t in types]
+        if names and len(names) != len(made):
+            self.s.fail(f"{len(made)} results of {spec.name}", start)
+        self.values.update(zip(names, made))
+        return made
+
+    def plain(self, spec: OpSpec, count: int) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
+        """Operands, attributes and result types of an op without regions that has ``count`` results."""
+        if spec.name == "constant":
+            return self.constant(spec)
+        if spec.name == "make_tensor_view":
+            return self.tensor_view()
+        found = _Fields(self, spec, count)
+        for part in PARTS[spec.name]:
+            found.read(part)
+        return found.operands, found.attributes, found.types
+
+    def constant(self, spec: OpSpec) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
+        s = self.s
+        store = attributes.constant(s)
+        s.expect(":")
+        start = s.pos
+        type = parse_type(s)
+        if not isinstance(type, Tile):
+            s.fail("a tile type", start)
+        return {}, {"value": store(type)}, [type]
+
+    def tensor_view(self) -> tuple[dict[str, Any], dict[str, Any], list[Type]]:
+        s = self.s
+        base = self.value()
+        dynamic: dict[str, list[Value]] = {}
+        static: list[list[int | None]] = []
+        for word, name in (("shape", "dynamicShape"), ("strides", "dynamicStrides")):
+            s.expect(",", word, "=", "[")
+            dynamic[name] = []
+            numbers: list[int | None] = []
+            while s.more(not numbers, "]"):
+                if s.peek("%"):
+                    dynamic[name].append(self.value())
+                    numbers.append(None)
+                else:
+                    numbers.append(s.integer())
+            static.append(numbers)
+        s.expect(":")
+        start = s.pos
+        type = parse_type(s)
+        if s.accept("->"):
+            start = s.pos
+            type = parse_type(s)
+        if not isinstance(type, TensorView) or [list(type.shape), list(type.strides)] != static:
+            s.fail("a tensor view with the extents and strides before it", start)
+        return {"base": base, **dynamic}, {}, [type]
+
+    def value(self) -> Value:
+        start = self.s.pos
+        name = self.s.value()
+        found = self.values.get(name)
+        if found is None:
+            self.s.fail("a value that is defined before", start)
+        return found
+
+    def value_list(self) -> list[Value]:
+        """Values with commas between them, at least one."""
+        found = [self.value()]
+        while self.s.accept(","):
+            found.append(self.value())
+        return found
+
+    def type_list(self) -> list[Type]:
+        found = [parse_type(self.s)]
+        while self.s.accept(","):
+            found.append(parse_type(self.s))
+        return found
+
+    def arguments(self, end: str) -> list[Value]:
+        """``%a: type`` up to ``end``."""
+        s = self.s
+        found: list[Value] = []
+        while s.more(not found, end):
+            name = s.value()
+            s.expect(":")
+            found.append(Value(parse_type(s)))
+            self.values[name] = found[-1]
+            self.location()
+        return found
+
+    # -- ops with regions
+
+    def carried(self) -> tuple[list[str], list[Value]]:
+        """``iter_values(%a = %b)``, if it is there: the arguments of the body, and what they are at first."""
+        s = self.s
+        names: list[str] = []
+        values: list[Value] = []
+        if s.accept("iter_values"):
+            s.expect("(")
+            while s.more(not names, ")"):
+                names.append(s.value())
+                s.expect("=")
+                values.append(self.value())
+        return names, values
+
+    def opened(self, names: Sequence[str], types: Sequence[Type], implied: str) -> Block:
+        """The body of a loop, whose arguments have these names."""
+        self.s.expect("{")
+        outer = dict(self.values)
+        body = Block([Value(t) for t in types])
+        self.values.update(zip(names, body.args))
+        self.fill(body, implied)
+        self.values = outer
+        return body
+
+    def for_(self, spec: OpSpec) -> Parts:
+        s = self.s
+        unsigned = s.accept("unsigned")
+        induction = s.value()
+        s.expect("in", "(")
+        lower = self.value()
+        s.expect("to")
+        upper = self.value()
+        s.expect(",", "step")
+        step = self.value()
+        s.expect(")", ":")
+        type = parse_type(s)
+        names, inits = self.carried()
+        types: list[Type] = []
+        if names:
+            s.expect("->", "(")
+            types = list(attributes.sequence(s, ")", parse_type))
+        body = self.opened([induction, *names], [type, *(v.type for v in inits)], "continue")
+        operands = {"lowerBound": lower, "upperBound": upper, "step": step, "initValues": inits}
+        return operands, {"unsignedCmp": unsigned}, types, [body]
+
+    def loop(self, spec: OpSpec) -> Parts:
+        s = self.s
+        names, inits = self.carried()
+        types: list[Type] = []
+        if s.accept(":"):
+            if inits:
+                self.type_list()
+            if s.accept("->"):
+                types = self.type_list()
+        body = self.opened(names, [v.type for v in inits], "continue")
+        return {"initValues": inits}, {}, types, [body]
+
+    def if_(self, spec: OpSpec) -> Parts:
+        s = self.s
+        condition = self.value()
+        types: list[Type] = []
+        if s.accept("->"):
+            s.expect("(")
+            types = list(attributes.sequence(s, ")", parse_type))
+        then, other = self.opened([], [], "yield"), None
+        if s.accept("else"):
+            other = self.opened([], [], "yield")
+        return {"condition": condition}, {}, types, [then, other]
+
+    def fold(self, spec: OpSpec) -> Parts:
+        s = self.s
+        operands = self.value_list()
+        s.expect("dim", "=")
+        known: dict[str, Any] = {"dim": s.integer()}
+        if spec.name == "scan":
+            s.expect("reverse", "=")
+            known["reverse"] = s.accept("true")
+            if not known["reverse"]:
+                s.expect("false")
+        s.expect("identities", "=", "[")
+        known["identities"] = ArrayAttr(attributes.sequence(s, "]", attributes.identity))
+        s.expect(":")
+        self.type_list()
+        s.expect("->")
+        types = self.type_list()
+        outer = dict(self.values)
+        s.expect("(")
+        body = Block(self.arguments(")"))
+        s.expect("{")
+        self.fill(body, "")
+        self.values = outer
+        return {"operands": operands}, known, types, [body]
+
+
+class _Fields:
+    """Operands, attributes and result types of one op, as its template names them."""
+
+    def __init__(self, parser: _Parser, spec: OpSpec, count: int) -> None:
+        self.parser, self.s, self.spec = parser, parser.s, spec
+        self.count = count if spec.results is None else spec.results
+        self.operands: dict[str, Any] = {o.name: [] if o.variadic else None for o in spec.operands}
+        self.attributes: dict[str, Any] = {
+            a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes
+        }
+        self.attributes |= dict.fromkeys(spec.units, False)
+        self.types: list[Type] = [] if spec.results is None else [TOKEN] * spec.results
+        self.variadic = {o.name for o in spec.operands if o.variadic}
+        self.kinds: dict[str, AttributeSpec] = {a.name: a for a in spec.attributes}
+
+    def read(self, part: tuple[str, ...]) -> None:
+        """One part of the template."""
+        kind, *rest = part
+        if kind == "":
+            self.s.expect(*_tokens(rest[0]))
+        elif kind in _READERS:
+            _READERS[kind](self, *rest)
+        elif kind in self.operands:
+            self.operand(kind)
+        else:
+            self.attribute(kind)
+
+    def operand(self, name: str) -> None:
+        if name not in self.variadic:
+            self.operands[name] = self.parser.value()
+        elif self.s.peek("%"):
+            self.operands[name] = self.parser.value_list()
+
+    def attribute(self, name: str) -> None:
+        s, a = self.s, self.kinds[name]
+        start = s.pos
+        if a.kind in ENUMS:
+            value = s.word(f"{name} of {self.spec.name}")
+            if value not in ENUMS[a.kind]:
+                s.fail(f"one of {', '.join(ENUMS[a.kind])}", start)
+            self.attributes[name] = value
+        elif a.kind == "int":
+            self.attributes[name] = s.integer()
+        elif a.kind == "str":
+            self.attributes[name] = s.string() if s.peek('"') else s.name()
+        elif a.kind == "predicate":
+            self.attributes[name] = attributes.predicate(s)
+        else:
+            assert a.kind == "i32s", a.kind
+            s.expect("[")
+            self.attributes[name] = attributes.sequence(s, "]", Scanner.integer)
+
+    # parts of templates
+
+    def type(self, name: str) -> None:
+        self.checked(self.operands[name])
+
+    def checked(self, operand: Value) -> None:
+        """The type of an operand, which it has already."""
+        start = self.s.pos
+        if parse_type(self.s) != operand.type:
+            self.s.fail(f"{operand.type}, the type of the operand", start)
+
+    def result_types(self) -> None:
+        self.types = [parse_type(self.s)]
+        while len(self.types) < self.count:
+            self.s.expect(",")
+            self.types.append(parse_type(self.s))
+
+    def one_type(self) -> None:
+        self.types = [parse_type(self.s)] * self.count
+
+    def flag(self, name: str) -> None:
+        self.attributes[name] = self.s.accept(name)
+
+    def option(self, name: str, default: str, word: str) -> None:
+        self.attributes[name] = parse_enum(self.s, self.kinds[name].kind) if self.s.accept(word) else default
+
+    def optional_word(self, name: str) -> None:
+        for value in ENUMS[self.kinds[name].kind]:
+            if self.s.accept(value):
+                self.attributes[name] = value
+                return
+
+    def comma(self, name: str) -> None:
+        if self.s.accept(","):
+            self.operand(name)
+
+    def comma_type(self, name: str) -> None:
+        if self.operands[name] is not None:
+            self.s.expect(",")
+            self.checked(self.operands[name])
+
+    def operand_types(self, name: str) -> None:
+        if self.operands[name]:
+            self.s.expect(":")
+            self.parser.type_list()
+
+    def token(self, *words: str) -> None:
+        if self.s.accept("token"):
+            self.s.expect("=")
+            self.operands["token"] = self.parser.value()
+
+    def index(self) -> None:
+        if self.s.peek("%"):
+            self.operands["index"] = self.parser.value_list()
+
+    def index_types(self) -> None:
+        if "index" not in self.operands:  # of extract and insert
+            self.operands["indices"] = self.parser.value_list()
+            return
+        gathered = isinstance(self.operands["view"].type, GatherScatterView)
+        for operand in self.operands["index"][: None if gathered else 1]:
+            if operand is not self.operands["index"][0]:
+                self.s.expect(",")
+            self.checked(operand)
+
+    def hints(self) -> None:
+        if self.s.accept("optimization_hints"):
+            self.s.expect("=")
+            self.attributes["optimization_hints"] = attributes.hints(self.s)
+
+    def inbounds(self) -> None:
+        self.attributes["inbounds"] = (False,) * len(self.operands["index"])
+        if self.s.accept("inbounds"):
+            self.s.expect("=", "[")
+            self.attributes["inbounds"] = attributes.sequence(self.s, "]", _bool)
+
+    def reduction(self) -> None:
+        self.attributes["reduction"] = "add"
+        if self.s.accept("attributes"):
+            self.s.expect("{", "reduction", "=", "#cuda_tile.multimem_reduction_kind")
+            self.attributes["reduction"] = parse_enum(self.s, "Reduction")
+            self.s.expect("}")
+
+
+def _bool(s: Scanner) -> bool:
+    if s.accept("true"):
+        return True
+    s.expect("false")
+    return False
+
+
+def _tokens(text: str) -> list[str]:
+    """The words and marks of a piece of a template."""
+    return re.findall(r"\w+|->|[^\w\s]", text)
+
+
+_READERS: dict[str, Any] = {
+    "t": _Fields.type,
+    "r": _Fields.result_types,
+    "r0": _Fields.one_type,
+    "flag": _Fields.flag,
+    "custom": _Fields.option,
+    "opt": _Fields.option,
+    "word": _Fields.optional_word,
+    "comma": _Fields.comma,
+    "ctype": _Fields.comma_type,
+    "types": _Fields.operand_types,
+    "tok": _Fields.token,
+    "ctok": _Fields.token,
+    "index": _Fields.index,
+    "indices": _Fields.index_types,
+    "hints": _Fields.hints,
+    "inbounds": _Fields.inbounds,
+    "cinbounds": _Fields.inbounds,
+    "reduction": _Fields.reduction,
+}

@@ -1,0 +1,153 @@
+"""Reads the text form from left to right: white space and comments do not matter."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from tilewright.tileir.errors import TextError
+
+_SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
+_WORD = re.compile(r"[A-Za-z_][\w$]*")
+_SYMBOL = re.compile(r'@(?:([A-Za-z_.$][\w.$-]*)|"((?:[^"\\]|\\.)*)")')
+_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*")
+_VALUE = re.compile(r"%[\w.$-]+")
+_RESULT = re.compile(r"#(\d+)")
+_INTEGER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
+_PREFIX = "cuda_tile."  # which MLIR writes before what belongs to the dialect
+
+
+class Scanner:
+    """``text`` of the file ``file``, read up to ``pos``."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.pos = 0
+        self.skip()
+
+    def skip(self) -> None:
+        match = _SPACE.match(self.text, self.pos)
+        assert match is not None
+        self.pos = match.end()
+
+    def place(self, pos: int | None = None) -> tuple[int, int]:
+        """Line, from 1 on, and column, from 0 on."""
+        pos = self.pos if pos is None else pos
+        start = self.text.rfind("\n", 0, pos) + 1
+        return self.text.count("\n", 0, pos) + 1, pos - start
+
+    def fail(self, expected: str, pos: int | None = None) -> NoReturn:
+        pos = self.pos if pos is None else pos
+        line, column = self.place(pos)
+        found = self.text[pos : pos + 20].split("\n")[0]
+        raise TextError(
+            f"expected {expected}, not {found!r}" if found else f"expected {expected}", self.file, line, column
+        )
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What ``pattern`` matches here, which is then read."""
+        found = pattern.match(self.text, self.pos)
+        if found is not None:
+            self.pos = found.end()
+            self.skip()
+        return found
+
+    def peek(self, text: str) -> bool:
+        """Whether ``text`` comes next; a word only as a whole."""
+        if not self.text.startswith(text, self.pos):
+            return False
+        end = self.pos + len(text)
+        word = text[-1].isalnum() or text[-1] == "_"
+        return not (word and end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"))
+
+    def accept(self, text: str) -> bool:
+        if not self.peek(text):
+            return False
+        self.pos += len(text)
+        self.skip()
+        return True
+
+    def expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self.accept(text):
+                self.fail(repr(text))
+
+    def dialect(self, mark: str = "") -> None:
+        """Read the prefix of the dialect after ``mark``, if it is there."""
+        self.accept(f"{mark}{_PREFIX}")
+
+    def word(self, expected: str) -> str:
+        found = self.match(_WORD)
+        if found is None:
+            self.fail(expected)
+        return found.group()
+
+    def value(self) -> str:
+        """The name of a value, ``%a`` or ``%a#1``."""
+        found = _VALUE.match(self.text, self.pos)
+        if found is None:
+            self.fail("a value, such as %0")
+        self.pos = found.end()
+        numbered = _RESULT.match(self.text, self.pos)
+        if numbered is not None:
+            self.pos = numbered.end()
+        self.skip()
+        return found.group() + (numbered.group() if numbered is not None else "")
+
+    def symbol(self) -> str:
+        found = self.match(_SYMBOL)
+        if found is None:
+            self.fail("a name, such as @kernel")
+        return found[1] if found[1] is not None else unquoted(found[2])
+
+    def name(self) -> str:
+        """A name without its mark."""
+        found = self.match(_NAME)
+        if found is None:
+            self.fail("a name")
+        return found.group()
+
+    def integer(self) -> int:
+        found = self.match(_INTEGER)
+        if found is None:
+            self.fail("an integer")
+        return int(found.group())
+
+    def number(self) -> str:
+        found = self.match(_NUMBER)
+        if found is None:
+            self.fail("a number")
+        return found.group()
+
+    def string(self) -> str:
+        found = self.match(_STRING)
+        if found is None:
+            self.fail("a string")
+        return unquoted(found[1])
+
+    def more(self, first: bool, end: str) -> bool:
+        """Whether another entry of a list follows, which ``end`` closes; reads the comma, or the end."""
+        if self.accept(end):
+            return False
+        if not first:
+            self.expect(",")
+        return True
+
+
+def unquoted(text: str) -> str:
+    """What a string literal stands for."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 16))
+        return {"n": "\n", "t": "\t"}.get(match[2], match[2])
+
+    plain = _ESCAPE.sub(replace, text)
+    try:  # escapes are bytes of UTF-8
+        return plain.encode("latin-1").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return plain
