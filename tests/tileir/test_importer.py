@@ -274,7 +274,7 @@ def test_gather_and_scatter(backend: str) -> None:
     wanted = np.full((4, 4), -np.inf, np.float32)
     for k, row in enumerate(rows):
         if row < 7:
-            wanted[k, :2] = a[row, 4:]
+            wanted[k] = a[row, 1:5]
     after = a.copy()
     for k, row in enumerate(rows):
         if row < 7:
@@ -496,18 +496,6 @@ def test_kernels_can_be_copied_pickled_and_named() -> None:
         module.kernel("add")
     with pytest.raises(TypeError, match="is a kernel and cannot be called"):
         first()
-
-
-def test_what_a_matrix_product_of_cutile_computes() -> None:
-    module = tileir.load(DATA / "cutile_matmul_13.1.tilebc")
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((64, 64), (64, 96)))
-    out = np.zeros((64, 96), np.float32)
-    for backend in BACKENDS:
-        out[...] = 0
-        args = tileir.flattened(a, b, out, 64)
-        ct.launch(None, (2, 3), module.kernel(module.kernels[0]), args, backend=backend)
-        np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
 
 
 # -- errors, checks

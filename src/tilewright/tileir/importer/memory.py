@@ -151,13 +151,13 @@ def _tensor_shape(e: Context, op: Operation) -> list[Value]:
 
 
 def _index_space_shape(e: Context, op: Operation) -> list[Value]:
-    """How many tiles there are along each axis; along the one that is gathered, how many positions."""
+    """How many tiles there are along each axis; indices of gather/scatter views count elements."""
     view = e.view(op.operands["src"])
     type, found = view.type, []
-    for k, (extent, result) in enumerate(zip(type.tile_shape, op.results)):
-        gathers = isinstance(type, GatherScatterView)
-        axis = k if isinstance(type, GatherScatterView) else type.dim_map[k]
-        step = 1 if gathers and k == view.sparse_dim else type.steps[k] if isinstance(type, StridedView) else extent
+    for k, result in enumerate(op.results):
+        axis, step = k, 1
+        if not isinstance(type, GatherScatterView):
+            axis, step = type.dim_map[k], type.steps[k] if isinstance(type, StridedView) else type.tile_shape[k]
         length, dtype = view.tensor.shape[axis], tile_type(result.type).element
         if isinstance(length, int):
             found.append(e.constant(-(-length // step), dtype))
@@ -203,7 +203,10 @@ def _store_view(e: Context, op: Operation) -> None:
 
 
 def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, Value]:
-    """The addresses of a tile of a gather/scatter view, and which of them lie in the tensor."""
+    """The addresses of a tile of a gather/scatter view, and which of them lie in the tensor.
+
+    Along the axes that are not gathered, an index is that of the first element, not of a tile.
+    """
     extents, rank = view.type.tile_shape, len(view.type.tile_shape)
     offset: Value | None = None
     inside: Value | None = None
@@ -215,9 +218,8 @@ def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, 
                 raise e.error(f"index {k} has type {index.type}; {extents[k]} positions are expected")
             along = e.emit(shape.Reshape, position, shape=line)
         else:
-            start = e.emit(arith.Mul, position, e.constant(extents[k], int64))
             steps = e.emit(shape.Reshape, e.emit(shape.Iota, type=TileType(int64, (extents[k],))), shape=line)
-            along = e.emit(arith.Add, spread(e, start, line), steps)
+            along = e.emit(arith.Add, spread(e, position, line), steps)
         within = _within(e, along, view.tensor.shape[k])
         stride = spread(e, e.number(view.tensor.strides[k], int64), line)
         moved = e.emit(shape.Broadcast, e.emit(arith.Mul, along, stride), shape=extents)
