@@ -105,8 +105,10 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
     while (match := _IN_A_ROW.match(masked, found.end)) is not None:
         close = _close(masked, match.start(1))
         body = text[match.end() : masked.rindex("]", 0, close - 1)]
-        loc = location_at(text, match.start(1), name)
-        hints, others = _parse(_without_comments(body), loc) if "cutile" in body else ([], [body.strip()])
+        hints: list[Hint] = []
+        others = [body.strip()]
+        if "cutile" in body:
+            hints, others = _parse(_without_comments(body), location_at(text, match.start(1), name))
         found.hints += hints
         found.others += f"[[{', '.join(others)}]]" if others else ""
         found.end = close

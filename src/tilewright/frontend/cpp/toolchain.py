@@ -37,9 +37,13 @@ _FLAGS = (
     *("-gline-tables-only", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
-# Keywords stay for what looks for them in the text, which gets them before it is compiled.
-_EXPAND = ("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics")
-_KEYWORDS = ("-include", "tilewright/keywords.h")
+# Keywords stay for what looks for them in the text, and so do includes of system headers, where nothing is rewritten.
+_EXPAND = (
+    *("-x", "c++", "-E", "-O1", "-DTW_KEYWORDS_STAY", "-fno-color-diagnostics"),
+    *("-Xclang", "-fkeep-system-includes"),
+)
+# What a line marker says of the nesting of files, which makes no sense where some are left out.
+_MARKER = re.compile(r'^(# \d+ "(?:[^"\\\n]|\\.)*")(?: [1-4])+$', re.MULTILINE)
 _MACROS = ("-D__CUDACC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=3", "-UNDEBUG")
 # Bodies of function templates are analysed when they are instantiated, as nvcc does it.
 _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
@@ -165,7 +169,7 @@ def expand(
         files, found = _run(text, name, (*flags, *_prelude(text)), Path(directory), output, before)
         if found:
             raise found[0]
-        return output.read_text(), files
+        return _MARKER.sub(r"\1", output.read_text()), files
 
 
 def _prelude(text: str) -> tuple[str, str]:
@@ -180,7 +184,7 @@ def _flags_for(host: bool, exceptions: bool, simt: bool) -> tuple[str, ...]:
 def _preprocessor_flags(
     defines: Mapping[str, str | int] | None, include_dirs: Sequence[str | os.PathLike[str]]
 ) -> list[str]:
-    flags = [*_MACROS, "-I", str(INCLUDE_DIR)]
+    flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
     for path in include_dirs:
         flags += ["-I", str(path)]
     return [*flags, *(f"-D{key}={value}" for key, value in (defines or {}).items())]
@@ -256,7 +260,7 @@ def compile_to_llvm(
             f"-std={std}",
             *_preprocessor_flags(left, include_dirs),
         ]
-        flags += _KEYWORDS if expanded else _prelude(text)
+        flags += () if expanded else _prelude(text)
         files = _compile(text, name, flags, Path(directory), output, before)
         return Output(output.read_text(), files)
 
