@@ -19,7 +19,10 @@ from tilewright import compilation, cpp, language, lib, tune
 from tilewright.frontend.cpp.toolchain import find_compiler
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("**/*.md"))
-_FENCE = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r'^```(pycon|python)\n(.*?)^```$(?:\n\n```text title="prints"\n(.*?)^```$)?', re.MULTILINE | re.DOTALL
+)
+_CHECKER = doctest.OutputChecker()
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # What has no value outside of a kernel, or nothing to show.
 _WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception", "next_block", "block_prefix"}
@@ -68,22 +71,25 @@ def test_every_operation_has_an_example() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])
 def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The code of a page runs in order, in one namespace."""
+    """Each block of code runs when it is pasted alone, and prints what the block below it says."""
     if page.stem == "tile-cpp" and find_compiler() is None:
         pytest.skip("no C++ compiler: neither the ziglang package nor a recent clang++ is there")
-    module = types.ModuleType("page")
-    monkeypatch.setitem(sys.modules, "page", module)
-    globs = vars(module)
-    globs.update(ct=ct, np=np)
-    for number, (kind, code) in enumerate(_FENCE.findall(page.read_text(encoding="utf-8"))):
+    walk = {"ct": ct, "np": np} if page.parent.name == "dev" else None  # those pages follow one kernel
+    for number, (kind, code, prints) in enumerate(_FENCE.findall(page.read_text(encoding="utf-8"))):
         name = str(tmp_path / f"{page.stem}_{number}.py")
+        module = types.ModuleType("page")
+        monkeypatch.setitem(sys.modules, "page", module)
+        if walk is not None:
+            module.__dict__.update(walk)
         if kind == "pycon":
-            check(code, name, globs)
+            check(code, name, vars(module))
         else:
             Path(name).write_text(code, encoding="utf-8")
             linecache.checkcache(name)
-            exec(compile(code, name, "exec", dont_inherit=True), globs)
-    capsys.readouterr()
+            exec(compile(code, name, "exec", dont_inherit=True), vars(module))
+            assert _CHECKER.check_output(prints, capsys.readouterr().out, _OPTIONS), name
+        if walk is not None:
+            walk = dict(vars(module))
 
 
 def test_a_wrong_example_is_found() -> None:
