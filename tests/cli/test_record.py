@@ -83,6 +83,7 @@ MISTAKES = {
     "damaged": ("{", "m.jsonl:2: this is no line of a manifest"),
     "a list": ("[]", "m.jsonl:2: this is no line of a manifest"),
     "another version": (manifest_line(tilewright="0.0.1"), "m.jsonl:2: recorded by tilewright 0.0.1, but this is"),
+    "no terminator": (manifest_line(ir="func @f() {\n}"), "of this entry is damaged: 2:1: a block has no terminator"),
     "bad IR": (manifest_line(ir="func @f( {"), "m.jsonl:2: the Tile IR of this entry is damaged: 1:"),
 }
 

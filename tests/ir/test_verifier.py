@@ -9,7 +9,8 @@ import pytest
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.dtypes import float32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.opdef import IRError
+from tilewright.ir.location import UNKNOWN
+from tilewright.ir.opdef import OPS, IRError, create
 from tilewright.ir.parser import parse_function
 from tilewright.ir.types import TileType
 from tilewright.ir.verifier import verify
@@ -65,7 +66,7 @@ def terminator_in_the_middle(f: Function) -> None:
 
 def break_in_for(f: Function) -> None:
     body = find(f, "for").regions[0]
-    body.ops[-1] = parse_function('func @g(%n: i32 = "n".scalar) { break([]) }').body.ops[0]
+    body.ops[-1] = create(OPS["break"], [[]], {}, UNKNOWN)
 
 
 def empty_region(f: Function) -> None:

@@ -225,7 +225,10 @@ def check_fields(op: Op) -> None:
 def infer(op: Op) -> tuple[Type, ...]:
     """The result types that the type rule of ``op`` gives; IRError when its operands break the rule."""
     rule = getattr(op, "infer", None)
-    return cast("tuple[Type, ...]", rule()) if rule is not None else ()
+    try:
+        return cast("tuple[Type, ...]", rule()) if rule is not None else ()
+    except TypeError as e:  # a view or a pointer where the rule needs numbers
+        raise IRError(f"{op.name}: {e}") from None
 
 
 def operand_groups(op: Op) -> list[Any]:

@@ -15,7 +15,16 @@ from tilewright.ir.enums import PaddingMode
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.opdef import OPS, Arity, IRError, create
-from tilewright.ir.types import ElementType, PartitionViewType, PointerType, TensorViewType, TileType, Type
+from tilewright.ir.types import (
+    ElementType,
+    PartitionViewType,
+    PointerType,
+    TensorViewType,
+    TileType,
+    Type,
+    check_tile_shape,
+)
+from tilewright.ir.verifier import VerificationError, verify
 
 __all__ = ["IRParseError", "parse_function"]
 
@@ -42,10 +51,17 @@ class IRParseError(Exception):
 
 
 def parse_function(text: str) -> Function:
-    """The function that ``text`` describes. Raises IRParseError with the place of the mistake."""
+    """The well-formed function that ``text`` describes. Raises IRParseError with the place of the mistake."""
     parser = _Parser(text)
-    function = parser.function()
+    try:
+        function = parser.function()
+    except RecursionError:
+        raise parser.error("this is nested too deeply") from None
     parser.expect_end()
+    try:
+        verify(function)
+    except VerificationError as e:
+        raise parser.error(e.message, parser.places[e.where]) from None
     return function
 
 
@@ -63,7 +79,9 @@ class _Parser:
             position = match.end()
         self.tokens.append(("end", "end of text", len(text)))
         self.next = 0
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, Value] = {}  # what is defined here, and its names in order
+        self.names: list[str] = []
+        self.places: dict[Op | Block, int] = {}  # where each op starts, and each block ends
 
     # -- tokens
 
@@ -110,7 +128,11 @@ class _Parser:
             raise self.error(f"expected an integer, found {text!r}") from None
 
     def string(self) -> str:
-        value: str = json.loads(self.take("string"))
+        text = self.take("string")
+        try:
+            value: str = json.loads(text)
+        except ValueError as e:
+            raise self.error(f"{text} is no string of JSON: {e}", self.last()) from None
         return value
 
     # -- types
@@ -157,13 +179,24 @@ class _Parser:
             self.expect(",")
             order = self.static_extents()
             self.expect(",")
-            padding = PaddingMode(self.take("word"))
+            padding = self.padding()
             self.expect(",")
             steps = self.static_extents()
             self.expect(">")
             return PartitionViewType(view, shape, order, padding, steps)
         dtype = self.element_type()
-        return TileType(dtype, self.static_extents() if self.peek() == "[" else ())
+        shape = self.static_extents() if self.peek() == "[" else ()
+        wrong = check_tile_shape(shape)
+        if wrong is not None:
+            raise self.error(wrong, self.last())
+        return TileType(dtype, shape)
+
+    def padding(self) -> PaddingMode:
+        word = self.take("word")
+        try:
+            return PaddingMode(word)
+        except ValueError:
+            raise self.error(f"unknown padding mode {word!r}", self.last()) from None
 
     def tensor_view(self) -> TensorViewType:
         self.expect("<")
@@ -200,7 +233,11 @@ class _Parser:
             return _KEYWORDS[text]
         if self.accept("by_target"):
             self.expect("(")
-            return ByTarget(**self.entries(")"))
+            start = self.last()
+            try:
+                return ByTarget(**self.entries(")"))
+            except ValueError as e:
+                raise self.error(str(e), start) from None
         if text in _ENUMS:
             self.next += 1
             self.expect(".")
@@ -250,6 +287,7 @@ class _Parser:
         if name in self.values:
             raise self.error(f"{name} is defined twice", position)
         self.values[name] = value
+        self.names.append(name)
         if not name[1:].isdigit():
             value.name = name[1:]
 
@@ -291,6 +329,7 @@ class _Parser:
     def block_body(self, block: Block) -> None:
         while not self.accept("}"):
             block.ops.append(self.op())
+        self.places[block] = self.last()
 
     def operand(self) -> Value:
         name = self.take("value")
@@ -326,6 +365,7 @@ class _Parser:
             op = create(cls, groups, keywords, loc)
         except IRError as e:
             raise self.error(str(e), start) from None
+        self.places[op] = start
         found = [r.type for r in op.results]
         if found != declared:
             raise self.error(f"{op_name} yields {list(map(str, found))}, not {list(map(str, declared))}", start)
@@ -336,7 +376,7 @@ class _Parser:
         return op
 
     def region(self) -> Block:
-        block = Block()
+        block, outer = Block(), len(self.names)
         if self.accept("^"):
             self.expect("(")
             while not self.accept(")"):
@@ -346,6 +386,9 @@ class _Parser:
                 if self.peek() != ")":
                     self.expect(",")
         self.block_body(block)
+        for name in self.names[outer:]:
+            del self.values[name]
+        del self.names[outer:]
         return block
 
     def operand_groups(self, cls: type[Op]) -> list[Any]:

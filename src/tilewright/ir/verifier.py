@@ -16,6 +16,15 @@ _ENDINGS = {
 }
 
 
+class VerificationError(IRError):
+    """A function that is not well-formed: ``where`` is the op, or the block, at fault."""
+
+    def __init__(self, message: str, where: Op | Block) -> None:
+        super().__init__(f"{where.loc}: {message}" if isinstance(where, Op) else message)
+        self.message = message
+        self.where = where
+
+
 def verify(function: Function) -> None:
     """Raise IRError, naming the op and its location, unless ``function`` is well-formed."""
     if len(function.params) != len(function.body.args):
@@ -29,7 +38,7 @@ class _Verifier:
 
     def block(self, block: Block, endings: tuple[str, ...], loops: list[Op]) -> None:
         if not block.ops:
-            raise IRError("a block has no terminator")
+            raise VerificationError("a block has no terminator", block)
         added = list(block.args)
         self.visible.update(added)
         for i, op in enumerate(block.ops):
@@ -75,5 +84,5 @@ class _Verifier:
             raise _at(op, f"passes {[str(v.type) for v in op.operands]}, expected {[str(t) for t in expected]}")
 
 
-def _at(op: Op, message: str) -> IRError:
-    return IRError(f"{op.loc}: {op.name} {message}")
+def _at(op: Op, message: str) -> VerificationError:
+    return VerificationError(f"{op.name} {message}", op)
