@@ -36,10 +36,11 @@ ALLOWED: dict[str, set[str]] = {
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
+    "ops": {"ir", "system", "backends", "runtime", "sanitizer"},
     "tune": {"runtime", "ir", "passes", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
-    "": {"version", "ir", "language", "runtime", "compilation", "cpp", "tune", "sanitizer"},  # the package itself
+    "": {"version", "ir", "language", "runtime", "compilation", "cpp", "ops", "tune", "sanitizer"},  # the package itself
 }
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
@@ -51,6 +52,8 @@ ON_DEMAND = {  # they import by name, at run time
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
     "cpp/host/build.py",
+    "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load
+    "ops/torch_operator.py",  # DTensor
     "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",
     "compat/torch_cpu.py",
@@ -136,5 +139,5 @@ def run_python(program: str) -> str:
 
 def test_backends_and_optional_libraries_load_on_use() -> None:
     loaded = run_python("import sys, tilewright; print(*sys.modules)").split()
-    for name in ("llvmlite", "torch", "triton", "tilewright.backends.cpu", "tilewright.backends.reference"):
+    for name in ("llvmlite", "torch", "jax", "triton", "tilewright.backends.cpu", "tilewright.backends.reference"):
         assert name not in loaded

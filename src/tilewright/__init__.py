@@ -16,6 +16,7 @@ from tilewright import compilation, cpp, language, tune
 from tilewright.ir.diagnostics import show_short_tracebacks
 from tilewright.language import *  # noqa: F403
 from tilewright.language.suggestions import instead_of_ours
+from tilewright.ops import op
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
@@ -30,6 +31,7 @@ __all__ = [
     "cpp",
     "kernel",
     "launch",
+    "op",
     "sanitize",
     "tune",
     "use_backend",

@@ -1,0 +1,344 @@
+"""``op``: declares an operator that is computed by launches of kernels."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tilewright.ir.dtypes import ALL_DTYPES
+from tilewright.ops.dims import Dims
+from tilewright.runtime.launch import launch
+from tilewright.runtime.specialize import Launchable
+from tilewright.system.forks import load
+
+_NUMBERS = {int: "int", float: "float", bool: "bool"}
+_DTYPES = {d.name.rstrip("_"): d for d in ALL_DTYPES}
+_BY_NAME: dict[str, Operator] = {}
+F = TypeVar("F", bound=Callable[..., Any])
+NO_DEFAULT = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that is a Python number of the class ``kind``."""
+
+    name: str
+    kind: type
+    default: Any = NO_DEFAULT
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A backward function, and its parameters: of the operator, its outputs, or ``grad_`` and an output."""
+
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+
+
+class Operator:
+    """A function of arrays that launches kernels, and runs inside of NumPy, PyTorch and JAX programs. See ``op``.
+
+    ``torch_op`` is the operator of PyTorch. Calls with tensors go through it: compilation, export, autograd, ``vmap``,
+    autocast and DTensor know it. Calls with JAX arrays bind an FFI call with the same rules.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dims: Dims,
+        function: Callable[..., Any],
+        parameters: Sequence[inspect.Parameter],
+        dtypes: Sequence[str],
+        sharded: frozenset[str],
+        summed: frozenset[str],
+        mutates: frozenset[str],
+        autocast: str | None,
+    ) -> None:
+        count, results = len(dims.inputs), len(dims.outputs)
+        names = [p.name for p in parameters]
+        self.name, self.dims, self.function = name, dims, function
+        self.inputs, self.outputs = tuple(names[:count]), tuple(names[count : count + results])
+        self.numbers = tuple(_number(name, p) for p in parameters[count + results :])
+        self.dtypes, self.sharded, self.summed = tuple(dtypes), sharded, summed
+        self.mutates, self.autocast = mutates, autocast
+        self.backward: Gradient | None = None
+        self.overload: Any = None  # the operator of PyTorch, once it is registered
+        self.arity = count + len(self.numbers)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(n, kind) for n in self.inputs]
+            + [inspect.Parameter(n.name, kind, default=n.default, annotation=n.kind) for n in self.numbers]
+        )
+        self.__name__ = name.partition("::")[2]
+        self.__doc__ = function.__doc__
+        self._fronts: dict[type, Callable[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}{self.__signature__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs, new arrays of the framework of the inputs: one, a tuple, or None where there is none.
+
+        TypeError for arguments that are missing, unknown or of no framework; what is wrong with arrays is an error of
+        the class that the framework of the first one uses: RuntimeError in PyTorch, else ValueError and TypeError.
+        """
+        if kwargs or len(args) != self.arity:
+            args = self.bound(args, kwargs)
+        front = self._fronts.get(type(args[0]))
+        return (front or self._front(args[0]))(*args)
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All arguments in order. TypeError where some are missing or unknown."""
+        try:
+            found = self.__signature__.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{self.name}{self.__signature__}: {e}") from None
+        found.apply_defaults()
+        return found.args
+
+    def gradient(self, function: F) -> F:
+        """Declares the gradient: a decorator for the backward function, which is returned unchanged.
+
+        Its parameters say what it needs, by name: inputs, outputs, numbers, and ``grad_`` with the name of an output
+        for the gradient of that. It returns the gradient of each input, a tuple where there are several, None for one
+        that has none. It may call operators and functions of the framework. ValueError for other names.
+        """
+        if self.mutates:
+            raise ValueError(
+                f"{self.name} changes {min(self.mutates)!r} in place; only functional operators have a gradient"
+            )
+        allowed = [*self.inputs, *self.outputs, *(n.name for n in self.numbers), *(f"grad_{n}" for n in self.outputs)]
+        names = tuple(inspect.signature(function).parameters)
+        for name in names:
+            if name not in allowed:
+                raise ValueError(
+                    f"{self.name}: the gradient has the parameter {name!r}; it can have {', '.join(allowed)}"
+                )
+        self.backward = Gradient(function, names)
+        self._fronts.clear()
+        return function
+
+    @property
+    def torch_op(self) -> Any:
+        """The operator of PyTorch, such as ``torch.ops.example.scale.default``; importing torch is up to the caller."""
+        register_in_torch(self.name)
+        return self.overload
+
+    def input_gradients(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the backward function gives for each input. RuntimeError when it gives another number of them."""
+        assert self.backward is not None
+        found = self.backward.function(**{name: values[name] for name in self.backward.parameters})
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        if len(found) != len(self.inputs):
+            raise RuntimeError(
+                f"{self.name}: the gradient returned {len(found)} values; the inputs are {len(self.inputs)}"
+            )
+        return tuple(found)
+
+    def missing_gradient(self) -> str:
+        """The message for a backward pass without a backward function."""
+        return f"{self.name} has no gradient; declare it with @{self.__name__}.gradient"
+
+    def _front(self, array: Any) -> Callable[..., Any]:
+        kind = type(array)
+        torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+        if torch is not None and isinstance(array, torch.Tensor):
+            found = load("tilewright.ops.torch_operator").front(self)
+        elif jax is not None and isinstance(array, (jax.Array, jax.core.Tracer)):
+            found = load("tilewright.ops.jax_operator").front(self)
+        elif isinstance(array, np.ndarray):
+            found = self._numpy
+        else:
+            raise TypeError(
+                f"{self.name}: '{self.inputs[0]}' is of type {kind.__name__}; pass an array of NumPy, PyTorch or JAX"
+            )
+        self._fronts[kind] = found
+        return found
+
+    def _numpy(self, *args: Any) -> Any:
+        arrays = args[: len(self.inputs)]
+        for name, array in zip(self.inputs, arrays):
+            if not isinstance(array, np.ndarray):
+                raise TypeError(
+                    f"{self.name}: '{name}' is of type {type(array).__name__}, but '{self.inputs[0]}' is an array of "
+                    "NumPy"
+                )
+        extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
+        dtypes = [array_dtype(d, self.inputs, [a.dtype for a in arrays]) for d in self.dtypes]
+        results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
+        self.function(None, *arrays, *results, *args[len(self.inputs) :])
+        return tuple(results) if len(results) > 1 else results[0] if results else None
+
+
+def _check(condition: Any, message: Callable[[], str]) -> None:
+    if not condition:
+        raise ValueError(message())
+
+
+def array_dtype(declared: str, inputs: Sequence[str], dtypes: Sequence[Any]) -> Any:
+    """The dtype of an output in NumPy's terms: that of an input, or one by name."""
+    return dtypes[inputs.index(declared)] if declared in inputs else _DTYPES[declared].storage
+
+
+def register_in_torch(name: str) -> None:
+    """Let PyTorch know the operator ``name``, whose ``overload`` is then the operator of PyTorch."""
+    load("tilewright.ops.torch_operator").register(_BY_NAME[name])
+
+
+# Dynamo, which traces calls in compiled functions, calls the one and traces the other instead of ``__call__``.
+register_in_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _traced_call(self: Operator, *args: Any, **kwargs: Any) -> Any:
+    register_in_torch(self.name)
+    return self.overload(*args, **kwargs)
+
+
+Operator.__call__._torchdynamo_inline = _traced_call  # type: ignore[attr-defined]
+
+
+def op(
+    name: str,
+    dims: str,
+    *,
+    kernel: Launchable | None = None,
+    grid: Mapping[str, int] | None = None,
+    constants: Sequence[Any] = (),
+    dtypes: str | Sequence[str] | None = None,
+    sharded: str = "",
+    summed: str = "",
+    mutates: str = "",
+    autocast: str | None = None,
+) -> Any:
+    """Declares an operator: a function of arrays, computed by launches, for NumPy, PyTorch and JAX.
+
+    ``name`` is ``"namespace::name"``. ``dims`` names the dimensions of the input arrays and, after ``->``, of the
+    outputs: ``"m k, k n -> m n"``. This is a decorator for the launching function, whose parameters are the stream,
+    the inputs, the outputs, which are allocated for it, and numbers annotated ``int``, ``float`` or ``bool``. It calls
+    ``ct.launch`` with that stream, and does nothing else to the arrays: to compile, it is called with arrays that have
+    a shape, strides and a dtype only.
+
+    With ``kernel`` and ``grid`` there is no such function, and the operator is returned: ``grid`` maps a dimension to
+    the extent of its tiles, one for each axis of the grid, and the kernel takes the inputs, the outputs and the
+    ``constants``.
+
+    ``dtypes`` are those of the outputs, each that of an input by its name, or by its own name; without, all have that
+    of the first input. ``sharded`` lists the dimensions whose parts are independent of each other (with ``grid``, its
+    dimensions are): arrays may be split along them over devices, and ``vmap`` makes use of them. When inputs are split
+    along one in ``summed``, the outputs are partial sums. All other dimensions stay whole. ``mutates`` lists inputs
+    that are changed in place; JAX gets them as further outputs. ``autocast`` is ``"lower"`` or ``"float32"``: what
+    floating inputs become where PyTorch's autocast is on.
+
+    ValueError and TypeError for declarations that contradict themselves.
+
+    >>> @ct.kernel
+    ... def double(x, out, TILE: ct.Constant[int]):
+    ...     ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2)
+    >>> doubled = ct.op("example::doubled", "n -> n", kernel=double, grid={"n": 256}, constants=(256,))
+    >>> doubled(np.arange(4, dtype=np.float32))
+    array([0., 2., 4., 6.], dtype=float32)
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name, re.ASCII):
+        raise ValueError(f"{name!r} is no name of an operator; write 'namespace::name'")
+    if autocast not in (None, "lower", "float32"):
+        raise ValueError(f"{name}: autocast is {autocast!r}; it can be 'lower' or 'float32'")
+    parsed = Dims.parse(dims, name)
+    given = _names(name, "sharded", sharded, parsed.names())
+    total = _names(name, "summed", summed, parsed.names())
+    if given & total:
+        raise ValueError(f"{name}: the dimension {min(given & total)!r} is both sharded and summed")
+    for shape in parsed.outputs:
+        if total & set(shape):
+            raise ValueError(f"{name}: an output has the dimension {min(total & set(shape))!r}, which is summed")
+
+    def declare(function: Any, parameters: Sequence[inspect.Parameter], split: frozenset[str]) -> Operator:
+        inputs = [p.name for p in parameters[: len(parsed.inputs)]]
+        chosen = _dtypes(name, dtypes, inputs, len(parsed.outputs))
+        changed = _names(name, "mutates", mutates, set(inputs))
+        made = Operator(name, parsed, function, parameters, chosen, split, total, changed, autocast)
+        _BY_NAME[name] = made
+        return made
+
+    if kernel is not None:
+        parameters, function = _kernel_launcher(name, parsed, kernel, grid, tuple(constants))
+        return declare(function, parameters, given | frozenset(grid or ()))
+    if grid is not None or constants:
+        raise ValueError(f"{name}: grid and constants describe a kernel; the launching function has its own")
+
+    def decorate(function: Callable[..., Any]) -> Operator:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+        least = 1 + len(parsed.inputs) + len(parsed.outputs)
+        if len(parameters) < least:
+            raise TypeError(
+                f"{name}: {getattr(function, '__name__', function)}() has {len(parameters)} parameters, but the "
+                f"stream, {len(parsed.inputs)} inputs and {len(parsed.outputs)} outputs are {least}"
+            )
+        return declare(function, parameters[1:], given)
+
+    return decorate
+
+
+def _kernel_launcher(
+    name: str, dims: Dims, kernel: Launchable, grid: Mapping[str, int] | None, constants: tuple[Any, ...]
+) -> tuple[list[inspect.Parameter], Callable[..., None]]:
+    """The launching function for ``kernel``, and its parameters but for the stream."""
+    if not isinstance(kernel, Launchable):
+        raise TypeError(f"{name}: kernel is {kernel!r}; decorate it with @ct.kernel")
+    if not grid or len(grid) > 3:
+        raise ValueError(f"{name}: grid is {grid!r}; it maps one to three dimensions to the extents of their tiles")
+    arrays = len(dims.inputs) + len(dims.outputs)
+    names = [place.argument for place, _ in kernel.parameters]
+    if len(names) != arrays + len(constants):
+        raise TypeError(
+            f"{name}: {kernel.name}() has {len(names)} parameters, but {len(dims.inputs)} inputs, {len(dims.outputs)} "
+            f"outputs and {len(constants)} constants are declared"
+        )
+    axes = [(*_axis(name, dims, dim), tile) for dim, tile in grid.items()]
+
+    def function(stream: Any, *arrays: Any) -> None:
+        blocks = tuple(-(-arrays[i].shape[axis] // tile) for i, axis, tile in axes)
+        launch(stream, blocks, kernel, (*arrays, *constants))
+
+    function.__doc__ = kernel.__doc__
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [inspect.Parameter(n, kind) for n in names[:arrays]], function
+
+
+def _axis(name: str, dims: Dims, dim: str) -> tuple[int, int]:
+    """An array, and its axis, that has the dimension ``dim``."""
+    for i, shape in enumerate((*dims.inputs, *dims.outputs)):
+        if dim in shape:
+            return i, shape.index(dim)
+    raise ValueError(f"{name}: no array has the dimension {dim!r} of the grid")
+
+
+def _names(name: str, option: str, text: str, known: set[str]) -> frozenset[str]:
+    found = frozenset(text.split())
+    if found - known:
+        raise ValueError(f"{name}: {option} has {min(found - known)!r}, which is none of {', '.join(sorted(known))}")
+    return found
+
+
+def _dtypes(name: str, given: str | Sequence[str] | None, inputs: Sequence[str], count: int) -> list[str]:
+    found = [inputs[0]] * count if given is None else given.split() if isinstance(given, str) else list(given)
+    if len(found) != count:
+        raise ValueError(f"{name}: dtypes has {len(found)} entries for {count} outputs")
+    for dtype in found:
+        if dtype not in inputs and dtype not in _DTYPES:
+            raise ValueError(f"{name}: {dtype!r} is neither an input nor a dtype")
+    return found
+
+
+def _number(name: str, parameter: inspect.Parameter) -> Number:
+    if parameter.annotation not in _NUMBERS:
+        raise TypeError(f"{name}: the parameter {parameter.name!r} is a number; annotate it int, float or bool")
+    default, kind = parameter.default, parameter.annotation
+    if default is not NO_DEFAULT and not isinstance(default, (int, float) if kind is float else kind):
+        raise TypeError(f"{name}: the default of {parameter.name!r} is {default!r}, which is no {kind.__name__}")
+    return Number(parameter.name, kind, default)

@@ -1,0 +1,153 @@
+"""Operators of PyTorch, registered through ``torch.library``. Importing this module imports torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tilewright.ops import torch_gradient, torch_transforms
+from tilewright.ops.operator import NO_DEFAULT, Operator
+from tilewright.system.forks import load
+
+_MOST_PLANS = 1024  # shapes that an operator remembers; programs with more start over
+_SCHEMA_TYPES = {int: "SymInt", float: "float", bool: "bool"}
+_REGISTERED: dict[str, tuple[Operator, torch.library.Library]] = {}
+_SHARDED: set[str] = set()  # the names of the operators whose sharding rules DTensor knows
+
+Plan = list[tuple[Any, torch.dtype, int]]  # shape and dtype of each output, and an input with the same ones, or -1
+
+
+def front(op: Operator) -> Callable[..., Any]:
+    """What computes ``op`` where tensors are given, all arguments in order."""
+    register(op)
+    return torch_gradient.transformable(op, op.overload)
+
+
+def register(op: Operator) -> None:
+    """Register the operator of PyTorch for ``op`` where that has not been done: ``op.overload``."""
+    found = _REGISTERED.get(op.name)
+    if found is None or found[0] is not op:  # there was none, or another declaration of that name
+        if found is not None:
+            found[1]._destroy()
+            _SHARDED.discard(op.name)
+        library, op.overload = _register(op)
+        _REGISTERED[op.name] = op, library
+    if op.name not in _SHARDED and "torch.distributed.tensor" in sys.modules:
+        _SHARDED.add(op.name)
+        load("tilewright.ops.torch_sharding").register(op, op.overload)
+
+
+def _register(op: Operator) -> tuple[torch.library.Library, Any]:
+    namespace, _, name = op.name.partition("::")
+    library = torch.library.Library(namespace, "FRAGMENT")
+    library.define(schema(op))
+    made = getattr(getattr(torch.ops, namespace), name).default
+    compute = _cpu_kernel(op)
+    library.impl(name, compute, "CPU")
+    library.impl(name, _cuda_kernel(op), "CUDA")
+    torch.library.register_fake(op.name, _fake(op), lib=library)
+    library.impl(name, torch_gradient.autograd_kernel(op, made, compute), "Autograd", with_keyset=True)
+    if not op.mutates:
+        torch.library.register_vmap(op.name, torch_transforms.vmap_rule(op, made), lib=library)
+    if op.autocast is not None:
+        for device in ("cpu", "cuda"):
+            library.impl(name, torch_transforms.autocast_kernel(op, made, device), f"Autocast{device.upper()}")
+    return library, made
+
+
+def schema(op: Operator) -> str:
+    """The operator in PyTorch's language of schemas."""
+    marks = (f"({chr(ord('a') + i)}!)" if name in op.mutates else "" for i, name in enumerate(op.inputs))
+    arrays = [f"Tensor{mark} {name}" for mark, name in zip(marks, op.inputs)]
+    defaults = ("" if n.default is NO_DEFAULT else f"={n.kind(n.default)!r}" for n in op.numbers)
+    numbers = [f"{_SCHEMA_TYPES[n.kind]} {n.name}{default}" for n, default in zip(op.numbers, defaults)]
+    results = "Tensor" if len(op.outputs) == 1 else f"({', '.join(['Tensor'] * len(op.outputs))})"
+    return f"{op.name.partition('::')[2]}({', '.join(arrays + numbers)}) -> {results}"
+
+
+def _plan(op: Operator, arrays: Sequence[torch.Tensor]) -> Plan:
+    """The outputs for such inputs. RuntimeError, naming the argument, for inputs that do not fit together."""
+    for name, array in zip(op.inputs, arrays):
+        if array.device != arrays[0].device:
+            raise RuntimeError(
+                f"{op.name}: '{name}' is on {array.device}, but '{op.inputs[0]}' on {arrays[0].device}; move one of "
+                "them"
+            )
+    extents = op.dims.extents(op.name, op.inputs, [a.shape for a in arrays], torch._check)
+    names = [a.dtype for a in arrays]
+    dtypes = [names[op.inputs.index(d)] if d in op.inputs else getattr(torch, d) for d in op.dtypes]
+    shapes = [tuple(shape) for shape in op.dims.inputs]
+    alike = [
+        next((i for i, (other, n) in enumerate(zip(shapes, names)) if (other, n) == (shape, dtype)), -1)
+        for shape, dtype in zip(op.dims.outputs, dtypes)
+    ]
+    return list(zip(op.dims.results(extents), dtypes, alike))
+
+
+def _cpu_kernel(op: Operator) -> Callable[..., Any]:
+    run = _runner(op)
+    return lambda *args: run(None, args)
+
+
+def _cuda_kernel(op: Operator) -> Callable[..., Any]:
+    run = _runner(op)
+    stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build for CPUs has none
+    return lambda *args: run(stream(args[0].device.index), args)  # type: ignore[misc]
+
+
+def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
+    """Computes the outputs on a stream."""
+    plans: dict[Any, Plan] = {}
+    count, arity, function, empty = len(op.inputs), op.arity, op.function, torch.empty
+    defaults = [n.default for n in op.numbers]  # the dispatcher leaves out arguments that have their defaults
+    single, like, contiguous = len(op.outputs) == 1, torch.empty_like, torch.contiguous_format
+
+    def run(stream: Any, args: tuple[Any, ...]) -> Any:
+        if len(args) < arity:
+            args = (*args, *defaults[len(args) - arity :])
+        arrays = args[:count]
+        key = tuple([(a.shape, a.dtype, a.device) for a in arrays])
+        plan = plans.get(key)
+        if plan is None:
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            plan = plans[key] = _plan(op, arrays)
+        if op.mutates:
+            _check_overlap(op, arrays)
+        device = arrays[0].device
+        results = [  # the first takes half the time
+            like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=device)
+            for shape, dtype, i in plan
+        ]
+        function(stream, *arrays, *results, *args[count:])
+        return results[0] if single else tuple(results) if results else None
+
+    return run
+
+
+def _check_overlap(op: Operator, arrays: Sequence[torch.Tensor]) -> None:
+    """RuntimeError where an input that is changed shares memory with itself or another."""
+    for name, array in zip(op.inputs, arrays):
+        if name not in op.mutates:
+            continue
+        if torch._debug_has_internal_overlap(array) == 1:  # type: ignore[attr-defined, unused-ignore]
+            raise RuntimeError(
+                f"{op.name}: '{name}' is changed in place, but several of its elements share memory, as those of an "
+                "expanded tensor do; pass x.clone()"
+            )
+        for other_name, other in zip(op.inputs, arrays):
+            if other is not array and torch._C._overlaps(array, other):
+                raise RuntimeError(f"{op.name}: '{name}' is changed in place, but shares memory with '{other_name}'")
+
+
+def _fake(op: Operator) -> Callable[..., Any]:
+    count = len(op.inputs)
+
+    def fake(*args: Any) -> Any:
+        results = [args[0].new_empty(shape, dtype=dtype) for shape, dtype, _ in _plan(op, args[:count])]
+        return results[0] if len(results) == 1 else tuple(results) if results else None
+
+    return fake

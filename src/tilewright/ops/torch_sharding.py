@@ -1,0 +1,42 @@
+"""Sharding rules of operators for DTensor, from the dimensions that their declarations name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.distributed.tensor import Partial, Replicate, Shard
+from torch.distributed.tensor.experimental import register_sharding
+
+from tilewright.ops.dims import Shape
+from tilewright.ops.operator import Operator
+
+
+def register(op: Operator, overload: Any) -> None:
+    """Let DTensor know how ``op`` may be split over the devices along one dimension of a mesh."""
+    register_sharding(overload)(strategies(op))
+
+
+def strategies(op: Operator) -> Callable[..., Any]:
+    """Lists the placements of the outputs and the arguments that DTensor may choose from.
+
+    Everything is replicated, or one sharded dimension is split in every array that has it; or else a summed one is,
+    and each output is the sum of those of the devices.
+    """
+    numbers: list[Any] = [None] * len(op.numbers)
+
+    def placements(shapes: tuple[Shape, ...], dim: str | None, otherwise: Any) -> list[Any]:
+        return [Shard(shape.index(dim)) if dim in shape else otherwise for shape in shapes]
+
+    def found(*_: Any, **__: Any) -> list[tuple[list[Any], list[Any]]]:
+        ways: list[tuple[list[Any], str | None]] = [(placements(op.dims.outputs, None, Replicate()), None)]
+        ways += [(placements(op.dims.outputs, dim, Replicate()), dim) for dim in sorted(op.sharded) if _splits(op, dim)]
+        ways += [(placements(op.dims.outputs, None, Partial()), dim) for dim in sorted(op.summed)]
+        return [(outputs, [*placements(op.dims.inputs, dim, Replicate()), *numbers]) for outputs, dim in ways]
+
+    return found
+
+
+def _splits(op: Operator, dim: str) -> bool:
+    """Whether all outputs have the dimension: one that has not would not be known as a whole anywhere."""
+    return all(dim in shape for shape in op.dims.outputs)

@@ -1,0 +1,160 @@
+"""Operators in PyTorch programs: torch.library, autograd, torch.compile, vmap, autocast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.operators import add, matmul, norm, scale, scale_in_place
+
+torch = pytest.importorskip("torch")
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def leaf(*shape: int, **kwargs: Any) -> Any:
+    return torch.randn(*shape, requires_grad=True, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("op", "make"),
+    [
+        (add, lambda: (leaf(300), torch.randn(300))),
+        (add, lambda: (torch.randn(600)[::2], torch.randn(300))),
+        (scale, lambda: (leaf(5),)),
+        (scale, lambda: (torch.randn(5), 3.0)),
+        (norm, lambda: (torch.randn(4, 40), torch.randn(40))),
+        (matmul, lambda: (leaf(20, 30), leaf(30, 17))),
+        (scale_in_place, lambda: (torch.randn(5),)),
+    ],
+)
+def test_opcheck(op: Any, make: Callable[[], tuple[Any, ...]]) -> None:
+    torch.library.opcheck(op.torch_op, make())
+
+
+def test_values_and_gradients() -> None:
+    a, b = leaf(20, 30), leaf(30, 17)
+    out = matmul(a, b)
+    torch.testing.assert_close(out, a @ b)
+    grads = torch.autograd.grad(out.square().sum(), (a, b))
+    torch.testing.assert_close(grads, torch.autograd.grad((a @ b).square().sum(), (a, b)), rtol=1e-4, atol=1e-4)
+    x = leaf(7, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: scale(x, 3.0), x)
+    assert torch.autograd.gradgradcheck(lambda x: scale(x, 3.0), x)
+
+
+def test_an_operator_in_place_counts_as_a_write() -> None:
+    x = torch.ones(5)
+    y = leaf(5)
+    product = x * y
+    scale_in_place(x, 3.0)
+    assert x.tolist() == [3.0] * 5
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_compiled_functions_have_no_graph_break() -> None:
+    def program(x: Any, y: Any) -> Any:
+        z = x + 1
+        scale_in_place(z, 3.0)
+        return add(scale(z, factor=2.0).sin(), b=y) * 2
+
+    def expected(x: Any, y: Any) -> Any:
+        return (((x + 1) * 6).sin() + y) * 2
+
+    compiled = torch.compile(program, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for n in (5, 300, 17):
+            x, y = torch.randn(n), torch.randn(n)
+            torch.testing.assert_close(compiled(x, y), expected(x, y))
+    trained = torch.compile(lambda x, y: add(scale(x, 3.0).cos(), y), fullgraph=True)
+    x, y = leaf(40), leaf(40)
+    found = torch.autograd.grad(trained(x, y).sum(), (x, y))
+    torch.testing.assert_close(found, (-3 * (3 * x).sin(), torch.ones(40)))
+
+
+def test_vmap_and_functional_gradients() -> None:
+    x, b = torch.randn(7, 30), torch.randn(30)
+    torch.testing.assert_close(torch.vmap(scale)(x), x * 2)
+    torch.testing.assert_close(torch.vmap(add, in_dims=(0, None))(x, b), x + b)
+    left, right = torch.randn(3, 20, 10), torch.randn(10, 15, 3)
+    torch.testing.assert_close(torch.vmap(matmul, in_dims=(0, None))(left, right[..., 0]), left @ right[..., 0])
+    torch.testing.assert_close(torch.vmap(matmul, in_dims=(0, 2))(left, right), left @ right.permute(2, 0, 1))
+    rows, weight = torch.randn(3, 4, 40), torch.randn(40)
+    for found, expected in zip(torch.vmap(norm, in_dims=(0, None))(rows, weight), map(torch.stack, zip(*[norm(r, weight) for r in rows]))):  # fmt: skip
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.func.grad(lambda x: scale(x, 3.0).sum())(b), torch.full((30,), 3.0))
+    per_sample = torch.vmap(torch.func.grad(lambda x: scale(x, 3.0).square().sum()))(x)
+    torch.testing.assert_close(per_sample, 18 * x)
+
+
+def test_autocast() -> None:
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert matmul(x, x).dtype == torch.bfloat16
+        assert add(x[0].bfloat16(), x[1]).dtype == torch.float32
+        assert scale(x[0]).dtype == torch.float32  # it asks for nothing
+    assert matmul(x, x).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: add(torch.zeros(3), torch.zeros(4)), RuntimeError, "tests::add: 'b' has the extent 4 along axis 0 (n)"),
+        (lambda: add(torch.zeros(3), torch.zeros(3, device="meta")), RuntimeError, "tests::add: 'b' is on meta, but 'a'"),
+        (lambda: add(torch.zeros(3), np.zeros(3)), RuntimeError, "Expected a value of type 'Tensor' for argument 'b'"),
+        (lambda: add(torch.zeros(3).to_sparse(), torch.zeros(3)), NotImplementedError, "Could not run 'tests::add'"),
+        (lambda: scale_in_place(torch.zeros(1).expand(4)), RuntimeError, "tests::scale_: 'x' is changed in place, but several"),
+        (lambda: scale_in_place(leaf(4)), RuntimeError, "tests::scale_ changes 'x' in place and has no gradient"),
+        (lambda: norm(leaf(2, 4), leaf(4))[0].sum().backward(), RuntimeError, "tests::norm has no gradient; declare it with @norm.gradient"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_an_error_of_pytorch(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+
+
+def run_python(program: str, **kwargs: Any) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=TESTS, check=True, **kwargs).stdout
+
+
+def test_the_first_call_may_be_in_a_compiled_function() -> None:
+    """Though torch was not there when the operator was declared."""
+    program = """
+import support.operators as k, sys
+assert "torch" not in sys.modules and "jax" not in sys.modules
+import torch
+f = torch.compile(lambda x: k.scale(x, 3.0) + 1, fullgraph=True, backend="eager")
+print(f(torch.arange(3.)).tolist())
+"""
+    assert run_python(program).strip() == "[1.0, 4.0, 7.0]"
+
+
+def test_exported_programs_run_in_another_process(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return add(scale(x, 3.0), x).relu()
+
+    n = torch.export.Dim("n", min=2, max=1000)
+    exported = torch.export.export(Model(), (torch.randn(30),), dynamic_shapes=({0: n},))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    torch.export.save(exported, str(tmp_path / "exported.pt2"))
+    program = f"""
+import torch, support.operators as k
+k.add.torch_op, k.scale.torch_op
+x = torch.arange(-2., 3.)
+print(torch._inductor.aoti_load_package({package!r})(x).tolist())
+print(torch.export.load({str(tmp_path / "exported.pt2")!r}).module()(x).tolist())
+"""
+    assert run_python(program).split("\n")[:2] == ["[0.0, 0.0, 0.0, 4.0, 8.0]"] * 2
