@@ -13,7 +13,7 @@ from typing import Any
 from tables import markdown
 
 import tilewright as ct
-from tilewright import cli, compilation, cpp, language, lib, sanitizer, tune
+from tilewright import cli, compilation, cpp, language, lib, ops, sanitizer, tune
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
@@ -250,6 +250,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "compilation": _module("Compiling ahead", compilation),
     "cpp": _module("Tile C++", cpp),
     "lib": _module("Functions beside the language", lib),
+    "ops": _module("Operators", ops),
     "ir": _ir,
     "commands": _commands,
 }
