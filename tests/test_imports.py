@@ -27,17 +27,18 @@ ALLOWED: dict[str, set[str]] = {
     "frontend.cpp": {"ir", "system"},
     "tileir": {"ir", "system", "tileir.kernels"},  # of the last one the type that ``load`` gives
     "tileir.kernels": {"ir", "tileir", "frontend", "backends", "runtime"},
-    "passes": {"ir", "system"},
+    "analysis": {"ir"},
+    "transforms": {"ir", "system", "analysis"},
     "backends": {"ir", "system"},
     "backends.reference": {"ir", "backends"},
-    "backends.cpu": {"ir", "system", "passes", "backends"},
-    "backends.triton": {"ir", "system", "passes", "backends"},
-    "runtime": {"version", "ir", "system", "language", "frontend", "frontend.python", "passes", "backends"},
+    "backends.cpu": {"ir", "system", "analysis", "transforms", "backends"},
+    "backends.triton": {"ir", "system", "analysis", "transforms", "backends"},
+    "runtime": {"version", "ir", "system", "language", "frontend", "frontend.python", "analysis", "transforms", "backends"},
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "view": {"ir", "backends", "sanitizer"},
-    "sanitizer": {"version", "ir", "passes", "backends", "backends.reference", "runtime"},
+    "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
     "ops": {"ir", "system", "backends", "runtime", "sanitizer"},
-    "tune": {"runtime", "ir", "passes", "sanitizer"},
+    "tune": {"runtime", "ir", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
     "": {"version", "ir", "language", "runtime", "compilation", "cpp", "ops", "tune", "sanitizer"},  # the package itself
@@ -48,7 +49,7 @@ ON_DEMAND = {  # they import by name, at run time
     "backends/base.py",  # the registry of backends
     "backends/native/__init__.py",  # LLVM, which takes a while to load
     "runtime/repeat.py",  # machine code for launches, of no use for the first ones
-    "backends/triton/fitting.py",  # Triton, which is optional and takes a while to load
+    "backends/triton/fallbacks.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
     "cpp/host/build.py",

@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as ct
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
-from tilewright.passes.pipelines import OPTIMIZE
+from tilewright.transforms.pipelines import OPTIMIZE
 
 _PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = {"Tile IR": "mlir", "LLVM IR": "llvm", "assembly": "gas"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.promotion import casts_implicitly, common_dtype
-from tilewright.passes.pipelines import OPTIMIZE
+from tilewright.transforms.pipelines import OPTIMIZE
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -12,7 +12,7 @@ import tilewright as ct
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.backends.triton import driver, requirements
 from tilewright.cli import main
-from tilewright.passes.pipelines import OPTIMIZE
+from tilewright.transforms.pipelines import OPTIMIZE
 
 KERNELS = """\
 import tilewright as ct

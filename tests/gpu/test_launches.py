@@ -207,7 +207,7 @@ def test_bound_products(num_ctas: int, columns: int) -> None:
 
 
 def odd_product(seed: int) -> tuple[Any, ...]:
-    """Arrays whose rows the copy backend cannot read where they are."""
+    """Arrays whose rows the TMA unit cannot read where they are."""
     generator = torch.Generator("cuda").manual_seed(seed)
     a, b = (torch.randn(s, generator=generator, device="cuda").half() for s in ((300, 451), (451, 133)))
     return a, b, torch.empty(300, 133, device="cuda", dtype=torch.float16)

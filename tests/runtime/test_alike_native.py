@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.driver import Driver, executable
 
+from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.ttir.state import Descriptor
 from tilewright.runtime.alike_native import native_launch
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.backend_choice import force_backend, settings, use_backend

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.executable import TritonExecutable
-from tilewright.backends.triton.ttir.state import Descriptor
 
 Launch = tuple[tuple[int, int, int], int, list[bytes]]
 _POINTER, _WORD, _INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int

@@ -14,7 +14,7 @@ from support.kernel_tiles import INTEGERS, Shape
 
 NumpyArray = np.ndarray[Any, Any]
 
-_TIDY = {"plain": 2, "aligned rows": 5}  # what the copy backend of a GPU may take
+_TIDY = {"plain": 2, "aligned rows": 5}  # what the TMA unit of a GPU may take
 _LAYOUTS = {
     "plain": 5,
     "aligned rows": 5,

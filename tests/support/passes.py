@@ -7,7 +7,7 @@ from textwrap import dedent
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
-from tilewright.passes.base import Pass
+from tilewright.transforms.base import Pass
 
 
 def check(tested: Pass, before: str, after: str) -> None:

@@ -30,10 +30,10 @@ from support.kernel_runs import arguments, check_product, compare
 from support.product_generator import ProductGenerator, ProductKernel
 
 from tilewright import TileError
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import base
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 GENERATORS: dict[str, Callable[[int], Any]] = {

@@ -21,12 +21,12 @@ from tilewright.cli.output import say
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.printer import print_function
-from tilewright.passes.observe import observed_passes
 from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.text import print_module
+from tilewright.transforms.instrumentation import observed_passes
 
 SPECIFICATIONS = """\
 argument specifications:

@@ -22,8 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.passes.observe import passes_are_watched
 from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
+from tilewright.transforms.instrumentation import passes_are_watched
 
 _SUFFIX = ".kernel"
 _UNFINISHED = "tmp"  # how the names of files that are being written begin

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
+from tilewright.analysis.argument_effects import argument_effects
 from tilewright.backends.base import (
     Backend,
     Buffer,
@@ -30,8 +31,6 @@ from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
 from tilewright.ir.opdef import Effect
 from tilewright.ir.printer import print_function, print_loc
-from tilewright.passes.effects import argument_effects
-from tilewright.passes.pipelines import add_checks, run_passes
 from tilewright.runtime import explain as explanation
 from tilewright.runtime import manifest
 from tilewright.runtime.arguments import HOLE, Explained, Region, Table, describer, explain, one_for_type
@@ -50,6 +49,7 @@ from tilewright.runtime.versions import Path, noting_writes
 from tilewright.system.environment import switch, variable
 from tilewright.system.forks import KERNEL, fork_aware_lock
 from tilewright.system.stack import require_stack
+from tilewright.transforms.pipelines import add_checks, run_passes
 from tilewright.version import __version__
 
 _SOURCE_STAGE = "Tile IR"

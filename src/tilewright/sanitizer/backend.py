@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.analysis.argument_effects import argument_effects
 from tilewright.backends.base import Backend, Executable, LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments
 from tilewright.backends.reference.interpreter import Index, Running
@@ -16,7 +17,6 @@ from tilewright.backends.reference.scheduler import Deadlock, Waiting, run_block
 from tilewright.backends.reference.values import PartitionView, Pointers
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
-from tilewright.passes.effects import argument_effects
 from tilewright.sanitizer.aliasing import check_arguments
 from tilewright.sanitizer.block import CheckedBlock
 from tilewright.sanitizer.categories import CATEGORIES

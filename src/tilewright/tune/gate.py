@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import sanitizer
-from tilewright.passes.effects import argument_effects
+from tilewright.analysis.argument_effects import argument_effects
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.specialize import Launchable
 from tilewright.tune.arrays import Args, as_numpy, copy_of, named_arrays, on_host, with_arrays

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.backends.triton.target import GpuTarget, parse_target
+from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.ir.dtypes import bfloat16, float16, float32, float64
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.location import UNKNOWN

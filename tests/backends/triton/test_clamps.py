@@ -14,8 +14,8 @@ from backends.triton.test_compile import compiled
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.compiler import assembler
-from tilewright.backends.triton.target import parse_target
 
 
 @ct.kernel

@@ -23,14 +23,14 @@ from backends.triton.conftest import TARGETS
 from support.left_operands import clobbered
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for
 from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.fitting import compiler
-from tilewright.backends.triton.footprint import footprint
+from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.requirements import version
-from tilewright.backends.triton.target import parse_target
+from tilewright.backends.triton.resource_usage import footprint
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.ir.core import Function

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from backends.triton.evaluator import DTYPES, Computed, Evaluator
 
-from tilewright.backends.triton.target import parse_target
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.ttir import convert, types
 from tilewright.ir.dtypes import ALL_DTYPES, DType, float8_e8m0fnu, float64
 from tilewright.ir.enums import RoundingMode

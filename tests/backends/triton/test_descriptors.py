@@ -1,4 +1,4 @@
-"""Which views go through the copy backend: those of C++ count in 64 bits, with lengths that were numbers without sign."""
+"""Which views go through the TMA unit: those of C++ count in 64 bits, with lengths that were numbers without sign."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.triton.target import parse_target
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.ttir.kernel import lower
 from tilewright.ir.parser import parse_function
-from tilewright.passes.pipelines import optimize
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.pipelines import optimize
 
 PRODUCT = """
 func @f(%a: ptr<bf16> = "a".base noalias, %b: ptr<bf16> = "b".base noalias, %c: ptr<f32> = "c".base noalias, %n: LENGTH = "n".scalar) may_alias {
@@ -93,7 +93,7 @@ def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_backend(sca
 
 
 def stored(*steps: str, tma: bool | None = None, order: str = "C") -> bool:
-    """Whether the copy backend stores a tile that went through these steps after threads had read it."""
+    """Whether the TMA unit stores a tile that went through these steps after threads had read it."""
 
     def kernel(x, out):
         tile = ct.load(x, (0, ct.bid(0)), (64, 128), order=order, allow_tma=tma)

@@ -10,8 +10,8 @@ import pytest
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 

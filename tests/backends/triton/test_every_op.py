@@ -12,8 +12,8 @@ from backends.cpu.programs import ProgramMaker
 from backends.triton.conftest import TARGETS
 from support.irbuild import KernelBuilder
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.target import parse_target
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import (
     ALL_DTYPES,

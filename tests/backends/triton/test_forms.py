@@ -13,11 +13,11 @@ import pytest
 from support.driver import Driver, executable
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.base import LaunchArguments
 from tilewright.backends.triton import backend, driver, ptx
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.executable import TritonExecutable
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.alike_native import native_launch
 from tilewright.runtime.arguments import HOLE
 from tilewright.runtime.backend_choice import settings

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from support.driver import Driver, encoded
 
 import tilewright as ct
+from tilewright.analysis.gpu.lowering_plan import TableForm
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments, ListTable
 from tilewright.backends.triton import driver, executable, frame, ptx, tensormap
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable
 from tilewright.backends.triton.ptx import UnknownForm, pass_by_value
-from tilewright.backends.triton.target import parse_target
-from tilewright.backends.triton.ttir.state import TableForm
+from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 

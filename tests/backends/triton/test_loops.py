@@ -1,4 +1,4 @@
-"""Loops in which products and loads of the copy backend run ahead compile, and keep what they overlap."""
+"""Loops in which products and loads of the TMA unit run ahead compile, and keep what they overlap."""
 
 from __future__ import annotations
 

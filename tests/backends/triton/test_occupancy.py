@@ -10,10 +10,10 @@ import pytest
 from backends.triton.test_chains import attend
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for
-from tilewright.backends.triton.footprint import spilled
-from tilewright.backends.triton.target import parse_target
+from tilewright.backends.triton.resource_usage import spilled
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 

@@ -13,10 +13,10 @@ import pytest
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from tilewright.backends.triton import ptxas
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.triton import ptxas_workarounds
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.compiler import assembler
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 
@@ -32,13 +32,13 @@ def narrowed(sums, last):
 def test_sums_of_16_bits_are_made_one_by_one(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With constants, of one of which nobody knows the result, ptxas 12.8 and 12.9 add 0."""
     given: list[str] = []
-    repair = ptxas.repair
+    repair = ptxas_workarounds.repair
 
     def watched(text: str) -> str:
         given.append(text)
         return repair(text)
 
-    monkeypatch.setattr(ptxas, "repair", watched)
+    monkeypatch.setattr(ptxas_workarounds, "repair", watched)
     repaired = narrowed.compile_for(target, tuple(np.zeros((4, 256), np.int32) for _ in range(2))).stage("PTX")
     assert "add.s16x2" in given[0] and "16x2" not in repaired
     assert repaired.count("add.s16 ") == given[0].count("add.s16 ") + 2 * given[0].count("add.s16x2")
@@ -46,7 +46,7 @@ def test_sums_of_16_bits_are_made_one_by_one(target: str, monkeypatch: pytest.Mo
 
 def test_other_text_stays() -> None:
     text = "\tmin.s32 \t%r1, %r2, %r3;\n\tadd.s32 \t%r1, %r2, %r3;\n\tadd.f16x2 \t%r1, %r2, %r3;"
-    assert ptxas.repair(text) == text
+    assert ptxas_workarounds.repair(text) == text
 
 
 @ct.kernel
@@ -86,8 +86,8 @@ def test_a_fence_is_between_products_that_start_with_the_same_operands() -> None
     )
     for lines in ([first, other, added], [first, fence, same], [added, added]):
         text = "\n".join(lines)
-        assert ptxas.separate_twins(text) == text
-    assert ptxas.separate_twins(f"{first}\n{other}\n{same}\n{first}") == "\n".join(
+        assert ptxas_workarounds.separate_twins(text) == text
+    assert ptxas_workarounds.separate_twins(f"{first}\n{other}\n{same}\n{first}") == "\n".join(
         [first, other, fence, same, fence, first]
     )
 
@@ -114,7 +114,7 @@ def test_waits_are_left_out_where_all_they_wait_for_has_ended() -> None:
     for _ in range(500):
         waits = [f"{_WAIT} {n};" for n in range(4)]
         text = "\n".join(rng.choice([*waits, *waits, _END, _END, _LABEL, "\tbar.sync 0;"]) for _ in range(30))
-        kept = ptxas.without_idle_waits(text)
+        kept = ptxas_workarounds.without_idle_waits(text)
         assert all(running(kept, before) == running(text, before) for before in range(6))
         fewer += text.count(_WAIT) - kept.count(_WAIT)
     assert fewer > 500
@@ -143,7 +143,7 @@ def test_absolute_values_may_be_negative(bits: int, tmp_path: Path) -> None:
 \tret;
 }}"""
     tools = Path(assembler(parse_target("sm_80"))).parent
-    (tmp_path / "k.ptx").write_text(ptxas.repair(text))
+    (tmp_path / "k.ptx").write_text(ptxas_workarounds.repair(text))
     subprocess.run([tools / "ptxas", "-arch=sm_80", "k.ptx", "-o", "k.cubin"], cwd=tmp_path, check=True)
     listing = subprocess.run(
         [tools / "nvdisasm", "-c", "k.cubin"], cwd=tmp_path, check=True, capture_output=True, text=True

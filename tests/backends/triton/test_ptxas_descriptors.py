@@ -8,7 +8,7 @@ import re
 import pytest
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from tilewright.backends.triton import ptxas
+from tilewright.backends.triton import ptxas_workarounds
 
 _LAYOUTS = (0x40000040, 0x80000020, 0x80004020)
 _MASK = (1 << 64) - 1
@@ -66,7 +66,7 @@ def test_registers_of_several_places() -> None:
     for seed in range(300):
         rng = random.Random(seed)
         text = "\n".join(["\twgmma.mma_async.sync.aligned;", *(line_of(rng) for _ in range(12))])
-        repaired = ptxas.repair(text)
+        repaired = ptxas_workarounds.repair(text)
         halves += repaired != text
         assert run(repaired) == run(text), text
     assert halves > 200

@@ -1,4 +1,4 @@
-"""Random whole kernels compile for Hopper, whose copy backend and matrix units the backend rewrites kernels for."""
+"""Random whole kernels compile for Hopper, whose TMA unit and matrix units the backend rewrites kernels for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from support.kernel_runs import arguments, generated, seeds
 from support.left_operands import clobbered
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 pytest.importorskip("triton", reason="the package triton is not installed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.kernel_runs import arguments, generated_product, seeds
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 pytest.importorskip("triton", reason="the package triton is not installed")

@@ -9,7 +9,7 @@ import pytest
 from backends.triton.evaluator import DTYPES, Computed, Evaluator
 from backends.triton.test_conversions import assert_equal_bits
 
-from tilewright.backends.triton.target import parse_target
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.ttir import elements
 from tilewright.ir.dtypes import FLOATS, DType, bfloat16, float32, float64
 from tilewright.ir.enums import RoundingMode

@@ -1,4 +1,4 @@
-"""Products of few rows, columns and batches, and where the copy backend has no part in them."""
+"""Products of few rows, columns and batches, and where the TMA unit has no part in them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from backends.triton.test_compile import compiled
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
+from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.compiler import assembler
-from tilewright.backends.triton.target import parse_target
-from tilewright.backends.triton.ttir.state import SMALLEST_BYTES, Descriptor
 
 
 @ct.kernel

@@ -12,11 +12,11 @@ import pytest
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from tilewright.backends.triton import fitting
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.triton import fallbacks
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.resources import CompilerFailure
-from tilewright.backends.triton.target import parse_target
 from tilewright.runtime.launch import specialization
 
 HALF, SINGLE = np.empty((1024, 64), np.float16), np.empty((1024, 64), np.float32)
@@ -48,7 +48,7 @@ def test_stores_before_products_compile(every: int) -> None:
 
 
 def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = fitting.compiler()
+    driver = fallbacks.compiler()
     compile_ttir = driver.compile_ttir
 
     def failing(kernel: Any, target: Any, options: Any, **how: Any) -> Any:

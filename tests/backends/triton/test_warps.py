@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.options import choose
 from tilewright.backends.triton.resources import check_registers
-from tilewright.backends.triton.target import parse_target
-from tilewright.passes.pipelines import optimize
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.pipelines import optimize
 
 HOPPER = parse_target("sm_90")
 

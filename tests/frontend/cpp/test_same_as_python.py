@@ -17,7 +17,7 @@ from tilewright.frontend.signature import ArraySpec, ScalarSpec, Signature
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import float16, float32, int32
 from tilewright.ir.types import TileType
-from tilewright.passes.pipelines import optimize
+from tilewright.transforms.pipelines import optimize
 
 SOURCE = (
     PREAMBLE

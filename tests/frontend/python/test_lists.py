@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.analysis.integer_ranges import IntegerFacts
 from tilewright.ir.core import Function
-from tilewright.passes.integers import IntegerFacts
 from tilewright.runtime.launch import specialization
 
 WIDE = np.zeros((32, 64, 16), np.float32)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tilewright.analysis.argument_effects import argument_effects
 from tilewright.backends.base import Export, Parameter
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.context import Field
@@ -13,7 +14,6 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.formatting import parse_conversion
 from tilewright.ir.types import PointerType, TileType
-from tilewright.passes.effects import argument_effects
 
 _ELEMENTS = {
     **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.analysis.gpu.lowering_plan import Descriptor, TableForm
 from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.ttir.state import Descriptor, TableForm
 
 
 @dataclass(frozen=True)

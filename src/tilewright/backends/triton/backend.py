@@ -10,21 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.analysis.gpu.dependent_mma import find_chains
+from tilewright.analysis.gpu.lowering_plan import Ahead
+from tilewright.analysis.gpu.pipelinable_loops import Stream, find_streams, how_far_ahead, is_light
+from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.backends.base import Executable, Export, Storage
-from tilewright.backends.triton import driver, staging, stopwatch
+from tilewright.backends.triton import driver, realign, stopwatch
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.chains import find_chains
-from tilewright.backends.triton.clusters import divided
 from tilewright.backends.triton.constraints import CompileAgain, Constraints
-from tilewright.backends.triton.contract import Contract
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
-from tilewright.backends.triton.fitting import Fit, compiler, fit
-from tilewright.backends.triton.flatten import Flattened, flatten
-from tilewright.backends.triton.footprint import footprint
+from tilewright.backends.triton.fallbacks import Fit, compiler, fit
 from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
+from tilewright.backends.triton.resource_usage import footprint
 from tilewright.backends.triton.resources import (
     AnalysisFailure,
     OutOfRegisters,
@@ -35,17 +35,17 @@ from tilewright.backends.triton.resources import (
     too_many_registers,
     too_much_shared,
 )
-from tilewright.backends.triton.rotate import Rotate
-from tilewright.backends.triton.sink import SinkLoads
-from tilewright.backends.triton.streams import Stream, find_streams, how_far_ahead, is_light
-from tilewright.backends.triton.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
-from tilewright.backends.triton.ttir.state import Ahead
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.printer import print_function
-from tilewright.passes.observe import after_pass
-from tilewright.passes.pipelines import optimize, run_passes
+from tilewright.transforms.gpu.attention_pipelining import Rotate
+from tilewright.transforms.gpu.fma_contraction import Contract
+from tilewright.transforms.gpu.persistent_flattening import Flattened, flatten
+from tilewright.transforms.gpu.sink_loads import SinkLoads
+from tilewright.transforms.gpu.tile_splitting import divided
+from tilewright.transforms.instrumentation import after_pass
+from tilewright.transforms.pipelines import optimize, run_passes
 
 _FIRST: Mapping[str, Any] = {"capacity": CAPACITIES[0]}  # how kernels are compiled first
 
@@ -110,14 +110,14 @@ class TritonBackend:
         return made
 
     def _copier(self, item: int, storage: Storage | None) -> TritonExecutable:
-        """What copies arrays with elements of ``item`` bytes to where the copy backend can read them: one for all
+        """What copies arrays with elements of ``item`` bytes to where the TMA unit can read them: one for all
         kernels of the process, each of which may have stored it."""
         key = self.gpu(), item
         if key not in _copiers:
-            function = staging.kernel(item)
-            compiling = functools.partial(compile_for, function, self.gpu(), staging.OPTIONS)
+            function = realign.kernel(item)
+            compiling = functools.partial(compile_for, function, self.gpu(), realign.OPTIONS)
             artifact = _stored(f"copies of {item} bytes", compiling, storage)
-            _copiers[key] = self._executable(function, artifact, staging.OPTIONS, {})
+            _copiers[key] = self._executable(function, artifact, realign.OPTIONS, {})
         return _copiers[key]
 
     def serialize(self, executable: Executable) -> bytes | None:

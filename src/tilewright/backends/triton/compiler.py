@@ -20,13 +20,24 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
+from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.abandonment import Abandoned, until_abandoned
-from tilewright.backends.triton import barriers, llir, outbox, overlap, prefetch, ptx, ptxas, ttgir, unchanged, wide
+from tilewright.backends.triton import (
+    barrier_elimination,
+    epilogue_buffering,
+    invariant_operands,
+    llir,
+    ptx,
+    ptxas_workarounds,
+    tma_prefetch,
+    ttgir,
+    wait_sinking,
+    wgmma_merging,
+)
 from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.boxes import boxes
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
-from tilewright.backends.triton.target import GpuTarget
+from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
 from tilewright.ir.errors import TileError
 
@@ -113,8 +124,9 @@ def _mended(make_ttgir: Stage, ahead: bool, room: int) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
-        better = ttgir.mended(unchanged.in_memory(prefetch.prefetch(overlap.overlap(text)) if ahead else text))
-        apart = outbox.separate(better, room)
+        pipelined = tma_prefetch.prefetch(wait_sinking.overlap(text)) if ahead else text
+        better = ttgir.mended(invariant_operands.in_memory(pipelined))
+        apart = epilogue_buffering.separate(better, room)
         metadata["roomy"] = apart != better
         return module if apart == text else _parsed(apart, module.context)
 
@@ -126,7 +138,7 @@ def _sound(make_llir: Stage) -> Stage:
 
 
 def _repaired(make_ptx: Stage) -> Stage:
-    return lambda source, metadata: ptxas.repair(ptx.wrapping(make_ptx(source, metadata)))
+    return lambda source, metadata: ptxas_workarounds.repair(ptx.wrapping(make_ptx(source, metadata)))
 
 
 def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
@@ -135,7 +147,8 @@ def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
 
 def _polished(make_ptx: Stage) -> Stage:
     def polished(source: Any, metadata: Any) -> str:
-        return ptxas.repair_products(ptx.fetch_maps(wide.join(barriers.thin(make_ptx(source, metadata)))))
+        merged = wgmma_merging.join(barrier_elimination.thin(make_ptx(source, metadata)))
+        return ptxas_workarounds.repair_products(ptx.fetch_maps(merged))
 
     return polished
 

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 from tilewright.backends.native import Entry
 from tilewright.backends.native.body import Body, pointer
 from tilewright.backends.triton import driver, tensormap
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.frame import Frame
-from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 
 _INTEGERS = {"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 _SINGLE = {"f32", "tf32"}

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.analysis.gpu.lowering_plan import Geometry
 from tilewright.backends import native
 from tilewright.backends.base import LaunchArguments, Storage
-from tilewright.backends.triton import driver, staging
+from tilewright.backends.triton import driver, realign
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.device_printf import Reports
 from tilewright.backends.triton.entry import Form, entry
 from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.graph import launcher
-from tilewright.backends.triton.reports import Reports
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap, Unmapped, encode
-from tilewright.backends.triton.ttir.state import Geometry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
@@ -69,14 +69,14 @@ class TritonExecutable:
         self.storage: Storage | None = None
         self._compile_variant = compile_variant  # the same kernel, compiled in another way
         self._variants: dict[Any, TritonExecutable] = {}
-        self._copier = copier  # ``staging.kernel`` for elements of so many bytes
+        self._copier = copier  # ``realign.kernel`` for elements of so many bytes
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
         self._converted = [(i, dtype_from_short(f)) for i, f in enumerate(artifact.formats) if f in _AS_BITS]
         self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
         self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
-        self._layout = staging.layouts(artifact.descriptors, artifact.binary.descriptors)
+        self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.parameter for t in artifact.tables if t.by_value]
         self._staged = any(d.staged for d in artifact.descriptors)
@@ -351,7 +351,7 @@ class TritonExecutable:
             self._pack(frame.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
     def _aligned(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> list[Geometry]:
-        """The arrays of the descriptors, those that the copy backend cannot read where they are copied."""
+        """The arrays of the descriptors, those that the TMA unit cannot read where they are copied."""
         layout = self._layout(arguments.values)
         start = self._room(layout.size, arguments, borrowed)
         frame.copies, frame.copies_start, frame.copies_size = [], start, layout.size

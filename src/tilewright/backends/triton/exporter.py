@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.base import Export, Parameter
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.target import GpuTarget
 from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 

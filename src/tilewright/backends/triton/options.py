@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.backends.triton.products import (
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.mma_graph import (
     are_apart,
     is_recurrent,
     loaded_before,
@@ -15,14 +17,12 @@ from tilewright.backends.triton.products import (
     products,
     results_at_once,
 )
+from tilewright.analysis.trip_counts import most_turns
 from tilewright.backends.triton.resources import enough_warps, words
-from tilewright.backends.triton.target import GpuTarget, resolved
-from tilewright.backends.triton.ttir.counting import most_turns
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import TileType
-from tilewright.passes.integers import IntegerFacts
 
 _REGISTERS = 65536  # of one multiprocessor
 

@@ -1,4 +1,4 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the copy backend by pairs of blocks,
+"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of blocks,
 fetches of tensor maps before all else, and sums of products of integers that wrap.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.backends.triton.target import GpuTarget
+from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc

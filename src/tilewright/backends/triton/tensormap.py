@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy backend knows of an array, 128 bytes that a launch passes by value."""
+"""Tensor maps: what the TMA unit knows of an array, 128 bytes that a launch passes by value."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.ttir.state import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, uint8
@@ -233,3 +234,9 @@ class IntToPtr(Op):
         t = tile(self, self.x)
         require(not t.is_pointer and t.element.is_integer and t.element.bitwidth == 64, self, f"cannot convert {t}")
         return (t.with_dtype(self.dtype),)
+
+
+def constant_of(value: Value) -> Any:
+    """The number that every element of ``value`` equals, or None when it is not a constant."""
+    op = value.op
+    return op.value if isinstance(op, Constant) else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tilewright.ir.core import Function
-from tilewright.passes.base import Pass
-from tilewright.passes.clip import ClipViews
-from tilewright.passes.pipelines import OPTIMIZE, run_passes
+from tilewright.transforms.base import Pass
+from tilewright.transforms.clip_views import ClipViews
+from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, InBounds proves again what it can

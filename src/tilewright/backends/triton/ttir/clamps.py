@@ -12,8 +12,7 @@ import math
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cast, Cmp, Div, Max, Min, Mul, Not, Select, Sub
-from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Permute, Reshape
-from tilewright.passes.canonicalize import constant_of
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Permute, Reshape, constant_of
 
 _MOVES = (Reshape, Broadcast, Permute, Extract)
 _ORDERED = (CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE, CmpPredicate.EQ)

@@ -10,15 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.triton.ttir.counting import Counting, counting, least_turns
+from tilewright.analysis.gpu.lowering_plan import Ahead
+from tilewright.analysis.trip_counts import least_turns
+from tilewright.backends.triton.ttir.induction_variables import Counting, counting
 from tilewright.backends.triton.ttir.shape import zero
-from tilewright.backends.triton.ttir.state import Ahead, State
+from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, type_text
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import jumps_out
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
-from tilewright.passes.canonicalize import constant_of
+from tilewright.ir.ops.shape import constant_of
 
 _NOT_AHEAD = Ahead(0, 0)
 

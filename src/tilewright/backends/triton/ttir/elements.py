@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.backends.triton.ttir.clamps import is_maximum_of_numbers, selected_maximum
-from tilewright.backends.triton.ttir.multiples import mixes
+from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,
     flushed,
@@ -44,7 +44,7 @@ from tilewright.ir.ops.arith import (
     Sub,
     Xor,
 )
-from tilewright.passes.canonicalize import constant_of
+from tilewright.ir.ops.shape import constant_of
 
 Rule = Callable[[Writer, Any, Sequence[Val]], Val]
 

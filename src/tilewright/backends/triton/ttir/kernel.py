@@ -7,24 +7,26 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.backends.triton.target import GpuTarget
+from tilewright.analysis.gpu.barrier_insertion import acquires
+from tilewright.analysis.gpu.lowering_plan import Ahead, Descriptor, Plan, TableForm
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.list_tables import rank_of, row_width
 from tilewright.backends.triton.ttir import (
     compare,
     convert,
+    device_printf,
     elements,
     linear,
     local,
     math,
     memory,
-    report,
     shape,
     views,
 )
 from tilewright.backends.triton.ttir.control import ControlFlow
-from tilewright.backends.triton.ttir.ordering import acquires
-from tilewright.backends.triton.ttir.plan import make_plan
-from tilewright.backends.triton.ttir.state import Ahead, Descriptor, Plan, State, TableForm
-from tilewright.backends.triton.ttir.tables import rank_of, row_width
+from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Function, Op, Value
@@ -68,7 +70,6 @@ from tilewright.ir.ops.shape import (
     Undefined,
     Unpack,
 )
-from tilewright.passes.integers import IntegerFacts
 
 ENTRY = "kernel"
 _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
@@ -148,7 +149,7 @@ def lower(
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
-    s.sites = {op: i for i, op in enumerate(report.sites(function))}
+    s.sites = {op: i for i, op in enumerate(device_printf.sites(function))}
     if s.sites:
         s.report = Val("%report", "!tt.ptr<i64>")
         parameters.append(f"{s.report.name}: {s.report.element}")
@@ -213,7 +214,7 @@ def _lower(s: State, op: Op) -> None:
         raise TileUnsupportedFeatureError(f"the GPU backend does not have the operation {op.name}", op.loc)
     if acquires(op):
         s.w.located("gpu.barrier")
-        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the copy backend too
+        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the TMA unit too
             s.w.instruction("fence.proxy.async.global;")
 
 
@@ -276,6 +277,6 @@ _EFFECTS: dict[type[Op], Callable[[State, Any], None]] = {
     StoreView: views.store_view,
     AtomicView: views.atomic_view,
     Assume: _nothing,
-    Print: report.print_op,
-    Assert: report.assert_op,
+    Print: device_printf.print_op,
+    Assert: device_printf.assert_op,
 }

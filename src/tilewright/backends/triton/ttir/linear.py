@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.analysis.gpu.major_axis import lies_along
 from tilewright.backends.triton.ttir import convert
-from tilewright.backends.triton.ttir.operands import lies_along
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed

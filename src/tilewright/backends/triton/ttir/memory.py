@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tilewright.analysis.list_tables import Cell
+from tilewright.backends.triton.ttir import ordered_memory
 from tilewright.backends.triton.ttir import shape as shapes
-from tilewright.backends.triton.ttir import strong
+from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.elements import pointer_bits
-from tilewright.backends.triton.ttir.multiples import mixes
 from tilewright.backends.triton.ttir.state import State
-from tilewright.backends.triton.ttir.tables import Cell
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.core import Block, Op, Value
@@ -100,7 +100,7 @@ def load(s: State, op: Load) -> Val:
     mask = s[op.mask] if op.mask is not None else None
     other = s[op.padding] if op.padding is not None else None
     if op.memory_order is not MemoryOrder.WEAK:
-        return strong.load(s, op, pointers, mask, other)
+        return ordered_memory.load(s, op, pointers, mask, other)
     return load_values(s, pointers, mask, other, s.element(op.result))
 
 
@@ -131,7 +131,7 @@ def _carried(value: Value) -> bool:
 def store(s: State, op: Store) -> None:
     value, mask = s[op.value], s[op.mask] if op.mask is not None else None
     if op.memory_order is not MemoryOrder.WEAK:
-        strong.store(s, op, s[op.ptrs], value, mask)
+        ordered_memory.store(s, op, s[op.ptrs], value, mask)
         return
     if mask is not None and value.bits == 16 and value.shape and s.dialect < (3, 9) and _carried(op.value):
         # Triton 3.6 would use its conversion to another layout before that is there, in a mask that depends on it.
@@ -153,9 +153,8 @@ def atomic(s: State, op: Op, pointers: Val, value: Val, mask: Val | None, value_
         operands.append(mask)
         types.append(mask.type)
     names = ", ".join(v.name for v in operands)
-    text = (
-        f"tt.atomic_rmw {kind}, {strong.order(op)}, {strong.scope(op)}, {names} : ({', '.join(types)}) -> {value.type}"
-    )
+    how = f"{kind}, {ordered_memory.order(op)}, {ordered_memory.scope(op)}"
+    text = f"tt.atomic_rmw {how}, {names} : ({', '.join(types)}) -> {value.type}"
     old = w.emit(text, value.element, value.shape)
     return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
 
@@ -173,13 +172,13 @@ def atomic_cas(s: State, op: AtomicCas) -> Val:
     pointers = w.bitcast(pointers, f"!tt.ptr<{integer}>")
     wanted, new = w.bitcast(expected, integer), w.bitcast(desired, integer)
     if op.mask is None:
-        found = strong.compare_and_swap(s, op, pointers, wanted, new)
+        found = ordered_memory.compare_and_swap(s, op, pointers, wanted, new)
     else:
         mask = s[op.mask]
 
         def swap(valid: Val) -> list[Val]:
-            old = strong.compare_and_swap(s, op, valid, wanted, w.select(mask, new, wanted))
+            old = ordered_memory.compare_and_swap(s, op, valid, wanted, w.select(mask, new, wanted))
             return [w.select(mask, old, wanted)]
 
-        (found,) = strong.where_valid(s, pointers, mask, swap, [wanted])
+        (found,) = ordered_memory.where_valid(s, pointers, mask, swap, [wanted])
     return w.bitcast(found, expected.element)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.backends.triton.ttir.state import State, axes_kept
+from tilewright.analysis.gpu.lowering_plan import axes_kept
+from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import element
 from tilewright.ir.dtypes import DType
@@ -21,10 +22,10 @@ from tilewright.ir.ops.shape import (
     Reshape,
     Undefined,
     Unpack,
+    constant_of,
 )
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PointerType
-from tilewright.passes.canonicalize import constant_of
 
 
 def constant(s: State, op: Constant) -> Val:

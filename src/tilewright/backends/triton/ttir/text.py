@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilewright.backends.triton.target import GpuTarget
-from tilewright.backends.triton.ttir.multiples import any_multiple
+from tilewright.analysis.gpu.element_types import element_bits
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.triton.ttir.divisibility import any_multiple
 from tilewright.ir.location import UNKNOWN, Loc
 
 Shape = tuple[int, ...]
@@ -48,12 +49,6 @@ class Val:
     def bits(self) -> int:
         """The width of an element; 64 for pointers."""
         return element_bits(self.element)
-
-
-def element_bits(element: str) -> int:
-    if element.startswith("!"):
-        return 64
-    return int(re.match(r"[a-z]+(\d+)", element)[1])  # type: ignore[index]
 
 
 _FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}

@@ -6,11 +6,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.analysis.gpu.lowering_plan import MAP_BYTES, Descriptor, axes_kept
+from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton import ptx
-from tilewright.backends.triton.ttir import memory, strong
+from tilewright.backends.triton.ttir import memory, ordered_memory
 from tilewright.backends.triton.ttir.shape import number, split
-from tilewright.backends.triton.ttir.state import MAP_BYTES, Descriptor, Extent, State, View, axes_kept
-from tilewright.backends.triton.ttir.tables import Cell
+from tilewright.backends.triton.ttir.state import Extent, State, View
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
@@ -160,7 +161,7 @@ def load_view(s: State, op: LoadView) -> Val:
     if access.mask is not None:
         padding = number(w, padding_value(type_.padding, type_.view.dtype), type_.view.dtype, shape)
     if op.memory_order is not MemoryOrder.WEAK:
-        return strong.load(s, op, access.pointers, access.mask, padding)
+        return ordered_memory.load(s, op, access.pointers, access.mask, padding)
     return memory.load_values(s, access.pointers, access.mask, padding, name)
 
 
@@ -171,7 +172,7 @@ def store_view(s: State, op: StoreView) -> None:
         return
     access = pointers_of(s, op)
     if op.memory_order is not MemoryOrder.WEAK:
-        strong.store(s, op, access.pointers, value, access.mask)
+        ordered_memory.store(s, op, access.pointers, value, access.mask)
     else:
         memory.store_values(s, access.pointers, value, access.mask)
 

@@ -1,0 +1,1 @@
+"""Analyses of Tile IR. None of them changes what it analyses."""

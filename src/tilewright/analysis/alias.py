@@ -1,0 +1,111 @@
+"""What memory an access reaches: arguments of the kernel and local arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tilewright.analysis.list_tables import Tables
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.control import Continue, For, If, LoopOp
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeDivisible, LocalArray, MakePartitionView, MakeTensorView
+from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
+
+Root = Value | None  # what stands for the memory behind an address; None when that is unknown
+
+# Ops whose result points to where their first operand points.
+_THROUGH = frozenset(
+    (
+        PtrOffset,
+        Reshape,
+        Broadcast,
+        Permute,
+        Extract,
+        AssumeDivisible,
+        AssumeBlocked,
+        Bitcast,
+        MakeTensorView,
+        MakePartitionView,
+    )
+)
+
+
+def meets(root: Root, others: set[Root]) -> bool:
+    """Whether memory behind ``root`` may be memory behind one of ``others``."""
+    return bool(others) and (root is None or None in others or root in others)
+
+
+class Roots:
+    """The parameter or local array of ``function`` behind each pointer and view.
+
+    Arguments that are different arrays do not overlap. Pointers of C++ may: all those without a promise have one root,
+    ``shared``. So may the arrays of a list: their root is the parameter that is its table, one of ``tables``. Nothing
+    is stored in a table itself.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.tables = Tables(function)
+        self._loops = {op.body: op for op in function.walk() if isinstance(op, LoopOp)}
+        params = zip(function.body.args, function.params)
+        alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
+        self.shared: Root = alike[0] if len(alike) > 1 else None
+        self._alike = set(alike)
+
+    def of(self, value: Value) -> Root:
+        """The root of the address or view ``value``; one that loops carry has one if all it may be have the same."""
+        found: set[Root] = set()
+        seen, pending = set[Value](), [value]
+        while pending:
+            at = pending.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            op, loop = at.op, self._loops.get(at.owner) if isinstance(at.owner, Block) else None
+            if loop is not None and at in loop.carried:
+                pending += _carried(loop, loop.carried.index(at))
+            elif op is None:
+                found.add(self.shared if self.shared is not None and at in self._alike else at)
+            elif isinstance(op, LocalArray):
+                found.add(at)
+            elif isinstance(op, For):
+                pending += _carried(op, at.index)
+            elif isinstance(op, IntToPtr):
+                found.add(self._table(op.x))
+            elif type(op) in _THROUGH:
+                pending.append(op.operands[0])
+            else:
+                found.add(None)
+        return found.pop() if len(found) == 1 else None
+
+    def _table(self, address: Value) -> Root:
+        """The table that the number ``address`` was read from."""
+        return self.tables.loads.get(address.op) if address.op is not None else None
+
+    def accessed(self, ops: Iterable[Op]) -> tuple[set[Root], set[Root]]:
+        """The roots of what ``ops`` read, and of what they write."""
+        effects = [(op, self.effect(op)) for op in ops]
+        reads, writes = (
+            {self.of(op.operands[0]) for op, e in effects if e & kind} for kind in (Effect.READ, Effect.WRITE)
+        )
+        return reads, writes
+
+    def effect(self, op: Op) -> Effect:
+        """Whether ``op`` reads or writes memory that others may write: tables of lists are not."""
+        return op.spec.effect & (Effect.READ | Effect.WRITE) if op not in self.tables.loads else Effect.NONE
+
+
+def _carried(loop: LoopOp, position: int) -> Iterator[Value]:
+    """What the value that ``loop`` carries at ``position`` may be."""
+    yield loop.inits[position]
+    for op in _continues(loop.body):
+        yield op.operands[position]
+
+
+def _continues(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        if isinstance(op, Continue):
+            yield op
+        elif isinstance(op, If):
+            for region in op.regions:
+                yield from _continues(region)

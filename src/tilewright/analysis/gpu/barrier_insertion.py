@@ -1,0 +1,170 @@
+"""Where the threads of a block must wait for each other so that memory ops take effect in program order.
+
+The elements of a tile are spread over threads in a way that differs from op to op, so a load after a store of the
+same array may run in another thread. A barrier goes before each memory op that conflicts with one since the last
+barrier; ``roots`` says which may.
+
+Loads of a loop may run ahead of all that the loop does, barriers included, up to what comes before the loop: those of a
+loop that stores to nothing it loads from, and orders no memory (the others are ``unpipelined``). No barrier inside such
+a loop is for them, then: it keeps stores of one iteration from those of another. What was stored before the loop is
+waited for by a barrier before it, not by one before the load.
+
+The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
+earlier one writes, and what tells others that it is written, waits for the engine first. Stores of one iteration to
+tiles side by side do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.analysis.alias import Root, Roots, meets
+from tilewright.analysis.disjoint_stores import are_apart
+from tilewright.ir.core import Block, Function, Op
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import For, If
+from tilewright.ir.ops.linear import Reduce, Scan
+
+_ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+_RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+
+
+@dataclass
+class Pending:
+    """Accesses since the last barrier, and stores of the copy engine since threads waited for it."""
+
+    reads: set[Root] = field(default_factory=set)
+    writes: set[Root] = field(default_factory=set)
+    released: bool = True  # nothing since the last barrier that a release would have to wait for
+    engine: set[Root] = field(default_factory=set)
+    latest: dict[Op, Root] = field(default_factory=dict)  # those of this iteration, not in ``engine``
+
+    def copy(self) -> Pending:
+        return Pending(set(self.reads), set(self.writes), self.released, set(self.engine), dict(self.latest))
+
+    def merge(self, other: Pending) -> None:
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.released = self.released and other.released
+        self.engine |= other.engine
+        self.latest |= other.latest
+
+    def clear(self) -> None:
+        """A barrier."""
+        self.reads.clear()
+        self.writes.clear()
+        self.released = True
+
+    def begin(self) -> None:
+        """Another iteration, whose values are not those of earlier stores."""
+        self.engine |= set(self.latest.values())
+        self.latest.clear()
+
+    def of_engine(self) -> set[Root]:
+        return self.engine | set(self.latest.values())
+
+    def wait(self) -> None:
+        """A wait for the copy engine."""
+        self.engine.clear()
+        self.latest.clear()
+
+
+class Ordering:
+    """Finds the ops of ``function`` that need a barrier before them, those that wait for the copy engine (one thread
+    starts the stores ``by_engine``, and only it can wait), and loops whose loads must not run ahead.
+
+    Ops for which ``acquires`` holds need a barrier after them.
+    """
+
+    def __init__(self, function: Function, roots: Roots, by_engine: frozenset[Op] = frozenset()) -> None:
+        self._roots = roots
+        self._by_engine = by_engine
+        self.barriers: set[Op] = set()
+        self.waits: set[Op] = set()
+        self.unpipelined: set[Op] = set()
+        self._walk(function.body, Pending())
+
+    def _walk(self, block: Block, pending: Pending) -> None:
+        for op in block.ops:
+            if op.regions and not isinstance(op, (Reduce, Scan)):
+                self._nested(op, pending)
+            elif self._roots.effect(op):
+                self._access(op, pending)
+
+    def _nested(self, op: Op, pending: Pending) -> None:
+        if isinstance(op, If):
+            after = []
+            for region in op.regions:
+                branch = pending.copy()
+                self._walk(region, branch)
+                after.append(branch)
+            pending.clear()
+            pending.wait()
+            for branch in after:
+                pending.merge(branch)
+            return
+        body = op.regions[0]
+        if self._conflicts_within(body):
+            self.unpipelined.add(op)
+        elif isinstance(op, For):
+            self._before_loads(op, pending)
+        pending.begin()
+        start = pending.copy()
+        self._walk(body, pending)
+        pending.begin()
+        pending.merge(start)  # the next iteration starts with what this one left
+        self._walk(body, pending)
+        pending.begin()
+        pending.merge(start)  # and the loop may not run at all
+
+    def _access(self, op: Op, pending: Pending) -> None:
+        root = self._roots.of(op.operands[0])
+        effect = self._roots.effect(op)
+        order = op.attributes["memory_order"]
+        writes = bool(effect & Effect.WRITE)
+        releases = order in _RELEASES
+        others = {r for other, r in pending.latest.items() if not are_apart(op, other)} | pending.engine
+        waits = meets(root, others) or (releases and bool(pending.of_engine())) or op in self.waits
+        if waits:
+            self.waits.add(op)
+            pending.wait()
+        conflict = meets(root, pending.writes) or (writes and meets(root, pending.reads))
+        conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
+        if conflict or op in self.barriers:
+            self.barriers.add(op)
+            pending.clear()
+        if effect & Effect.READ:
+            pending.reads.add(root)
+        if writes and op in self._by_engine:
+            pending.latest[op] = root
+        elif writes:
+            pending.writes.add(root)
+        pending.released = False
+        if acquires(op):
+            pending.clear()  # a barrier follows it
+
+    def _before_loads(self, loop: Op, pending: Pending) -> None:
+        """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
+        loads = [op for op in loop.regions[0].walk() if op.spec.effect & Effect.READ]
+        roots = [self._roots.of(op.operands[0]) for op in loads]
+        waits = loop in self.waits or any(meets(root, pending.of_engine()) for root in roots)
+        if waits:
+            self.waits.add(loop)
+            pending.wait()
+        if waits or loop in self.barriers or any(meets(root, pending.writes) for root in roots):
+            self.barriers.add(loop)
+            pending.clear()
+
+    def _conflicts_within(self, body: Block) -> bool:
+        """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
+        accesses = [op for op in body.walk() if self._roots.effect(op)]
+        if any(op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED) for op in accesses):
+            return True
+        reads, writes = self._roots.accessed(accesses)
+        return any(meets(root, writes) for root in reads)
+
+
+def acquires(op: Op) -> bool:
+    """Whether what follows ``op`` must not run before it in any thread."""
+    return op.attributes.get("memory_order") in _ACQUIRES

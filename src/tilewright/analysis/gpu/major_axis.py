@@ -1,0 +1,29 @@
+"""How the operands of products lie in memory."""
+
+from __future__ import annotations
+
+from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
+from tilewright.ir.core import Value
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.types import PartitionViewType
+
+
+def lies_along(value: Value, axis: int, plan: Plan) -> bool:
+    """Whether the TMA unit loads the tile ``value`` with ``axis`` as its innermost."""
+    while (op := value.op) is not None and op not in plan.descriptors:
+        shape = value.tile.shape
+        if isinstance(op, Permute):
+            axis = op.axes[axis]
+        elif isinstance(op, Reshape):
+            kept, before = axes_kept(shape), axes_kept(op.x.tile.shape)
+            if axis not in kept or [shape[k] for k in kept] != [op.x.tile.shape[k] for k in before]:
+                return False
+            axis = before[kept.index(axis)]
+        elif op not in plan.rounded:
+            return False
+        value = op.operands[0]
+    if op is None:
+        return False
+    type_ = op.operands[0].type
+    assert isinstance(type_, PartitionViewType)
+    return type_.order[axis] == plan.descriptors[op].axes[-1]

@@ -1,0 +1,82 @@
+"""Products of tfloat32 on Hopper, whose matrix units read float32 words from shared memory along K only.
+
+The TMA unit can round float32 to tfloat32 on the way into shared memory: a conversion then costs nothing, and the
+tile need not pass through registers. An operand that lies along M or N in memory must pass through them, and only the
+left one can stay there: with such an operand on the right, the product of the transposed operands is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.analysis.gpu.lowering_plan import Plan
+from tilewright.analysis.gpu.major_axis import lies_along
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.control import For, If
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
+
+_MOVES = (Reshape, Permute)
+_SMALLEST_M = 64  # of the matrix instructions
+
+
+def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
+    """Find the loads of ``plan`` that round, and the products that take an operand by registers."""
+    for op, descriptor in plan.descriptors.items():
+        casts = _casts(op.results[0], uses) if isinstance(op, LoadView) and descriptor.element == "f32" else None
+        if casts:
+            plan.descriptors[op] = replace(descriptor, rounds=True)
+            plan.rounded |= casts
+    for loop in function.walk():
+        for op in loop.body.ops if isinstance(loop, For) else ():
+            if isinstance(op, Mma) and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
+                operand = _by_registers(op, plan)
+                if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
+                    plan.by_registers[op] = operand
+
+
+def _by_registers(op: Op, plan: Plan) -> int | None:
+    """The operand of the product ``op`` that has to pass through registers."""
+    x, y, _ = op.operands
+    if lies_along(x, 0, plan):
+        return 0
+    if lies_along(y, 1, plan) and lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
+        return 1
+    return None
+
+
+def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
+    """Whether nothing in ``loop`` but the product ``op`` sees the sum, nor what is done in some iterations only where
+    it is not turned around: Triton waits in no other place for it."""
+    body = loop.regions[0]
+    seen = {body.terminator}
+    if not turns:
+        seen |= {nested for o in body.ops if isinstance(o, If) for nested in o.walk()}
+    return op.operands[2] in body.args and uses[op.operands[2]] == [op] and seen.issuperset(uses[op.result])
+
+
+def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
+    """The conversions to tfloat32 for products that are all uses of ``value``; None when it has others."""
+    found: set[Op] = set()
+    for op in uses.get(value, ()):
+        inner: set[Op] | None = None
+        if isinstance(op, _MOVES):
+            inner = _casts(op.results[0], uses)
+        elif isinstance(op, Cast) and op.dtype.short == "tf32" and _only_multiplied(op.results[0], uses):
+            inner = {op} if op.rounding is RoundingMode.RN else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
+    """Whether nothing but products sees ``value``: the TMA unit rounds as a conversion does, but NaN to one NaN."""
+    return all(
+        isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0], uses))
+        for op in uses.get(value, ())
+    )

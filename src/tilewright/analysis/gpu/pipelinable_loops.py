@@ -1,0 +1,122 @@
+"""Loops without products whose loads run ahead: those that pass over an array, such as persistent kernels over rows.
+
+Triton pipelines loops of products by itself, and others with as many stages as they are marked with: with n, the tiles
+of n - 1 iterations are in shared memory or on the way. With two no load is on the way while the tile before is used.
+On an H200 three stages save most of the waiting where there are few blocks, and cost little where there are many; four
+are better while all tiles are small, and take the place of other blocks where they are not. Where the loop carries
+nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. In a loop of a few turns the way
+through shared memory costs more than it saves; that is known when the kernel runs, which has the loop in both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.analysis.gpu.lowering_plan import Ahead
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.trip_counts import most_turns
+from tilewright.ir.core import Function, Op
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.ops.control import For, LoopOp
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import Load, LoadView, StoreView
+from tilewright.ir.types import TileType
+
+_FEW_STAGES, _STAGES = 3, 4
+_LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
+_FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline
+_FEW_TURNS, _FEW_IN_ALL = 8, 1 << 15  # turns of a loop, and bytes that all of them load, that do not run ahead
+_BLOCKS = 8  # of a multiprocessor that can have it
+_HEAVY = 6  # a latency that asks for the deeper pipeline
+
+
+@dataclass(frozen=True)
+class Stream:
+    """``loads`` bytes in each iteration of ``loop``, of which there are at most ``turns``, run ahead; ``stores`` bytes
+    leave through shared memory. ``latency`` is the largest hint of its loads."""
+
+    loop: Op
+    turns: int
+    loads: int
+    stores: int
+    latency: int | None
+
+    @property
+    def few_turns(self) -> int:
+        """So many do not run ahead."""
+        return max(_FEW_TURNS, _FEW_IN_ALL // self.loads)
+
+
+def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
+    """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
+    if not target.is_cuda or any(isinstance(op, (Mma, MmaScaled)) for op in function.walk()):
+        return []
+    facts = IntegerFacts(function)
+    plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
+    loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
+    innermost = (loop for loop in loops if _is_innermost(loop) and not hands_on_folds(loop))
+    streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)
+    return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
+
+
+def hands_on_folds(loop: Op) -> bool:
+    """Whether iterations fold tiles and hand on values, as an online softmax does: the threads of a block wait for each
+    other at each fold, and other blocks fill the gaps better than loads that run ahead."""
+    return bool(loop.results) and any(isinstance(op, (Reduce, Scan)) for op in loop.regions[0].ops)
+
+
+def _is_innermost(loop: Op) -> bool:
+    return not any(isinstance(op, LoopOp) for op in loop.regions[0].walk())
+
+
+def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
+    loads = [op for op in loop.regions[0].ops if isinstance(op, (Load, LoadView))]
+    loads = [op for op in loads if op.memory_order is MemoryOrder.WEAK]
+    stores = [op for op in loop.regions[0].ops if isinstance(op, StoreView) and op in by_engine]
+    hints = [resolved(op.latency, target) for op in loads]
+    return Stream(
+        loop,
+        turns,
+        sum(_bytes(op.result.tile) for op in loads),
+        sum(_bytes(op.value.tile) for op in stores),
+        max((hint for hint in hints if hint is not None), default=None),
+    )
+
+
+def _bytes(tile: TileType) -> int:
+    return tile.size * (64 if tile.is_pointer else max(8, tile.element.bitwidth)) // 8
+
+
+def how_far_ahead(streams: Sequence[Stream], target: GpuTarget, given: Mapping[str, Any]) -> dict[Op, Ahead]:
+    """The stages of the loops: those ``given``, or as many as hints and tiles ask for where there are many turns. Loops
+    with one, or with few turns, are left out."""
+    if "num_stages" in given:
+        found = {stream.loop: Ahead(given["num_stages"], 0) for stream in streams}
+    else:
+        found = {s.loop: Ahead(_stages(s, target), s.few_turns) for s in streams if s.turns > s.few_turns}
+    return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
+
+
+def is_light(function: Function, ahead: Mapping[Op, Ahead]) -> bool:
+    """Whether few warps are enough for the loops: those that run ``ahead`` carry nothing, or there are only such as
+    hand on folds, which fewer warps do sooner."""
+    folding = any(isinstance(op, For) and _is_innermost(op) and hands_on_folds(op) for op in function.walk())
+    return bool(ahead or folding) and not any(loop.results for loop in ahead)
+
+
+def _stages(stream: Stream, target: GpuTarget) -> int:
+    """The deeper pipeline only where it leaves room for other blocks, and for the cache."""
+    if stream.latency is not None:
+        deep = stream.latency >= _HEAVY
+    else:
+        deep = stream.loads + stream.stores <= _FEW_BYTES
+    return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
+
+
+def fewer(ahead: Mapping[Op, Ahead]) -> dict[Op, Ahead]:
+    """What to try next where that does not fit."""
+    return {loop: Ahead(n - 1, turns) for loop, (n, turns) in ahead.items() if n > _FEW_STAGES}

@@ -1,0 +1,339 @@
+"""Decisions about a function before it is lowered: barriers, loops that must not be pipelined, descriptors."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilewright.analysis.alias import Roots, meets
+from tilewright.analysis.gpu.barrier_insertion import Ordering
+from tilewright.analysis.gpu.element_types import element_bits, memory_element
+from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor, Plan
+from tilewright.analysis.gpu.mma_operands import plan_products
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.list_tables import Tables
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import MemoryOrder, PaddingMode
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, MakeTensorView, StoreView
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
+from tilewright.ir.types import PartitionViewType, TensorViewType
+
+_LARGEST_BOX = 256
+_PIECE_BYTES = 1 << 15  # of a result of products that is stored in pieces
+_SMALLEST_PIECE = 32  # elements
+Source = tuple[str, int, int]  # as in ``Descriptor``
+_TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
+
+
+def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
+    """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
+    that a loop of products reads."""
+    roots = Roots(function)
+    plan = Plan(roots.tables)
+    if target.has_tma and descriptors:
+        uses = uses_of(function)
+        _describe(plan, function, roots, uses, target, facts, staging=staging)
+        _leave_to_threads(plan, function, roots)
+        if target.has_wgmma:
+            plan_products(plan, function, uses)
+            _cut_stores(plan, function)
+        plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
+    ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
+    plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
+    plan.unpipelined = ordering.unpipelined
+    return plan
+
+
+def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
+    """Arrays to which threads store too are not stored to by the TMA unit, which does not wait for their stores."""
+    stores = {op: roots.of(op.operands[0]) for op in function.walk() if op.spec.effect & Effect.WRITE}
+    by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
+    for op, root in stores.items():
+        if op in plan.descriptors and meets(root, by_threads):
+            del plan.descriptors[op]
+
+
+def _describe(
+    plan: Plan,
+    function: Function,
+    roots: Roots,
+    uses: dict[Value, list[Op]],
+    target: GpuTarget,
+    facts: IntegerFacts,
+    *,
+    staging: bool,
+) -> None:
+    """Find the accesses by descriptors."""
+    params = {value: i for i, value in enumerate(function.body.args)}
+    read, written = roots.accessed(function.walk())
+    mixed = read & written
+    if roots.shared is not None and roots.shared in written:
+        mixed.add(roots.shared)
+    looped = {op for loop in function.walk() if isinstance(loop, For) for op in loop.body.ops}
+    for op in function.walk():
+        if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, uses, target):
+            continue
+        root = roots.of(op.view)
+        if meets(root, mixed):
+            continue  # the TMA unit is not ordered with plain accesses
+        may_stage = staging and op in looped and root not in written | mixed and None not in written
+        found = descriptor(op, params, plan.tables, facts, target, may_stage=may_stage)
+        if found is not None:
+            plan.descriptors[op] = found
+
+
+def _places(function: Function, accesses: Sequence[Op]) -> dict[Op, list[Op]]:
+    """Where the tensor map for each of ``accesses`` is found: outside of the loops around it, as far as the array is
+    known there, but not where the access may not happen."""
+    around = {nested: op for op in function.walk() for region in op.regions for nested in region.ops}
+    found: dict[Op, list[Op]] = {}
+    for access in accesses:
+        place, known = access, access.operands[0].op
+        assert known is not None  # as the accesses of descriptors are to views that ops make
+        while place in around and isinstance(around[place], For) and around[place] is not around.get(known):
+            place = around[place]
+        found.setdefault(place, []).append(access)
+    return found
+
+
+def _cut_stores(plan: Plan, function: Function) -> None:
+    """Results of products that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
+    The cuts are along the axis whose elements a thread holds."""
+    for loop in function.walk():
+        for op in loop.body.walk() if isinstance(loop, For) else ():
+            d = plan.descriptors.get(op) if isinstance(op, StoreView) else None
+            axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
+            if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
+                axis = op.operands[0].type.order[axis]  # type: ignore[union-attr]
+                pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
+                k = d.axes.index(axis)
+                block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
+                if block[k] >= _SMALLEST_PIECE:
+                    plan.descriptors[op] = replace(d, block=block)
+
+
+def _axis_of_threads(value: Value, plan: Plan) -> int | None:
+    """The axis along which a thread holds elements of ``value``, the converted result of a product; None for others."""
+    turned = False
+    while (op := value.op) is not None and not isinstance(op, Mma):
+        if isinstance(op, (Cast, Permute)):
+            turned ^= isinstance(op, Permute) and op.axes == (1, 0)
+            value = op.x
+        elif isinstance(op, For):
+            value = op.body.terminator.operands[op.results.index(value)]
+        else:
+            return None
+    if op is None:
+        return None
+    return 0 if turned ^ (plan.by_registers.get(op) == 1) else 1
+
+
+def uses_of(function: Function) -> dict[Value, list[Op]]:
+    uses: dict[Value, list[Op]] = {}
+    for op in function.walk():
+        for v in op.operands:
+            uses.setdefault(v, []).append(op)
+    return uses
+
+
+def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:
+    hint = resolved(op.attributes["allow_tma"], target)
+    if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+        return False
+    if isinstance(op, StoreView):
+        return hint is True or (_is_large(op.value) and not _is_turned(op, target))
+    return hint is True or _reaches_mma(op.results[0], uses)
+
+
+def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
+    for op in uses.get(value, ()):
+        if isinstance(op, Mma) and op.acc is not value:
+            return True
+        if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
+            return True
+    return False
+
+
+def _is_large(value: Value) -> bool:
+    """Whether storing a tile through the TMA unit saves more than it costs to hand it over."""
+    return value.tile.rank >= 2 and value.tile.size >= 4096
+
+
+def _is_turned(store: Op, target: GpuTarget) -> bool:
+    """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
+    hand the tile to the TMA unit element by element."""
+    value, axis = store.operands[1], _innermost(store)
+    while isinstance(op := value.op, (Permute, Cast)):
+        if isinstance(op, Permute) and axis is not None:
+            axis = op.axes[axis]
+        value = op.x
+    if not isinstance(op, LoadView) or resolved(op.allow_tma, target) is True:
+        return False
+    read = _innermost(op)
+    return None not in (axis, read) and axis != read
+
+
+def _innermost(access: Op) -> int | None:
+    """The axis of the tile along which memory is contiguous."""
+    partition = access.operands[0].type
+    assert isinstance(partition, PartitionViewType)
+    unit = [axis for axis, stride in enumerate(partition.view.strides) if stride == 1]
+    return partition.order.index(unit[-1]) if unit else None
+
+
+def descriptor(
+    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
+) -> Descriptor | None:
+    """The descriptor for the tiles of ``op``, or None when the TMA unit cannot move them."""
+    partition: PartitionViewType = op.view.type
+    t: TensorViewType = partition.view
+    view = op.view.op.operands[0].op if op.view.op is not None else None
+    if not isinstance(view, MakeTensorView) or t.rank > 5:
+        return None
+    listed = tables.cell(view.base)
+    if listed is None:
+        base = _param(view.base, params)
+        find = functools.partial(_parameter_source, params=params)
+    else:
+        base = listed.table
+        find = functools.partial(_listed_source, tables=tables, array=listed.array)
+    shape, strides = _sources(t.shape, view.shape, find), _sources(t.strides, view.strides, find)
+    if (
+        base is None
+        or shape is None
+        or strides is None
+        or not _is_short(shape, t, params)
+        or t.dtype.is_bool
+        or t.dtype.bitwidth == 4
+    ):
+        return None
+    item = t.dtype.bytes
+    tile = dict(zip(partition.order, partition.tile_shape))
+    inner = next((a for a in reversed(range(t.rank)) if t.strides[a] == 1 and tile[a] * item >= 16), None)
+    if inner is None:
+        return None
+    axes = sorted((a for a in range(t.rank) if a != inner), key=lambda a: (tile[a] != 1, partition.order.index(a)))
+    axes.append(inner)
+    block = tuple(tile[a] for a in axes)
+    if any(n > _LARGEST_BOX and a != inner for n, a in zip(block, axes)) or len([n for n in block if n != 1]) < 2:
+        return None
+    if isinstance(op, LoadView) and not _pads_with_zero(partition):
+        return None
+    if isinstance(op, StoreView) and not _has_whole_units(view, t, inner, facts):
+        return None  # the TMA unit would fill the last unit of each row
+    if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
+        return None  # the TMA unit takes a tile from shared memory, where one follows the other
+    aligned = _is_aligned(view, t, inner, facts)
+    if not aligned and not (may_stage and t.rank == 2 and listed is None):
+        return None
+    element = memory_element(t.dtype, target)
+    return Descriptor(base, shape, strides, tuple(axes), block, element, not aligned, listed=listed is not None)
+
+
+def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+    """Whether rows are known to be whole units of 16 bytes."""
+    return _extent_divisors(t.shape, view.shape, facts)[inner] * t.dtype.bytes % 16 == 0
+
+
+def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+    """Whether the address and all strides but that of ``inner`` are known to be whole units of 16 bytes."""
+    return _divisor(view.base, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
+
+
+def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts, unit: int) -> bool:
+    """Whether all strides but that of ``inner`` are known to be whole units of ``unit`` bytes."""
+    divisors = _extent_divisors(t.strides, view.strides, facts)
+    return all(d * t.dtype.bytes % unit == 0 for axis, d in enumerate(divisors) if axis != inner)
+
+
+def _extent_divisors(static: tuple[int | None, ...], dynamic: list[Value], facts: IntegerFacts) -> list[int]:
+    """What divides each extent or stride: itself where it is a constant."""
+    values = iter(dynamic)
+    return [n if n is not None else _divisor(next(values), facts) for n in static]
+
+
+def _pads_with_zero(partition: PartitionViewType) -> bool:
+    """Whether what lies outside the array may be zero bits."""
+    zeros = [PaddingMode.UNDETERMINED, PaddingMode.ZERO]
+    if not partition.view.dtype.is_floating:
+        zeros += [PaddingMode.NEG_ZERO, PaddingMode.NAN]
+    return partition.padding in zeros
+
+
+def _param(value: Value, params: dict[Value, int]) -> int | None:
+    found = _multiple(value, params)
+    return found[0] if found is not None and found[1] == 1 else None
+
+
+def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
+    """The parameter that ``value`` is a multiple of, and how much of it. Extents and strides are no less than zero, so
+    that a number without sign is the one with sign that it was."""
+    factor = 1
+    while (op := value.op) is not None:
+        if isinstance(op, Mul) and (known := constant_of(op.rhs)) is not None:
+            factor *= int(known)
+        elif not isinstance(op, (AssumeDivisible, AssumeBounded, Cast, Bitcast)) or _narrows(op):
+            return None
+        value = op.operands[0]
+    return (params[value], factor) if value in params else None
+
+
+def _narrows(op: Op) -> bool:
+    return isinstance(op, Cast) and op.result.tile.element.bitwidth < op.x.tile.element.bitwidth
+
+
+def _divisor(value: Value, facts: IntegerFacts) -> int:
+    if value.tile.is_pointer:
+        found = 1
+        while isinstance(value.op, AssumeDivisible):
+            found = max(found, value.op.divisor)
+            value = value.op.x
+        return found
+    return facts.divisor(value)
+
+
+def _parameter_source(value: Value, params: dict[Value, int]) -> Source | None:
+    multiple = _multiple(value, params)
+    return ("p", *multiple) if multiple is not None else None
+
+
+def _listed_source(value: Value, tables: Tables, array: tuple[int, Value | None, int]) -> Source | None:
+    cell = tables.cell(value)
+    return ("t", cell.column, 1) if cell is not None and cell.array == array else None
+
+
+def _sources(
+    static: tuple[int | None, ...], dynamic: list[Value], find: Callable[[Value], Source | None]
+) -> tuple[Source, ...] | None:
+    """Where the launch finds extents or strides: constants, or what ``find`` finds."""
+    values = iter(dynamic)
+    found: list[Source] = []
+    for n in static:
+        value = next(values) if n is None else None
+        known = n if value is None else constant_of(value)
+        source = ("c", int(known), 1) if known is not None else find(value) if value is not None else None
+        if source is None:
+            return None
+        found.append(source)
+    return tuple(found)
+
+
+def _is_short(extents: tuple[Source, ...], t: TensorViewType, params: dict[Value, int]) -> bool:
+    """Whether coordinates of 32 bits reach everything in an array with these ``extents``."""
+    types = {i: value.tile for value, i in params.items()}
+    for kind, n, factor in extents:
+        if kind == "c" and n >= 1 << 31:
+            return False
+        if kind == "p" and (factor != 1 or types[n].element.bitwidth > 32):
+            return False
+        if kind == "t" and t.index_dtype.bitwidth > 32:
+            return False
+    return True

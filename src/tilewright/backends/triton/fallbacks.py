@@ -1,0 +1,104 @@
+"""Compiling a kernel with what was chosen for it, or with less where that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.analysis.gpu.lowering_plan import Ahead
+from tilewright.analysis.gpu.pipelinable_loops import fewer
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.options import Options
+from tilewright.backends.triton.resource_usage import spilled
+from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
+from tilewright.backends.triton.ttir.kernel import TtirKernel
+from tilewright.ir.core import Op
+from tilewright.system.forks import load
+
+_FEW_SPILLED = 64  # bytes of a thread, less than loads that run ahead are worth
+
+
+def compiler() -> Any:
+    """The module that drives Triton; loading it loads Triton."""
+    return load("tilewright.backends.triton.compiler")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A kernel as it was compiled: the options, the ``ahead`` of its loops without products, why its occupancy had no
+    effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
+
+    kernel: TtirKernel
+    ahead: Mapping[Op, Ahead]
+    binary: GpuBinary
+    options: Options
+    unmet: str
+    failed: str
+
+
+def fit(
+    kernel: TtirKernel,
+    ahead: Mapping[Op, Ahead],
+    lowered: Callable[[Mapping[Op, Ahead]], TtirKernel],
+    target: GpuTarget,
+    chosen: Options,
+    given: Mapping[str, Any],
+) -> Fit:
+    """``kernel``, whose loops run ``ahead`` so, compiled with the options ``chosen``. Where the tiles do not fit, or
+    where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if ``given`` says
+    nothing of them."""
+    if not ahead or "num_stages" in given:
+        return Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
+    less = fewer(ahead)
+    try:
+        found = Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
+    except (OutOfSharedMemory, OutOfRegisters):
+        return fit(lowered(less), less, lowered, target, chosen, given)
+    if (left := spilled(found.binary, target)) <= _FEW_SPILLED:
+        return found
+    other = fit(lowered(less), less, lowered, target, chosen, given)
+    return other if spilled(other.binary, target) < left else found
+
+
+def _fitted(
+    kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
+) -> tuple[GpuBinary, Options, str, str]:
+    """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
+
+    The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
+    bytes are spilled without it; the first text says why. The second is of the failure where Triton fails at products
+    in tensor memory, and they go without.
+    """
+    compile_ttir = compiler().compile_ttir
+    ahead, unmet, failed = target.has_wgmma, "", ""
+    while True:
+        try:
+            binary = compile_ttir(kernel, target, chosen, ahead=ahead)
+            break
+        except OutOfSharedMemory as e:
+            if chosen.num_stages == 1 and ahead:
+                ahead = False  # tiles that are not loaded ahead share memory
+                continue
+            if chosen.num_stages == 1 or "num_stages" in given:
+                raise
+            room = chosen.num_stages * target.shared_memory // e.needed
+            chosen = replace(chosen, num_stages=max(1, min(room, chosen.num_stages - 1)))
+        except CompilerFailure as e:
+            if isinstance(e, AnalysisFailure) or not (
+                target.has_tensor_memory and chosen.tensor_memory and kernel.has_products
+            ):
+                raise
+            chosen, failed = replace(chosen, tensor_memory=False), e.message
+        except OutOfRegisters:
+            if chosen.maxnreg is None or "maxnreg" in given:
+                raise
+            unmet = f"needs more than {chosen.maxnreg} registers per thread" if chosen.hinted else ""
+            chosen = chosen.unlimited()
+    if chosen.hinted and (limited := spilled(binary, target)):
+        roomy = compile_ttir(kernel, target, chosen.unlimited(), ahead=ahead)
+        if (left := spilled(roomy, target)) < limited:
+            unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
+            return roomy, chosen.unlimited(), unmet, failed
+    return binary, chosen, unmet, failed

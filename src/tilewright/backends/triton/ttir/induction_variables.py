@@ -1,0 +1,61 @@
+"""The induction variable of a ``for``. TTIR compares it with its sign, and lets the last step wrap around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.trip_counts import most_turns
+from tilewright.backends.triton.ttir.state import State
+from tilewright.backends.triton.ttir.text import Val, Writer
+from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.control import For
+
+
+@dataclass(frozen=True)
+class Counting:
+    """``scf.for`` from ``lower`` to ``upper`` by ``step``; ``value_of`` makes the induction variable of its own."""
+
+    lower: Val
+    upper: Val
+    step: Val
+    value_of: Callable[[Val], Val]
+
+
+def counting(s: State, op: For, ahead: int = 0) -> Counting:
+    """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
+    others early, comparisons that find out whether there are such must not wrap around either."""
+    w, dtype = s.w, op.lower.tile.element
+    lower, upper, step = (s[v] for v in op.bounds)
+    if _stays_inside(s.facts, op, dtype, ahead):
+        return Counting(lower, upper, step, lambda i: i)
+    if dtype.bitwidth < 32:
+        extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
+        lower, upper, step = (w.convert(extend, v, "i32") for v in (lower, upper, step))
+        return Counting(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
+    # The number of iterations; one of 2**63 or more is never reached.
+    held = "i32" if most_turns(s.facts, op) < 1 << 31 else "i64"
+    steps = w.op("arith.divui", w.op("arith.subi", w.op("arith.subi", upper, lower), w.like(1, lower)), step)
+    some = w.compare("slt" if dtype.is_signed else "ult", lower, upper)
+    zero, one = w.constant(0, held), w.constant(1, held)
+    count = w.select(some, w.op("arith.addi", _resized(w, steps, held), one), zero)
+
+    def value_of(i: Val) -> Val:
+        return w.op("arith.addi", lower, w.op("arith.muli", _resized(w, i, lower.element), step))
+
+    return Counting(zero, count, one, value_of)
+
+
+def _resized(w: Writer, x: Val, element: str) -> Val:
+    return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
+
+
+def _stays_inside(facts: IntegerFacts, op: For, dtype: DType, ahead: int) -> bool:
+    """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
+    that many steps ``ahead`` from the first one, and back from the end."""
+    lower, upper, step = (facts.range(v) for v in op.bounds)
+    most = (1 << (dtype.bitwidth - 1)) - 1
+    if ahead and (lower[1] + ahead * step[1] > most or upper[0] - ahead * step[1] < -most - 1):
+        return False
+    return upper[1] + step[1] - 1 <= most and (dtype.is_signed or lower[1] <= most)

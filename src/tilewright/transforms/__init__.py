@@ -1,0 +1,1 @@
+"""Passes over Tile IR: rewritings of functions."""

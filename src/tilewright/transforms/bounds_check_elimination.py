@@ -1,0 +1,81 @@
+"""Proves that tile loads and stores stay inside their arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast, Div
+from tilewright.ir.ops.memory import LoadView, MakeTensorView, StoreView
+from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.rewrite import clone_function
+from tilewright.ir.types import PartitionViewType
+
+
+@dataclass(frozen=True)
+class InBounds:
+    """Sets the ``in_bounds`` flag of each axis along which a view access provably stays inside.
+
+    Two arguments are known: the range of the index against a static extent, and an index that counts up to the
+    number of tiles along an extent which the tile divides.
+    """
+
+    name: ClassVar[str] = "in-bounds"
+
+    def run(self, function: Function) -> Function:
+        copied = clone_function(function)
+        facts = IntegerFacts(copied)
+        for op in copied.walk():
+            if isinstance(op, (LoadView, StoreView)):
+                view: PartitionViewType = op.view.type  # type: ignore[assignment]
+                op.attributes["in_bounds"] = tuple(
+                    known or _inside(facts, op, view, k) for k, known in enumerate(op.in_bounds)
+                )
+        return copied
+
+
+def _inside(facts: IntegerFacts, op: Op, view: PartitionViewType, k: int) -> bool:
+    index: Value = _unwiden(op.indices[k])  # type: ignore[attr-defined]
+    low, high = facts.range(index)
+    if low < 0:
+        return False
+    tile, step, axis = view.tile_shape[k], view.steps[k], view.order[k]
+    extent = view.view.shape[axis]
+    if extent is not None:
+        return high * step + tile <= extent
+    dynamic = _dynamic_extent(op.operands[0], axis)
+    loop = facts.induction(index)
+    if dynamic is None or loop is None or step != tile or facts.divisor(dynamic) % tile:
+        return False
+    return _counts_tiles(loop.operands[1], dynamic, tile)
+
+
+def _dynamic_extent(partition: Value, axis: int) -> Value | None:
+    """The scalar that gives the extent of ``axis`` of the partitioned array."""
+    view = partition.op.operands[0].op if partition.op is not None else None
+    if not isinstance(view, MakeTensorView):
+        return None
+    position = view.results[0].type.shape[:axis].count(None)  # type: ignore[union-attr]
+    extent: Value = view.shape[position]
+    return _unwiden(extent)
+
+
+def _unwiden(value: Value) -> Value:
+    """The value before conversions to a wider integer of the same signedness."""
+    while isinstance(op := value.op, Cast):
+        source, dtype = op.x.tile.element, op.result.tile.element
+        if source.kind is not dtype.kind or source.bitwidth > dtype.bitwidth:
+            break
+        value = op.x
+    return value
+
+
+def _counts_tiles(value: Value, extent: Value, tile: int) -> bool:
+    """Whether ``value`` is ``extent`` divided by ``tile``, which divides it: the rounding does not matter."""
+    op = _unwiden(value).op
+    if not isinstance(op, Div) or op.rounding is RoundingMode.RN:
+        return False
+    return _unwiden(op.operands[0]) is extent and constant_of(op.operands[1]) == tile

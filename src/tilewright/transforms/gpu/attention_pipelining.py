@@ -1,0 +1,165 @@
+"""Loops of products that follow each other run the last product one iteration late.
+
+In attention the second product of an iteration waits for the softmax, which waits for the first product. When it runs
+beside the first product of the next iteration instead, the matrix units work while the softmax is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.mma_graph import loaded_bytes, products
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import effect_of
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Add, Cmp, Sub
+from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.rewrite import clone_op
+from tilewright.ir.types import TileType
+from tilewright.transforms.base import Rewriter
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """How a loop is rotated: ``late`` are the ops of the last product and of its right operand, ``sums`` the position
+    of its result among the carried values, ``first`` the product that it will follow."""
+
+    late: Sequence[Op]
+    product: Op
+    sums: int
+    first: Op
+
+
+@dataclass(frozen=True)
+class Rotate:
+    """Rotates those of ``loops``, the dependent MMA loops of the function, that gain by it with so many warps."""
+
+    loops: tuple[Op, ...]
+    num_warps: int
+    name: ClassVar[str] = "rotate"
+
+    def run(self, function: Function) -> Function:
+        turns = {op: turn for op in self.loops if _gains(op, self.num_warps) and (turn := _turn(op)) is not None}
+        return _Rotator(turns).function(function) if turns else function
+
+
+_ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per multiprocessor would fill the gaps
+_WORDS = 192  # per thread, of all results and a left operand
+
+
+def _gains(loop: Op, num_warps: int) -> bool:
+    """Whether the registers suffice for two products at a time, and few blocks run on one multiprocessor."""
+    last = products(loop)[-1]
+    words = sum(p.result.tile.size for p in products(loop)) + last.operands[0].tile.size // 2
+    return loaded_bytes(loop) >= _ROTATED_BYTES and words <= 32 * num_warps * _WORDS
+
+
+def _turn(loop: Op) -> _Turn | None:
+    body = loop.regions[0]
+    first, last = products(loop)
+    carried = body.terminator.operands
+    if constant_of(loop.operands[2]) != 1:
+        return None
+    if _users(body.ops, last.result) != {body.terminator} or carried.count(last.result) != 1:
+        return None
+    sums, right = carried.index(last.result), _right_operand(last, body)
+    if right is None or _users(body.ops[: body.ops.index(first) + 1], body.args[1 + sums]):
+        return None
+    if any(effect_of(op) & Effect.WRITE for op in body.ops):
+        return None  # a late load would see what is written
+    return _Turn([*right, last], last, sums, first)
+
+
+def _users(ops: Sequence[Op], value: Value) -> set[Op]:
+    return {op for op in ops for nested in op.walk() if value in nested.operands}
+
+
+def _right_operand(product: Op, body: Block) -> list[Op] | None:
+    """The ops of ``body`` that compute the right operand of ``product``. None when they need carried values, or load
+    what others read too."""
+    inside, found = set(body.ops), set()
+    pending = [product.operands[1]]
+    while pending:
+        value = pending.pop()
+        if value in body.args[1:]:
+            return None
+        if value.op in inside and value.op not in found:
+            found.add(value.op)
+            pending += value.op.operands
+    if any(op.regions for op in found):
+        return None
+    shared = any(_users(body.ops, v) - found - {product} for op in found for v in op.results if not _is_number(v))
+    return None if shared else sorted(found, key=body.ops.index)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value.type, TileType) and not value.tile.shape
+
+
+class _Rotator(Rewriter):
+    def __init__(self, turns: dict[Op, _Turn]) -> None:
+        super().__init__()
+        self.turns = turns
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        turn = self.turns.get(op)
+        if turn is None:
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        lower, upper, _, *inits = [self.values.get(v, v) for v in op.operands]
+        some, none = Block(), Block()
+        with builder.at(some):
+            builder.emit_op(Yield, self._rotated(op, turn, builder))
+        with builder.at(none):
+            builder.emit_op(Yield, inits)
+        runs = builder.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
+        types = tuple(v.type for v in inits)
+        results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
+        self.values.update(zip(op.results, results))
+
+    def _rotated(self, loop: Op, turn: _Turn, b: Builder) -> list[Value]:
+        """The first iteration without the late product, the others with that of the one before, and the last one."""
+        lower, upper, step, *inits = [self.values.get(v, v) for v in loop.operands]
+        start = self._iteration(loop, turn, lower, inits, b)
+        body = Block()
+        variable, *carried = [body.add_arg(v.type) for v in (lower, *start)]
+        with b.at(body):
+            b.emit_op(Continue, self._iteration(loop, turn, variable, carried, b))
+        *results, left = b.emit_op(For, b.emit(Add, lower, step), upper, step, start, body=body).results
+        results[turn.sums] = self._late(loop, turn, upper, left, results[turn.sums], b)
+        return results
+
+    def _iteration(self, loop: Op, turn: _Turn, variable: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
+        """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
+        operand of the product that is late. Gives those of the next, whose sums lack the product of this one."""
+        body, values = loop.regions[0], dict(self.values)
+        values.update(zip(body.args, (variable, *carried)))
+        for op in body.ops[:-1]:
+            if op in turn.late and not all(_is_number(v) for v in op.results):
+                continue
+            b.block.ops.append(clone_op(op, values))
+            if op is turn.first and len(carried) == len(body.args):
+                sums = self._late(loop, turn, variable, carried[-1], carried[turn.sums], b)
+                values[body.args[1 + turn.sums]] = sums
+        left, _, total = (values.get(v, v) for v in turn.product.operands)
+        state = [values.get(v, v) for v in body.terminator.operands]
+        state[turn.sums] = total
+        return [*state, left]
+
+    def _late(self, loop: Op, turn: _Turn, after: Value, left: Value, sums: Value, b: Builder) -> Value:
+        """The late product of the iteration before that of ``after``."""
+        values = dict(self.values)
+        step = values.get(loop.operands[2], loop.operands[2])
+        values[loop.regions[0].args[0]] = b.emit(Sub, after, step)
+        for op in turn.late[:-1]:
+            b.block.ops.append(clone_op(op, values))
+        x, _, acc = turn.product.operands
+        values[x], values[acc] = left, sums
+        b.block.ops.append(clone_op(turn.product, values))
+        return values[turn.product.result]

@@ -1,0 +1,87 @@
+"""The argument ``x * y - z`` of an approximate power of two is rounded once.
+
+``exp2(..., flush_to_zero=True)`` is the fast instruction, and its argument in a softmax costs as much as it does. One
+rounding less makes the result no worse, only different from the one of two roundings, unless the product is huge: then
+the difference of a product and its own rounded value is huge as well, where it should be zero. So it is in a softmax of
+nothing but a large negative number that stands for a mask. Products of scores are contracted where the scores are sums
+of the matrix units; infinities stay what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import float32
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
+from tilewright.transforms.base import Rewriter
+
+_MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
+_BOUNDED = (Mma, MmaScaled, Tanh)
+_COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Computes such arguments by a fused multiply-add, on GPUs of NVIDIA."""
+
+    target: GpuTarget
+    name: ClassVar[str] = "contract"
+
+    def run(self, function: Function) -> Function:
+        return _Contractor().function(function) if self.target.is_cuda else function
+
+
+class _Contractor(Rewriter):
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        if not isinstance(op, Exp2) or not op.flush_to_zero or op.x.tile.element is not float32:
+            return None
+        difference = op.x.op
+        product = difference.operands[0].op if difference is not None and _is_plain(difference, Sub) else None
+        if difference is None or product is None or not _is_plain(product, Mul):
+            return None
+        if not all(map(_is_moderate, product.operands)):
+            return None
+        argument = builder.emit(Fma, *product.operands, builder.emit(Neg, difference.operands[1]))
+        return [builder.emit(Exp2, argument, flush_to_zero=True)]
+
+
+def _is_plain(op: Op, kind: type[Op]) -> bool:
+    return isinstance(op, kind) and op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]
+
+
+def _is_moderate(value: Value) -> bool:
+    """Whether ``value`` is computed from sums of products, single numbers, infinities and small constants."""
+    seen, pending = {value}, [value]
+    while pending:
+        of = _sources(pending.pop())
+        if of is None:
+            return False
+        pending += [v for v in of if v not in seen]
+        seen.update(of)
+    return True
+
+
+def _sources(value: Value) -> list[Value] | None:
+    """The values that have to be moderate for ``value`` to be so; None when it may be huge all the same."""
+    op, number = value.op, constant_of(value)
+    if number is not None:
+        return [] if math.isinf(number) or abs(number) <= _MODERATE else None
+    if not value.tile.shape:
+        return []
+    if op is None:
+        return None
+    if isinstance(op, If):
+        ends = [region.terminator for region in op.regions]
+        return [end.operands[value.index] for end in ends if isinstance(end, Yield)]
+    if isinstance(op, Select):
+        return list(op.operands[1:])
+    return [] if isinstance(op, _BOUNDED) else list(op.operands) if isinstance(op, _COMPUTED) else None

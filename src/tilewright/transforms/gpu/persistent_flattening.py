@@ -1,0 +1,338 @@
+"""A loop over tiles around a loop of products becomes one loop over the steps of all tiles.
+
+Triton pipelines innermost loops only. In one loop the loads of the next tile are in flight while the last one is
+stored; in two the matrix units wait for both. The loads that pairs of blocks share are found here as well, since blocks
+take their steps together only in one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from tilewright.analysis.gpu.lowering_plan import Plan
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import bool_, float32, int64
+from tilewright.ir.effects import is_pure, jumps_out
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
+from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape, constant_of
+from tilewright.ir.rewrite import ValueMap, clone_op
+from tilewright.ir.types import TileType
+from tilewright.transforms.base import Rewriter
+from tilewright.transforms.gpu.multicast import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
+
+# Steps of a tile up to which a product from registers is faster in one loop: its steps wait for what finds out where a
+# tile ends.
+_FEW_STEPS = 48
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop over tiles: ``before`` and ``after`` are the ops around the loop of products, ``carried`` the numbers
+    that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed,
+    ``shared`` the loads that pairs of blocks may share, by the numbers that say of what."""
+
+    outer: For
+    before: Sequence[Op]
+    inner: For
+    after: Sequence[Op]
+    carried: Sequence[Value]
+    turned: Collection[Op]
+    shared: Mapping[Op, Sequence[Value]] = field(default_factory=dict)
+
+    def turns(self, position: int) -> bool:
+        """Whether the sum at this position of the inner loop is one of a turned product."""
+        return self.inner.regions[0].terminator.operands[position].op in self.turned
+
+
+class Flattened(NamedTuple):
+    """``shared`` are loads of ``function``, and whether both blocks of a pair need the tile."""
+
+    function: Function
+    shared: Mapping[Op, Value]
+
+
+def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bool = True) -> Flattened:
+    """``function`` with such nests of loops flattened, where the TMA unit does all that their tiles need.
+    ``sharing`` allows loads by pairs of blocks."""
+    unchanged = Flattened(function, {})
+    if not target.has_wgmma:
+        return unchanged
+    facts = IntegerFacts(function)
+    plan = make_plan(function, target, facts, descriptors=True, staging=staging)
+    loops_around = (op for op in function.walk() if isinstance(op, For))
+    nests: dict[Op, Nest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
+    for nest in nests.values() if sharing else ():
+        if all(only_stores(op) for op in nest.after):
+            loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
+            nests[nest.outer] = replace(nest, shared=loads)
+    alone = [op for op in function.body.ops if isinstance(op, For) and op not in nests] if sharing else []
+    single = [op for op in alone if _is_single(op, plan)]
+    loops: dict[Op, Mapping[Op, Sequence[Value]]] = {
+        op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))
+    }
+    if not nests and not loops:
+        return unchanged
+    flattener = _Flattener(function, nests, loops)
+    flat = flattener.function(function)
+    plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
+    if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
+        return unchanged
+    return Flattened(flat, flattener.shared)
+
+
+def _is_interrupted(loop: Op, plan: Plan) -> bool:
+    """Whether loads of ``loop`` cannot run ahead, or a barrier in it would end the pipeline."""
+    inside = (op for region in loop.regions for op in region.walk())
+    return loop in plan.unpipelined or any(op in plan.unpipelined or op in plan.barriers_before for op in inside)
+
+
+def _nest(outer: For, plan: Plan) -> Nest | None:
+    ops = outer.regions[0].ops[:-1]
+    loops = [op for op in ops if isinstance(op, For)]
+    if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
+        return None
+    (inner,) = loops
+    at = ops.index(inner)
+    before, after, body = ops[:at], ops[at + 1 :], inner.body
+    if any(isinstance(op, LoopOp) for part in (before, body.ops, after) for o in part for op in o.walk()):
+        return None
+    if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
+        return None  # what comes before a tile will run ahead
+    stores = [op for o in after for op in o.walk() if isinstance(op, (Store, StoreView))]
+    if not stores or not all(op in plan.descriptors for op in stores) or not _is_fetched(body, plan):
+        return None
+    inside = {value for op in before for value in op.results} | {outer.regions[0].args[0]}
+    if inside.intersection(inner.operands):
+        return None
+    used = {value for part in (body.ops, after) for o in part for op in o.walk() for value in op.operands}
+    carried = [value for op in before for value in op.results if value in used]
+    if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
+        return None
+    turned = [op for op in body.ops if plan.by_registers.get(op) == 1]
+    if not all(_can_turn(op, inner) for op in turned):
+        return None
+    return Nest(outer, before, inner, after, carried, turned)
+
+
+def _can_turn(product: Op, loop: Op) -> bool:
+    """Whether ``loop`` may carry the transposed sum of ``product``: it starts with equal numbers."""
+    position = loop.regions[0].args.index(product.operands[2]) - 1
+    stays = loop.regions[0].terminator.operands[position] is product.result
+    return stays and constant_of(loop.operands[3 + position]) is not None
+
+
+def _is_single(op: For, plan: Plan) -> bool:
+    """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
+    if op in plan.unpipelined:
+        return False
+    body = op.body
+    inside = [o for part in body.ops[:-1] for o in part.walk()]
+    simple = not any(isinstance(o, LoopOp) or o in plan.barriers_before for o in inside)
+    return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
+
+
+def _is_fetched(body: Block, plan: Plan) -> bool:
+    """Whether the TMA unit does all loads of ``body``, and brings the operands of its products to where they are
+    multiplied."""
+    products = [op for op in body.ops if isinstance(op, Mma)]
+    loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
+    return (
+        bool(products)
+        and all(_runs_asynchronously(op) for op in products)
+        and all(op in plan.descriptors for op in loads)
+        and all(_is_loaded(v, plan) for op in products for v in op.operands[:2])
+    )
+
+
+def _runs_asynchronously(product: Op) -> bool:
+    """Whether Hopper's matrix units take the product as it is, and sum in float32."""
+    element = product.operands[0].tile.element
+    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.attributes["fast_acc"])
+    return takes and product.operands[2].tile.element is float32
+
+
+def _is_loaded(value: Value, plan: Plan) -> bool:
+    """Whether ``value`` is a tile as the TMA unit leaves it in shared memory."""
+    while value.op is not None and (isinstance(value.op, (Reshape, Permute)) or value.op in plan.rounded):
+        value = value.op.operands[0]
+    return value.op in plan.descriptors
+
+
+class _Flattener(Rewriter):
+    def __init__(
+        self, original: Function, nests: Mapping[Op, Nest], loops: Mapping[Op, Mapping[Op, Sequence[Value]]]
+    ) -> None:
+        """``loops`` are those of products outside of ``nests``, with the loads that pairs of blocks may share."""
+        super().__init__()
+        self.original = original
+        self.nests = nests
+        self.loops = loops
+        self.flags: dict[Op, Value] = {}  # loads of the loops, and whether both blocks need the tile
+        self.shared: dict[Op, Value] = {}
+        self.loops_of_all: list[Op] = []  # over the steps of all tiles
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        nest = self.nests.get(op)
+        if nest is None:
+            self._insert_other(op, builder)
+            return
+        builder.loc = op.loc
+        tiles = self._count(nest.outer, builder, paired=bool(nest.shared))
+        steps = self._count(nest.inner, builder)
+        flat, plain = Block(), Block()
+        with builder.at(flat):
+            self._one_loop(nest, tiles, steps, builder)
+            builder.emit_op(Yield, [])
+        with builder.at(plain):
+            if nest.turned:
+                super().insert(op, builder)
+            else:
+                self._no_steps(nest, builder)
+            builder.emit_op(Yield, [])
+        builder.emit_op(If, self._pays(nest, steps, builder), types=(), then=flat, orelse=plain)
+
+    def _insert_other(self, op: Op, b: Builder) -> None:
+        loads = self.loops.get(op, {})
+        if loads:
+            b.loc = op.loc
+            theirs = of_the_mate([v for numbers in loads.values() for v in numbers], self.original, self.values, b)
+            self.flags.update((load, are_equal(numbers, self.values, theirs, b)) for load, numbers in loads.items())
+        super().insert(op, b)
+        if op in self.flags:
+            self.shared[b.block.ops[-1]] = self.flags[op]
+
+    def _pays(self, nest: Nest, steps: Value, b: Builder) -> Value:
+        """Whether tiles of so many steps are faster in one loop."""
+        some = b.emit(Cmp, steps, b.constant(0, int64), predicate=CmpPredicate.GT)
+        if not nest.turned:
+            return some
+        return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
+
+    def _bounds(self, loop: For) -> list[Value]:
+        return [self.values.get(v, v) for v in loop.bounds]
+
+    def _sums(self, nest: Nest) -> list[Value]:
+        """What the sums of every tile start with."""
+        return [self.values.get(v, v) for v in nest.inner.inits]
+
+    def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
+        """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
+        lower, upper, step = (b.emit(Cast, v, dtype=int64) for v in self._bounds(loop))
+        if paired:
+            lower = b.emit(And, lower, b.constant(-2, int64))
+        count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
+        return b.emit(Max, count, b.constant(0, int64))
+
+    def _no_steps(self, nest: Nest, b: Builder) -> None:
+        """The loop over tiles without that of products, which would not run."""
+        body, values = Block(), dict(self.values)
+        values[nest.outer.regions[0].args[0]] = body.add_arg(nest.outer.operands[0].type)
+        with b.at(body):
+            _clone(nest.before, values, b)
+            values.update(zip(nest.inner.results, self._sums(nest)))
+            _clone(nest.after, values, b)
+            b.emit_op(Continue, [])
+        b.emit_op(For, *self._bounds(nest.outer), [], body=body)
+
+    def _one_loop(self, nest: Nest, tiles: Value, steps: Value, b: Builder) -> None:
+        """Carries the tile, the step, the numbers of the tile, and the sums. It starts after the last step of a tile
+        before the first."""
+        lower, upper, step = self._bounds(nest.outer)
+        first_k, _, step_k = self._bounds(nest.inner)
+        inits = [_turned(v, b) if nest.turns(k) else v for k, v in enumerate(self._sums(nest))]
+        rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
+        last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
+        numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
+            b.constant(False, bool_) for _ in nest.shared
+        ]
+        start = [b.emit(Sub, lower, step), last_k, *numbers, *inits]
+        body, values = Block(), dict(self.values)
+        body.add_arg(steps.type)
+        tile, k, *carried = [body.add_arg(v.type) for v in start]
+        numbers, sums = carried[: len(numbers)], carried[len(numbers) :]
+        with b.at(body):
+            new = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
+            k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
+            tile, *numbers = self._next_tile(nest, new, tile, numbers, b)
+            shared = dict(zip(nest.shared, numbers[len(nest.carried) :]))
+            values[nest.outer.regions[0].args[0]] = tile
+            values.update(zip(nest.carried, numbers))
+            values.update(zip(nest.inner.regions[0].args, (k, *sums)))
+            for op in nest.inner.regions[0].ops[:-1]:
+                if op in nest.turned:
+                    values[op.result] = _turned_product(op, values, b)
+                    continue
+                _clone([op], values, b)
+                if op in shared:
+                    self.shared[b.block.ops[-1]] = shared[op]
+            sums = [values.get(v, v) for v in nest.inner.regions[0].terminator.operands]
+            done, going_on = Block(), Block()
+            with b.at(done):
+                results = [_transposed(v, b) if nest.turns(k) else v for k, v in enumerate(sums)]
+                values.update(zip(nest.inner.results, results))
+                if nest.shared:  # one block of a pair may store the last tile again
+                    last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
+                    values[nest.outer.regions[0].args[0]] = b.emit(Min, tile, last)
+                _clone(nest.after, values, b)
+                b.emit_op(Yield, inits)
+            with b.at(going_on):
+                b.emit_op(Yield, sums)
+            ends = b.emit(Cmp, k, last_k, predicate=CmpPredicate.EQ)
+            sums = b.emit_op(If, ends, types=tuple(v.type for v in inits), then=done, orelse=going_on).results
+            b.emit_op(Continue, [tile, k, *numbers, *sums])
+        zero, one = b.constant(0, int64), b.constant(1, int64)
+        self.loops_of_all.append(b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body))
+
+    def _next_tile(self, nest: Nest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
+        """The tile and its numbers, which change where ``new`` says."""
+        _, upper, step = self._bounds(nest.outer)
+        changed, same = Block(), Block()
+        with b.at(changed):
+            following = real = b.emit(Add, tile, step)
+            if nest.shared:
+                one = b.constant(1, tile.tile.element)
+                last = b.emit(Sub, upper, one)
+                real = b.emit(Min, following, last)
+                mate = self._numbers(nest, b.emit(Min, b.emit(Xor, following, one), last), b)
+            ours = self._numbers(nest, real, b)
+            flags = [are_equal(loaded, ours, mate, b) for loaded in nest.shared.values()]
+            b.emit_op(Yield, [following, *(ours[v] for v in nest.carried), *flags])
+        with b.at(same):
+            b.emit_op(Yield, [tile, *numbers])
+        types = (tile.type, *(v.type for v in numbers))
+        return b.emit_op(If, new, types=types, then=changed, orelse=same).results
+
+    def _numbers(self, nest: Nest, tile: Value, b: Builder) -> ValueMap:
+        """All values with those that come before the products of ``tile``."""
+        values = {**self.values, nest.outer.regions[0].args[0]: tile}
+        _clone(nest.before, values, b)
+        return values
+
+
+def _turned(matrix: Value, b: Builder) -> Value:
+    """The transpose of a matrix of equal numbers."""
+    return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
+
+
+def _turned_product(product: Op, values: ValueMap, b: Builder) -> Value:
+    """The transposed product: that of the transposed operands, the other way round."""
+    x, y, total = (values.get(v, v) for v in product.operands)
+    return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **product.attributes)
+
+
+def _transposed(matrix: Value, b: Builder) -> Value:
+    return b.emit(Permute, matrix, axes=(1, 0))
+
+
+def _clone(ops: Sequence[Op], values: ValueMap, b: Builder) -> None:
+    b.block.ops += [clone_op(op, values) for op in ops]

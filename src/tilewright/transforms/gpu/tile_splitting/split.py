@@ -1,0 +1,109 @@
+"""Which kernels are divided among how many blocks, and along which axes of the tiles that they store."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from typing import NamedTuple
+
+from tilewright.analysis.alias import Root, Roots, meets
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.mma_graph import loops_of_products, products
+from tilewright.ir.core import Function, Op
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.types import PartitionViewType, Type
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORED, STORES, Needs, Undivided
+from tilewright.transforms.gpu.tile_splitting.splitter import Halver
+from tilewright.transforms.pipelines import optimize
+
+_LARGE = 8 * 32 * 192  # elements of the results of products
+_MOST_BLOCKS = 8  # that a kernel is divided among without being asked
+_MOST_CHOICES = 64  # of axes of stored tiles, that are tried
+
+
+class Divided(NamedTuple):
+    """A function that takes the place of another where ``blocks`` blocks take the place of each."""
+
+    function: Function
+    blocks: int
+
+
+def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> Divided:
+    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided, or where ``unasked`` allows it
+    for as many as its products need."""
+    if not target.has_tma:
+        return Divided(function, 1)
+    asked = divide(function, resolved(function.hints.get("num_ctas"), target) or 1)
+    found = asked
+    while unasked and target.has_wgmma and _is_too_large(found.function):
+        more = divide(found.function, 2)
+        if more.blocks == 1 or found.blocks >= _MOST_BLOCKS:
+            return asked
+        found = Divided(more.function, 2 * found.blocks)
+    return found
+
+
+def _is_too_large(function: Function) -> bool:
+    """Whether the products of a loop leave the threads of 8 warps too few registers for anything else."""
+    return any(sum(op.results[0].tile.size for op in products(loop)) > _LARGE for loop in loops_of_products(function))
+
+
+def divide(function: Function, blocks: int) -> Divided:
+    """``function`` for up to ``blocks`` blocks, a power of two, in the place of each: neighbours along the first axis
+    of the grid. For one where a block would have to know what another one computes or stores."""
+    reached = 1
+    while reached < blocks and (halved := _halved(function)) is not None:
+        function, reached = optimize(halved), 2 * reached
+    return Divided(function, reached)
+
+
+def _halved(function: Function) -> Function | None:
+    stores: list[Op] = [op for op in function.walk() if isinstance(op, STORES)]
+    if not stores or not _is_independent(function):
+        return None
+    for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
+        chosen = dict(zip(stores, axes))
+        if _keep_their_order(function, chosen):
+            try:
+                return Halver(function, Needs(function, chosen)).function()
+            except Undivided:
+                continue
+    return None
+
+
+def _axes(store: Op) -> list[int]:
+    """The axes of what is stored, the longest first."""
+    shape = store.operands[STORED].tile.shape
+    return sorted((a for a, n in enumerate(shape) if n > 1), key=lambda a: -shape[a])
+
+
+def _is_independent(function: Function) -> bool:
+    """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both. Where
+    it stores to arrays of a list, which may overlap, it also loads from that list: the rows of its table."""
+    roots = Roots(function)
+    reads, writes = set[Root](), set[Root]()
+    for op in function.walk():
+        effect = op.spec.effect
+        if effect == Effect.NONE:
+            continue
+        if not isinstance(op, MOVES) or op.memory_order is not MemoryOrder.WEAK:
+            return False
+        (writes if isinstance(op, STORES) else reads).add(roots.of(op.operands[0]))
+    return not any(meets(root, writes) for root in reads)
+
+
+def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
+    """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
+    roots = Roots(function)
+    looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
+    kinds: dict[Root, set[tuple[Type, int]]] = {}
+    for store, axis in axes.items():
+        view = store.operands[0].type
+        if isinstance(view, PartitionViewType):
+            if view.steps != view.tile_shape:
+                return False
+        elif store in looped or len(axes) > 1:
+            return False
+        kinds.setdefault(roots.of(store.operands[0]), set()).add((view, axis))
+    return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

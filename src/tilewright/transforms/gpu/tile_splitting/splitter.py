@@ -1,0 +1,153 @@
+"""Writes the kernel of one of two blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
+from tilewright.ir.ops.control import DECIDING_OPERANDS, For
+from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, MakePartitionView, NumBlocks
+from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
+from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
+from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, Axis, Needs, captured, carried_by, operand_axes
+
+
+def _half(t: TileType, axis: Axis) -> TileType:
+    return t if axis is None else t.with_shape(tuple(n // 2 if a == axis else n for a, n in enumerate(t.shape)))
+
+
+class Halver:
+    """Writes the kernel of one of two blocks: the one that the number of the block along the first axis says."""
+
+    def __init__(self, function: Function, needs: Needs) -> None:
+        self._function = function
+        self._needs = needs
+        self._values: dict[tuple[Value, Axis], Value] = {}
+        self._b = Builder(Block(), function.loc)
+
+    def function(self) -> Function:
+        copied: ValueMap = {}
+        self._b.block = open_block(self._function.body, copied)
+        self._values = {(old, None): new for old, new in copied.items()}
+        self._part = self._b.emit(And, self._b.emit(Bid, axis=0), self._b.constant(1, int32))
+        self._fill(self._function.body)
+        return with_body(self._function, self._b.block)
+
+    def _fill(self, block: Block) -> None:
+        for op in block.ops:
+            self._b.loc = op.loc
+            if op.spec.terminator:
+                self._end(op)
+            elif type(op) in DECIDING_OPERANDS:
+                self._structured(op)
+            elif op in self._needs.axes:
+                self._copy(op, self._needs.axes[op])
+            else:
+                for axis in dict.fromkeys(axis for value in op.results for axis in self._needs.of(value)):
+                    self._copy(op, axis)
+
+    def _get(self, value: Value, axis: Axis) -> Value:
+        return self._values[value, axis]
+
+    # -- control flow
+
+    def _structured(self, op: Op) -> None:
+        carried, count = carried_by(op), DECIDING_OPERANDS[type(op)]
+        results = carried if isinstance(op, For) else op.results
+        operands = [self._get(v, None) for v in op.operands[:count]]
+        operands += self._versions(op.operands[count:], carried)
+        attributes, types = dict(op.attributes), tuple(_half(v.tile, axis) for v, axis in self._keys(results))
+        if "types" in attributes:
+            attributes["types"] = types
+        segments = (*[1] * count, len(operands) - count)[: len(op.segments)]
+        regions = [self._region(op, region) for region in op.regions]
+        made = type(op)(operands, segments, attributes, regions, types, op.loc)
+        self._b.block.ops.append(made)
+        keys = [(old, axis) for old, like in zip(op.results, results) for axis in self._needs.of(like)]
+        self._values.update(zip(keys, made.results))
+
+    def _region(self, op: Op, region: Block) -> Block:
+        block = Block()
+        index = [(v, None) for v in region.args[: len(region.args) - len(carried_by(op))]]
+        for value, axis in (*index, *self._keys(carried_by(op))):
+            self._values[value, axis] = block.add_arg(_half(value.tile, axis), value.name)
+        with self._b.at(block):
+            self._fill(region)
+        return block
+
+    def _end(self, op: Op) -> None:
+        operands = self._versions(op.operands, self._needs.targets.get(op, ()))
+        self._b.block.ops.append(type(op)(operands, (len(operands),)[: len(op.segments)], {}, [], (), op.loc))
+
+    def _keys(self, values: Iterable[Value]) -> list[tuple[Value, Axis]]:
+        """``values`` in every form in which they are needed."""
+        return [(value, axis) for value in values for axis in self._needs.of(value)]
+
+    def _versions(self, values: Iterable[Value], like: Iterable[Value]) -> list[Value]:
+        """Each of ``values`` in every form in which that of ``like`` is needed."""
+        return [self._get(value, axis) for value, other in zip(values, like) for axis in self._needs.of(other)]
+
+    # -- other ops
+
+    def _copy(self, op: Op, axis: Axis) -> None:
+        """``op``, its results, or what it stores, halved along ``axis``."""
+        operands = [self._get(v, a) for v, a in zip(op.operands, operand_axes(op, axis))]
+        found = self._replaced(op, axis, operands)
+        if found is None:
+            attributes = dict(op.attributes)
+            if axis is not None:
+                if isinstance(op, MOVES) and isinstance(op.operands[0].type, PartitionViewType):
+                    self._narrow(op, axis, operands)
+                if isinstance(attributes.get("type"), TileType):
+                    attributes["type"] = _half(attributes["type"], axis)
+                if "shape" in attributes:
+                    attributes["shape"] = _half(op.result.tile, axis).shape
+            inner: ValueMap = {v: self._get(v, None) for v in captured(op)}
+            regions = [clone_block(region, inner) for region in op.regions]
+            types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
+            copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
+            self._b.block.ops.append(copied)
+            found = copied.results
+        self._values.update(zip(((old, axis) for old in op.results), found))
+
+    def _replaced(self, op: Op, axis: Axis, operands: Sequence[Value]) -> list[Value] | None:
+        """What stands for the results of ``op`` where it is not ``op`` of halves."""
+        b = self._b
+        if isinstance(op, (Bid, NumBlocks)) and op.axis == 0:
+            return [b.emit(Shr, b.emit(type(op), axis=0), b.constant(1, int32))]
+        if isinstance(op, (AssumeDivisible, AssumeBounded, AssumeBlocked)) and axis is not None:
+            return [operands[0]]
+        if isinstance(op, Iota) and axis is not None:
+            t = _half(op.result.tile, axis)
+            first = b.emit(Mul, self._part, b.constant(t.size, int32))
+            first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)
+            first = b.emit(Broadcast, b.emit(Reshape, first, shape=(1,) * t.rank), shape=t.shape)
+            return [b.emit(Add, b.emit(type(op), type=t), first)]
+        return None
+
+    def _narrow(self, op: Op, axis: int, operands: list[Value]) -> None:
+        """Let ``operands`` of an access say where its half is."""
+        b, view = self._b, op.operands[0]
+        t = view.type
+        assert isinstance(t, PartitionViewType) and view.op is not None
+        half = t.tile_shape[axis] // 2
+        tile_shape, steps = (
+            tuple(half if a == axis else n for a, n in enumerate(of)) for of in (t.tile_shape, t.steps)
+        )
+        narrow = replace(t, tile_shape=tile_shape, steps=steps)
+        operands[0] = b.emit(MakePartitionView, self._get(view.op.operands[0], None), type=narrow)
+        place = len(operands) - len(t.tile_shape) + axis
+        index = operands[place]
+        if index.tile.element.bitwidth < t.view.index_dtype.bitwidth:
+            index = b.emit(Cast, index, dtype=t.view.index_dtype)
+        dtype, factor = index.tile.element, t.steps[axis] // half
+        if not op.attributes["in_bounds"][axis]:  # far outside is to stay outside
+            index = b.emit(Max, index, b.constant(-(-dtype.min // factor), dtype))
+            index = b.emit(Min, index, b.constant((dtype.max - 1) // factor, dtype))
+        part = self._part if dtype is int32 else b.emit(Cast, self._part, dtype=dtype)
+        operands[place] = b.emit(Add, b.emit(Mul, index, b.constant(factor, dtype)), part)

@@ -1,0 +1,49 @@
+"""Which passes each kind of backend runs, and why in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.core import Function
+from tilewright.ir.verifier import verify
+from tilewright.system.environment import switch
+from tilewright.transforms.base import Pass
+from tilewright.transforms.bounds_check_elimination import InBounds
+from tilewright.transforms.canonicalize import Canonicalize
+from tilewright.transforms.check_insertion import Checks
+from tilewright.transforms.cse import CommonSubexpressions
+from tilewright.transforms.dce import DeadCodeElimination
+from tilewright.transforms.instrumentation import after_pass
+from tilewright.transforms.licm import LoopInvariantCodeMotion
+
+# For backends that generate code.
+OPTIMIZE: tuple[Pass, ...] = (
+    Canonicalize(),  # first: front ends emit many constants and trivial conversions
+    CommonSubexpressions(),  # after folding, equal index arithmetic and views have equal operands
+    LoopInvariantCodeMotion(),  # after CSE, so that one copy moves
+    CommonSubexpressions(),  # what came out of two loops may be equal
+    InBounds(),  # needs the folded indices and the merged views
+    DeadCodeElimination(),  # last: the others leave unused ops behind
+)
+
+
+def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
+    """Before these, for the checked mode; see ``Checks`` for ``pointers``."""
+    return (
+        Canonicalize(),  # what is known to hold needs no check
+        Checks(pointers),
+    )
+
+
+def run_passes(function: Function, passes: Sequence[Pass]) -> Function:
+    """``function`` after ``passes``, each of which is followed by ``after_pass``."""
+    if switch("TILEWRIGHT_VERIFY"):
+        verify(function)
+    for p in passes:
+        function = after_pass(p.name, p.run(function))
+    return function
+
+
+def optimize(function: Function) -> Function:
+    """``function`` after the passes of ``OPTIMIZE``."""
+    return run_passes(function, OPTIMIZE)

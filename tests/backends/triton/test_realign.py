@@ -1,0 +1,230 @@
+"""Copies of arrays that the TMA unit cannot read where they are: what a launch writes, and describes to the backend.
+The memory of the device is that of the host here, and the reference backend copies."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.driver import Driver, executable
+
+from tilewright.analysis.gpu.lowering_plan import Descriptor
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.base import Buffer, LaunchArguments
+from tilewright.backends.reference import BACKEND as REFERENCE
+from tilewright.backends.triton import backend, driver, realign
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.backends.triton.resource_usage import footprint
+from tilewright.ir.dtypes import dtype_from_short
+from tilewright.runtime.specialize import compiled
+
+BYTES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def write(item: int, grid: tuple[int, int, int], numbers: tuple[int, ...]) -> None:
+    """Run ``realign.kernel``."""
+    source, copy, rows, columns, step, pitch = numbers
+    dtype = dtype_from_short(f"u{8 * item}")
+    buffers = [
+        Buffer(name, start, start, start + item * ((rows - 1) * stride + columns), dtype, name == "copy")
+        for name, start, stride in (("source", source, step), ("copy", copy, pitch))
+    ]
+    REFERENCE.compile(realign.kernel(item), {}).launch(grid, LaunchArguments(numbers, buffers))
+
+
+class Copier:
+    """Writes copies of arrays of 16 bits."""
+
+    def __init__(self) -> None:
+        self.copies: list[LaunchArguments] = []
+
+    def prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> tuple[None, Callable[[], None]]:
+        def run() -> None:
+            self.copies.append(arguments)
+            write(2, grid, tuple(map(int, arguments.values)))
+
+        return None, run
+
+
+class Looking(Driver):
+    """Keeps what the TMA unit would read in each launch: the rows of all arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[list[Any]] = []
+        self.numbers: list[bytes] = []  # what comes after those of the arrays
+
+    def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
+        addresses = (ctypes.c_uint64 * 11).from_address(pointers)
+        self.numbers.append(ctypes.string_at(addresses[8], 8))
+        maps = [struct.unpack("=11Q", ctypes.string_at(a, 88)) for a in addresses[9:]]
+        self.seen.append([self._rows(*found[:3], found[6]) for found in maps])
+        return super()._launch(config, handle, pointers, None)
+
+    @staticmethod
+    def _rows(base: int, columns: int, rows: int, step: int) -> Any:
+        assert base % 16 == 0 and step % 16 == 0
+        rows_ = [ctypes.string_at(base + i * step, 2 * columns) for i in range(rows)]
+        return np.frombuffer(b"".join(rows_), np.uint16).reshape(rows, columns)
+
+
+def product_of(copier: Any, on: Driver, turned: bool = False, number: str = "f32") -> Any:
+    """A kernel that loads tiles of two arrays of 16 bits, of which each is a base, two extents and a stride; then comes
+    a ``number``. The second one is read along its columns if it is ``turned``."""
+    described = []
+    for first, axes in ((0, (0, 1)), (4, (1, 0) if turned else (0, 1))):
+        strides = (("p", first + 3, 1), ("c", 1, 1))
+        shape = (("p", first + 1, 1), ("p", first + 2, 1))
+        d = Descriptor(first, shape, strides[::-1] if turned and first else strides, axes, (64, 64), "i16", staged=True)
+        described.append((d, {"elem_size": 2, "block_size": [64, 64], "swizzle": 3}))
+    return executable((*("u64", "i32", "i32", "i32") * 2, number), on, described, copier=copier)
+
+
+def numbers_of(*arrays: Any, number: float = 1.5) -> tuple[Any, ...]:
+    return *(n for a in arrays for n in (a.ctypes.data, *a.shape, a.strides[0] // 2)), number
+
+
+def launch(on: Looking, kernel: Any, values: Sequence[int], grid: tuple[int, int, int] = (4, 1, 1)) -> list[Any]:
+    """What the backend would read."""
+    kernel.run(grid, values, 7, 0)
+    assert not on.borrowed
+    return on.seen.pop()
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> Looking:
+    found = Looking()
+    monkeypatch.setattr(driver, "load", lambda: found)
+    return found
+
+
+@pytest.mark.parametrize("item", BYTES)
+@pytest.mark.parametrize("seed", range(6))
+def test_copies_of_every_size(item: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns, more = (int(n) for n in rng.integers(1, (20, 600, 9)))
+    x = rng.integers(0, 255, (rows, columns + more)).astype(BYTES[item])
+    copy = realign.Copy(x.ctypes.data, item, rows, columns, columns + more)
+    assert copy.pitch % 128 == 0 and columns * item <= copy.pitch < columns * item + 128
+    out = np.full((rows, copy.pitch // item), 77, BYTES[item])
+    write(item, copy.grid, copy.numbers(out.ctypes.data))
+    np.testing.assert_array_equal(out[:, :columns], x[:, :columns])
+    assert (out[:, columns:] == 77).all()
+
+
+@pytest.mark.parametrize("item", BYTES)
+def test_tiles_do_not_change_their_layout_to_be_copied(item: int) -> None:
+    target = parse_target("sm_90")
+    binary = compile_for(realign.kernel(item), target, realign.OPTIONS).binary
+    assert footprint(binary, target)["bytes of stack and spilled registers per thread"] == 0
+    assert binary.shared_bytes == 0
+
+
+def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    compiling = backend.TritonBackend(parse_target("sm_90"))
+
+    def copiers() -> list[Artifact]:
+        monkeypatch.setattr(backend, "_copiers", {})  # as in a new process
+        made, _ = compiled(realign.kernel(1), compiling, {})  # any kernel
+        assert isinstance(made, TritonExecutable)
+        found = [made._copier(item) for item in (2, 4)]
+        assert [made._copier(item) for item in (2, 4)] == found
+        return [replace(f.artifact, binary=replace(f.artifact.binary, texts={})) for f in found]
+
+    first = copiers()
+    assert first[0] != first[1]
+    monkeypatch.setattr(backend, "compile_for", lambda *_, **__: pytest.fail("compiled again"))
+    assert copiers() == first
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_the_copy_backend_reads(looking: Looking, turned: bool) -> None:
+    rng, copier = np.random.default_rng(0), Copier()
+    kernel = product_of(copier, looking, turned)
+    for columns, others, begin in ((67, 128, 0), (128, 67, 0), (67, 69, 0), (128, 128, 0), (128, 128, 1)):
+        a = rng.integers(0, 99, (9, columns + 8)).astype(np.uint16)[:, begin : begin + columns]
+        b = rng.integers(0, 99, (columns, others)).astype(np.uint16)
+        values = numbers_of(a, b)
+        if turned:
+            values = *values[:5], *values[6:4:-1], *values[7:]
+        needed = sum(x.ctypes.data % 16 != 0 or x.strides[0] % 16 != 0 for x in (a, b))
+        for _ in range(2):  # the second time it knows the arrays
+            copier.copies.clear()
+            for found, wanted in zip(launch(looking, kernel, values), (a, b)):
+                np.testing.assert_array_equal(found, wanted)
+            assert [(found.stream, found.device) for found in copier.copies] == [(7, 0)] * needed
+
+
+def test_an_array_that_is_read_twice_is_copied_once(looking: Looking) -> None:
+    copier, x = Copier(), np.arange(67 * 67, dtype=np.uint16).reshape(67, 67)
+    seen = launch(looking, product_of(copier, looking), numbers_of(x, x))
+    assert len(copier.copies) == 1
+    for found in seen:
+        np.testing.assert_array_equal(found, x)
+
+
+def test_arrays_without_elements_are_not_copied(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.backends.triton.tensormap._nothing", lambda device: 64)
+    copier, x = Copier(), np.arange(67 * 67, dtype=np.uint16).reshape(67, 67)
+    kernel = product_of(copier, looking)
+    monkeypatch.setattr(Looking, "_rows", staticmethod(lambda *numbers: numbers))
+    launch(looking, kernel, numbers_of(x[:0], x))
+    assert len(copier.copies) == 1
+
+
+def test_a_launch_that_fails(looking: Looking) -> None:
+    """Memory is given back, and the next launches are what they were."""
+    x, *others = (np.arange(n * n, dtype=np.uint16).reshape(n, n) for n in (67, 71, 73))
+    kernel = product_of(Copier(), looking)
+    launch(looking, kernel, numbers_of(x, x))
+    for y, before in zip(others, (1, 2)):  # maps that are made, before another one or the launch fails
+        looking.codes = [0] * before + [driver.INVALID_VALUE]
+        with pytest.raises(driver.CudaError):
+            kernel.run((4, 1, 1), numbers_of(y, y), 7, 0)
+        assert not looking.borrowed
+        looking.codes = []
+        for wanted in (x, x, y):
+            for found in launch(looking, kernel, numbers_of(wanted, wanted)):
+                np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "i32"])
+@pytest.mark.parametrize("columns", [64, 67])
+def test_other_numbers(looking: Looking, kind: str, columns: int) -> None:
+    """Those of equal launches too: zeros have signs."""
+    x, numbers = np.zeros((columns, columns), np.uint16), [2.0, 0.0, -0.0, 0.0, 0.0, -0.0, -0.0, 2.0]
+    kernel = product_of(Copier(), looking, number=kind)
+    for number in numbers:
+        launch(looking, kernel, numbers_of(x, x, number=int(number) if kind == "i32" else number))
+    words = [bytes(2) + n[:2] if kind == "bf16" else n[:4] for n in looking.numbers]
+    found = [struct.unpack("=i" if kind == "i32" else "=f", word)[0] for word in words]
+    assert list(map(str, found)) == [str(int(n) if kind == "i32" else n) for n in numbers]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "blocks", "worth"),
+    [
+        ((16, 2, 1 << 10, 1 << 10, 1 << 10), 1, True),  # 2 MiB
+        ((16, 2, 1 << 10, 1 << 10, 1 << 11), 1, True),
+        ((16, 2, (1 << 10) + 1, 1 << 10, 1 << 10), 1, False),
+        ((16, 2, (1 << 10) + 1, 1 << 10, 1 << 10), 2, True),
+        ((16, 2, 4, 9, 8), 1, False),  # rows that overlap
+        ((16, 1, 1, 256 * 65535, 256 * 65535), 99, True),
+        ((16, 1, 1, 256 * 65535 + 1, 256 * 65535 + 1), 99, False),  # more blocks than a grid has along an axis
+    ],
+)
+def test_which_arrays_are_worth_a_copy(numbers: Any, blocks: int, worth: bool) -> None:
+    base, item, rows, columns, step = numbers
+    d = Descriptor(0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", staged=True)
+    layout = realign.Layout([d], [{"elem_size": item}], dict(enumerate((base + 2, rows, columns, step))))
+    assert layout.pays(blocks) == worth
