@@ -114,6 +114,12 @@ def test_static_dims() -> None:
     assert (spec.strides, spec.constant_strides) == ((7, None), (0,))
     one = spec_of(a[:1], Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(1,))])
     assert one.shape == (None, 7), "what is static is said, not inferred"
+    wide = np.zeros((4, 20), np.float32)
+    packed, spread = (
+        spec_of(view, Annotated[Any, ct.ArrayAnnotation(static_stride_dims=(0,))])
+        for view in (wide[:, :8], wide[:, :16:2])
+    )
+    assert packed == spread and packed.strides == (20, None), "where a stride is said, the others are not looked at"
     with pytest.raises(ValueError, match="static_shape_dims names axis 2, but the array has rank 2"):
         spec_of(a, Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(2,))])
     with pytest.raises(ValueError, match="static_stride_dims is .1, -1., which names an axis twice"):

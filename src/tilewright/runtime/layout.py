@@ -149,7 +149,7 @@ def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> Arra
         base_divisible=1 if found.misalignment else ALIGNMENT,
         shape_divisible=tuple(
             _divisor(n, ALIGNMENT, _unit(found.dtype) if stride == 1 and len(found.shape) > 1 else 1)
-            for n, stride in zip(found.shape, found.strides)
+            for n, stride in zip(found.shape, strides)
         ),
         strides_divisible=tuple(_divisor(stride, *_pitches(found.dtype)) for stride in found.strides),
     )
