@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import math
 from collections.abc import Callable
@@ -257,3 +258,39 @@ def test_a_local_variable_hides_the_global_one_before_it_is_assigned() -> None:
 
     with pytest.raises(ct.TileSyntaxError, match="'limit' is read before it is assigned"):
         ct.launch(None, (1,), kernel, (A,))
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+def helper(x):
+    return x
+
+
+OPERANDS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda a: (lambda x: x) + 1, "a lambda and"),
+    (lambda a: helper + 1, "the function helper() and"),
+    (lambda a: a.slice + 1, "the method slice() and"),
+    (lambda a: print + 1, "the function print() and"),
+    (lambda a: ct.float32 + 1, "the dtype float32 and"),
+    (lambda a: Colour.RED + 1, "the enum member Colour.RED and"),
+    (lambda a: Colour + 1, "the class Colour and"),
+    (lambda a: math + 1, "the module math and"),
+    (lambda a: "a" + 1, "a string and"),
+    (lambda a: ct.static_eval(range(lambda: 1)), "'function' object cannot be interpreted as an integer"),
+    (lambda a: ct.static_eval(tuple(a)), "'run-time value' object is not iterable"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "words"), OPERANDS, ids=[words[:20] for _, words in OPERANDS])
+def test_what_is_no_operand_has_a_name(mistake: Callable[[Any], Any], words: str) -> None:
+    """The words are a programmer's, not the names of our classes."""
+
+    @ct.kernel
+    def kernel(a):
+        mistake(a)
+
+    with pytest.raises(ct.TileError) as caught:
+        ct.launch(None, (1,), kernel, (A,))
+    assert words in caught.value.message

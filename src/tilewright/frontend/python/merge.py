@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
 import functools
 import itertools
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.frontend.python.scope import LocalFunction, Scope, Unusable
-from tilewright.frontend.python.values import Array, ArrayList, PartlyFixed, Tile, TiledView
+from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, PartlyFixed, Tile, TiledView
 from tilewright.frontend.signature import shared_spec
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
+from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
@@ -336,7 +339,29 @@ def describe(value: Any) -> str:
         return f"the constant {value!r}"
     if value is None:
         return "None"
-    return f"a {type(value).__name__}"
+    return _describe_object(value)
+
+
+def _describe_object(value: Any) -> str:
+    """What a value that only exists at compile time is."""
+    if isinstance(value, LocalFunction):
+        return "a lambda" if value.name == "<lambda>" else f"the function {value.name}()"
+    if isinstance(value, BoundMethod):
+        return f"the method {value.stub.__name__}()"
+    if isinstance(value, DType):
+        return f"the dtype {value}"
+    if isinstance(value, enum.Enum):
+        return f"the enum member {type(value).__name__}.{value.name}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return f"the function {value.__name__}()"
+    if isinstance(value, str):
+        return "a string"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _conflict(name: str, values: list[Any]) -> Rebuild:

@@ -97,6 +97,10 @@ class Proxy:
         return id(self._value)
 
 
+# What Python's own messages call them, such as "'function' object cannot be interpreted as an integer".
+HostMethod.__name__, HostLocal.__name__, Proxy.__name__ = "method", "function", "run-time value"
+
+
 def _binary(key: str, reflected: bool) -> Any:
     def method(self: Proxy, other: Any) -> Any:
         t = self._tracer
