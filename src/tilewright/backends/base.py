@@ -241,6 +241,7 @@ _MODULES = {
     "cpu": "tilewright.backends.cpu",
     "python": "tilewright.eager",
     "triton": "tilewright.backends.triton",
+    "tileir": "tilewright.backends.tileir",
     "sanitizer": "tilewright.sanitizer.backend",
 }
 

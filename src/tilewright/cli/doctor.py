@@ -17,7 +17,7 @@ from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
 
-_PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang")
+_PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang", "nvidia-cuda-tileiras")
 
 
 def add_parser(commands: Any) -> None:

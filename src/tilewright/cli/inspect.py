@@ -21,7 +21,7 @@ from tilewright.cli.output import say
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.printer import print_function
-from tilewright.runtime.backend_choice import requested
+from tilewright.runtime.backend_choice import requested, use_backend
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
 from tilewright.tileir.export import Kernel, export_module
@@ -111,7 +111,8 @@ def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namesp
     if options.plot is not None:
         raise UsageError("--plot runs the kernel on arrays in host memory, which no GPU can; use the backend 'cpu'")
     try:
-        return kernel.compile_for(options.target, args)
+        with use_backend(backend) if backend is not None else contextlib.nullcontext():
+            return kernel.compile_for(options.target, args)
     except RuntimeError as e:
         if options.target is None:
             raise UsageError(f"{e}. To compile for a GPU that is not here, say which: --target sm_90") from e

@@ -103,9 +103,13 @@ def usable(name: str) -> Backend:
 
 def compiling_for(target: str | None) -> Backend:
     """The backend that compiles for the GPU architecture ``target``, which need not be in this machine; None stands for
-    the GPU that is. ValueError for an unknown one; RuntimeError when something is not installed.
+    the GPU that is. Of the backends that can, it is the one asked for, if one was. ValueError for an unknown
+    architecture; RuntimeError when something is not installed.
     """
-    backend: Any = get_backend(_BACKENDS["cuda"])
+    name = requested()
+    backend: Any = get_backend(_BACKENDS["cuda"] if name is None else name)
+    if not isinstance(backend, CrossCompiler):
+        backend = get_backend(_BACKENDS["cuda"])
     assert isinstance(backend, CrossCompiler)
     backend = backend.for_target(target)
     _require(backend)

@@ -88,6 +88,12 @@ def _version(library: Any) -> int:
     return found.value
 
 
+def version() -> int:
+    """The version of CUDA that the driver is for; 0 where there is none."""
+    library = load()
+    return 0 if library is None else _version(library)
+
+
 def _dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 

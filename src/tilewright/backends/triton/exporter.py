@@ -48,7 +48,7 @@ def write_cubin(kernels: Sequence[tuple[Export, Artifact]], path: Path, target: 
 def _launch(artifact: Artifact) -> dict[str, Any]:
     binary = artifact.binary
     return {
-        "threads_per_block": 32 * binary.num_warps,
+        "threads_per_block": binary.block_threads,
         "dynamic_shared_bytes": binary.shared_bytes,
         "cluster_size": binary.num_ctas,
     }

@@ -57,7 +57,7 @@ class Frame:
     def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
         x, y, z = grid
         alone = self.pairs and x % 2 != 0
-        threads, attributes = 32 * binary.num_warps, ctypes.addressof(self.attributes)
+        threads, attributes = binary.block_threads, ctypes.addressof(self.attributes)
         _CONFIG.pack_into(
             self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
             0 if alone else self.attribute_count,

@@ -1,0 +1,93 @@
+"""The tools of CUDA Tile IR: ``tileiras`` and ``tileirdisasm``, of NVIDIA's wheels or of a CUDA toolkit."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tilewright.ir.errors import TileError
+
+_PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
+_FOLDERS = ("CUDA_HOME", "CUDA_PATH")
+_TIMEOUT = 600  # seconds
+_ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
+INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
+
+
+@functools.cache
+def tool(name: str) -> Path | None:
+    """The program ``name``: of the wheels, of the toolkit that CUDA_HOME or CUDA_PATH names, or on PATH."""
+    folders = [Path(os.environ[variable], "bin") for variable in _FOLDERS if os.environ.get(variable)]
+    spec = importlib.util.find_spec(_PACKAGE)
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        folders += sorted(Path(root).glob("cu*/bin"), reverse=True)
+    for folder in folders:
+        found = shutil.which(name, path=str(folder))
+        if found is not None:
+            return Path(found)
+    on_path = shutil.which(name)
+    return None if on_path is None else Path(on_path)
+
+
+def missing() -> str | None:
+    """Why kernels cannot be assembled, and what to install; None when they can."""
+    if tool("tileiras") is None:
+        return f"it needs the assembler tileiras, which is not installed; {INSTALL}"
+    return None
+
+
+@functools.cache
+def version() -> str:
+    """The release of the assembler, such as ``13.5.37``."""
+    path = tool("tileiras")
+    if path is None:
+        return "none"
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False).stdout
+    found = re.search(r"\bV?(\d+\.\d+\.\d+)\b", said) or re.search(r"(\d+\.\d+)", said)
+    return found[1] if found is not None else "unknown"
+
+
+@functools.cache
+def targets() -> tuple[str, ...]:
+    """The architectures that the assembler compiles for; empty where there is none."""
+    path = tool("tileiras")
+    if path is None:
+        return ()
+    said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=_TIMEOUT, check=False).stdout
+    return tuple(re.findall(r"=(sm_\d+)\b", said))
+
+
+def assemble(data: bytes, target: str, kernel: str) -> bytes:
+    """The machine code of bytecode for the architecture ``target``. TileError, naming the ``kernel``, when the
+    assembler refuses it."""
+    path = tool("tileiras")
+    if path is None:
+        raise TileError(f"the kernel {kernel} cannot be assembled: tileiras is not installed; {INSTALL}")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        source, made = Path(folder, "kernel.tilebc"), Path(folder, "kernel.cubin")
+        source.write_bytes(data)
+        command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise TileError(f"tileiras has not assembled the kernel {kernel} in {_TIMEOUT} seconds") from None
+        if ran.returncode or not made.is_file():
+            raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {_reason(ran)}")
+        return made.read_bytes()
+
+
+def _reason(ran: subprocess.CompletedProcess[str]) -> str:
+    """What the assembler said, or how it ended."""
+    said = f"{ran.stderr}\n{ran.stdout}"
+    found = _ERROR.search(said)
+    if found is not None:
+        return found[1].strip()
+    if ran.returncode < 0:
+        return f"it was ended by signal {-ran.returncode}"
+    return said.strip().splitlines()[0] if said.strip() else f"it ended with status {ran.returncode}"

@@ -1,0 +1,138 @@
+"""The backend object: our kernels through CUDA Tile IR and NVIDIA's assembler, launched as those of Triton are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.analysis.gpu.lowering_plan import TableForm
+from tilewright.backends.base import Executable
+from tilewright.backends.tileir import assembler
+from tilewright.backends.triton import driver, stopwatch
+from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.executable import TritonExecutable, formats_of
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileError
+from tilewright.tileir.bytecode import write
+from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.text import print_module
+
+_OLDEST_DRIVER = 13010  # which knows tile kernels: it launches them with the threads that their code is for
+
+
+class TileIRBackend:
+    """Compiles kernels with ``tileiras``, for GPU ``index`` of this machine or for another ``target``."""
+
+    name = "tileir"
+    device = "cuda"
+
+    def __init__(self, target: str | None = None, index: int = 0) -> None:
+        self._target = target
+        self._index = index
+
+    def unavailable(self) -> str | None:
+        reason = assembler.missing()
+        if reason is not None or self._target is not None:
+            return reason
+        return driver.why_not() or _old_driver()
+
+    def target(self) -> str:
+        return f"tileiras {assembler.version()} {self.architecture()}"
+
+    def architecture(self) -> str:
+        """The architecture that kernels are compiled for. TileError when that is not possible."""
+        if self._target is not None:
+            return self._target
+        found = f"sm_{driver.device(self._index).capability}"
+        if found not in assembler.targets():
+            raise TileError(f"tileiras {assembler.version()} does not compile for GPU {self._index}, {found}")
+        return found
+
+    def for_target(self, target: str | None) -> TileIRBackend:
+        """This backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+        known = assembler.targets()
+        if target is not None and known and target not in known:
+            raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
+        return TileIRBackend(target)
+
+    def for_device(self, index: int) -> TileIRBackend:
+        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
+        return self if index == self._index else _backend_of(index)
+
+    def device_count(self) -> int:
+        return driver.device_count()
+
+    def device_of(self, address: int) -> int | None:
+        """The index of the GPU whose memory ``address`` is in."""
+        return driver.device_of(address)
+
+    def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
+        """``function`` assembled. ValueError for options, of which there are none."""
+        if options:
+            raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
+        module = export_module([Kernel(function)])
+        code = assembler.assemble(write(module), self.architecture(), function.name)
+        binary = GpuBinary(
+            code=code,
+            symbol=module.entries[0].name,
+            num_warps=0,
+            num_ctas=1,
+            shared_bytes=0,
+            scratch_bytes=0,
+            scratch_align=1,
+            descriptors=(),
+            threads=1,
+        )
+        return self._executable(function, Artifact(binary, formats_of(function), (), 0, tables=_tables(function)))
+
+    def _executable(self, function: Function, artifact: Artifact) -> TritonExecutable:
+        def texts() -> Mapping[str, str]:
+            return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
+
+        return TritonExecutable(function, artifact, texts, _no_variant, _no_copies)
+
+    def serialize(self, executable: Executable) -> bytes | None:
+        assert isinstance(executable, TritonExecutable)
+        return executable.artifact.to_bytes()
+
+    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
+        return self._executable(function, Artifact.from_bytes(data))
+
+    def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
+        """The seconds between events before and after ``launch`` on the stream with this handle."""
+        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
+
+
+def _tables(function: Function) -> tuple[TableForm, ...]:
+    """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
+    return tuple(
+        TableForm(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
+    )
+
+
+def _no_variant(changed: Mapping[str, Any]) -> TritonExecutable:
+    raise AssertionError(f"kernels of tileiras have no variants: {changed}")
+
+
+def _no_copies(item: int) -> TritonExecutable:
+    raise AssertionError("kernels of tileiras read arrays where they are")
+
+
+def _old_driver() -> str | None:
+    found = driver.version()
+    if found < _OLDEST_DRIVER:
+        return (
+            f"it needs a driver for CUDA 13.1 or later, which knows tile kernels, and this one is for CUDA "
+            f"{found // 1000}.{found % 1000 // 10}"
+        )
+    return None
+
+
+@functools.cache
+def _backend_of(index: int) -> TileIRBackend:
+    return TileIRBackend(None, index)
+
+
+BACKEND = TileIRBackend()

@@ -1,0 +1,83 @@
+"""The backend ``tileir``: kernels go through CUDA Tile IR and NVIDIA's assembler, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.kernel_runs import arguments, generated, generated_product, seeds
+
+import tilewright as ct
+from tilewright.backends.base import get_backend
+from tilewright.backends.tileir import assembler
+from tilewright.backends.tileir.backend import TileIRBackend
+from tilewright.cli import main
+from tilewright.ir.errors import TileError
+from tilewright.runtime.launch import specialization
+
+needs_assembler = pytest.mark.skipif(assembler.missing() is not None, reason=str(assembler.missing()))
+
+
+@ct.kernel
+def scaled_sum(x, y, out, factor, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * factor + ct.load(y, (i,), (TILE,)))
+
+
+ARGUMENTS = (*(np.ones(64, np.float32) for _ in range(3)), 2.0, 16)
+
+
+def test_without_a_driver_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembler, "tool", lambda name: None)
+    with pytest.raises(
+        RuntimeError, match=r"the backend 'tileir' cannot be used here: it needs the assembler tileiras"
+    ):
+        ct.launch(None, (4,), scaled_sum, ARGUMENTS, backend="tileir")
+    with pytest.raises(TileError, match=r"scaled_sum cannot be assembled: tileiras is not installed; pip install"):
+        TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {})
+
+
+@needs_assembler
+@pytest.mark.parametrize("target", ("sm_90", "sm_100"))
+def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
+    with ct.use_backend("tileir"):
+        found = scaled_sum.compile_for(target, ARGUMENTS)
+    text = found.stage("CUDA Tile IR")
+    assert "entry @scaled_sum(" in text and "load_view_tko" in text
+    backend = get_backend("tileir")
+    data = backend.serialize(found.executable)
+    assert data is not None
+    again = backend.deserialize(found.function, data, {})
+    assert backend.serialize(again) == data
+    binary = again.artifact.binary  # type: ignore[attr-defined]
+    assert binary.code.startswith(b"\x7fELF") and binary.block_threads == 1 and binary.symbol == "scaled_sum"
+
+
+@needs_assembler
+def test_what_the_assembler_does_not_know_is_refused() -> None:
+    with (
+        ct.use_backend("tileir"),
+        pytest.raises(ValueError, match=r"sm_70 is not supported: tileiras [\d.]+ knows sm_80"),
+    ):
+        scaled_sum.compile_for("sm_70", ARGUMENTS)
+    with pytest.raises(TileError, match=r"tileiras [\d.]+ refuses the kernel k for sm_90: "):
+        assembler.assemble(b"no bytecode", "sm_90", "k")
+    with pytest.raises(ValueError, match="has no option 'num_stages'"):
+        TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {"num_stages": 2})
+
+
+@needs_assembler
+def test_the_command_shows_what_it_compiles(capsys: pytest.CaptureFixture[str]) -> None:
+    options = [o for argument in ("f32[64]", "f32[64]", "f32[64]", "2.0", "16") for o in ("--arg", argument)]
+    assert main(["inspect", f"{Path(__file__)}::scaled_sum", *options, "--backend", "tileir", "--target", "sm_90"]) == 0
+    assert "==== CUDA Tile IR\nentry @scaled_sum(" in capsys.readouterr().out
+
+
+@needs_assembler
+@pytest.mark.parametrize("seed", seeds(2, 40))
+def test_the_assembler_accepts_random_kernels(seed: int) -> None:
+    for made in (generated(seed), generated_product(seed)):
+        function = specialization(made.kernel(), arguments(made)[0], "reference").function
+        for target in ("sm_90", "sm_100"):
+            TileIRBackend(target).compile(function, {})
