@@ -12,7 +12,22 @@ from tilewright.cli.files import load_module
 from tilewright.cli.output import say
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-_SELECTION = ("vector_add", "softmax", "layer_norm", "matmul", "attention", "histogram", "embedding", "convolution")
+_SELECTION = (
+    "vector_add",
+    "softmax",
+    "layer_norm",
+    "matmul",
+    "attention",
+    "histogram",
+    "embedding",
+    "convolution",
+    "transpose",
+    "mandelbrot",
+    "heat",
+    "prefix_sum",
+    "monte_carlo",
+    "nbody",
+)
 
 
 def add_parser(commands: Any) -> None:
