@@ -19,7 +19,7 @@ import tilewright as ct
 from tilewright.backends.base import backend_names, get_backend
 from tilewright.cli import demo, doctor, main
 from tilewright.cli.errors import UsageError
-from tilewright.cli.inspect import parse_argument
+from tilewright.cli.arguments import parse_argument
 
 KERNELS = """\
 from __future__ import annotations

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
-from tilewright.cli.inspect import SPECIFICATIONS, load_kernel, parse_argument
+from tilewright.cli.inspect import load_kernel
+from tilewright.cli.tileir import is_tileir
+from tilewright.cli.tileir_debugger import debug as debug_tileir
 from tilewright.compat import run_program
 from tilewright.eager.backend import Stepper, stepping
-from tilewright.ir.semantics import constant_array
-from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.backend_choice import force_backend, use_backend
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
@@ -39,6 +38,7 @@ examples:
   tilewright debug examples/softmax.py::softmax_rows
   tilewright debug examples/vector_add.py::vector_add --grid 4 --block 3 \\
       --arg f32[64] --arg f32[64] --arg f32[64] --arg 16
+  tilewright debug kernels.tilebc::add --arg f32[64] --arg f32[64]      CUDA Tile IR, op by op
 """
 
 
@@ -58,6 +58,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if is_tileir(options.kernel):
+        return debug_tileir(options)
     path, separator, name = options.kernel.rpartition("::")
     if not separator:
         raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {options.kernel}")
@@ -110,21 +112,11 @@ def _load(target: str) -> Launchable:
 
 def _launch(kernel: Launchable, options: argparse.Namespace) -> None:
     grid = (1,) if options.grid is None else parse_index(options.grid, "grid", 1)
-    arguments = tuple(map(_filled, map(parse_argument, options.arg)))
+    arguments = tuple(map(filled, map(parse_argument, options.arg)))
     try:
         launch(None, checked_grid(grid), kernel, arguments)
     except (TypeError, ValueError, OverflowError) as e:
         raise UsageError(str(e)) from e
-
-
-def _filled(argument: Any) -> Any:
-    """Arrays with numbers that tell elements apart."""
-    if isinstance(argument, tuple):
-        return tuple(map(_filled, argument))
-    dtype = to_dtype(argument.dtype) if isinstance(argument, np.ndarray) else None
-    if dtype is not None:
-        argument.reshape(-1)[:] = [constant_array(i, dtype, ())[()] for i in range(argument.size)]
-    return argument
 
 
 class _Quit(BaseException):

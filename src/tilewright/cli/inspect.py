@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,29 +12,24 @@ import numpy as np
 
 from tilewright.backends.base import CrossCompiler, get_backend
 from tilewright.cli import roofline
-from tilewright.cli.cpp import add_options, find_kernel
+from tilewright.cli.arguments import SPECIFICATIONS, parse_argument
+from tilewright.cli.cpp import add_options, find_kernel, refuse_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_writable, load_module
 from tilewright.cli.grids import parse_index
 from tilewright.cli.output import say
+from tilewright.cli.tileir import arguments_for, find_module, is_tileir
+from tilewright.cli.tileir import find_kernel as find_tileir_kernel
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import ALL_DTYPES, DType
 from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import requested, use_backend
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.specialize import Launchable, Specialization
 from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.kernels import Kernel as TileIRKernel
 from tilewright.tileir.text import print_module
 from tilewright.transforms.instrumentation import observed_passes
 
-SPECIFICATIONS = """\
-argument specifications:
-  f32[1024,1024]     a row-major array; f32[] has rank 0
-  i32, f64, ...      a number known at run time
-  128, 0.5, true     this number; a constant where the kernel says ct.Constant
-  ct.float32, ...    this dtype, for a ct.Constant
-  (f32[8],128)       a tuple
-"""
 _EPILOG = f"""\
 {SPECIFICATIONS}
 example:
@@ -43,15 +37,11 @@ example:
   tilewright inspect 'examples/scale.cu::scale<float, 128>' --arg f32[4096] --arg 2.0 --arg 4096
   ... --target sm_90 --stage PTX    for a GPU, which need not be here
   ... --stage tileir                as CUDA Tile IR, which NVIDIA's compiler takes
+  tilewright inspect kernels.tilebc                    the text of a CUDA Tile IR file
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
-# tf32 and e5m3fnu arrays have no dtype of their own in host memory.
-_DTYPES: dict[str, DType] = {
-    name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
-}
 TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no backend compiles it
-_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 
 
 def add_parser(commands: Any) -> None:
@@ -61,7 +51,7 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python or C++")
+    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python, C++ or Tile IR")
     parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
     parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
     parser.add_argument(
@@ -81,9 +71,16 @@ def run(options: argparse.Namespace) -> int:
         check_writable(options.plot)
     elif options.grid is not None:
         raise UsageError("--grid is the grid that --plot runs; nothing else here runs the kernel")
-    kernel = find_kernel(options.kernel, options) or load_kernel(options.kernel)
+    if is_tileir(options.kernel):
+        refuse_options(options)
+        if not (options.arg or options.stage or options.backend or options.target):
+            say(find_module(options.kernel)[0].text().rstrip())
+            return 0
+    kernel = _find(options)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
+    if isinstance(kernel, TileIRKernel):
+        args = arguments_for(kernel, list(args))
     try:
         with observed_passes(_show_pass) if options.stages else contextlib.nullcontext():
             found = compiled(kernel, args, options)
@@ -94,6 +91,13 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is None or wanted:
         show(found, wanted)
     return 0
+
+
+def _find(options: argparse.Namespace) -> Launchable:
+    """The kernel that the command names."""
+    if is_tileir(options.kernel):
+        return find_tileir_kernel(options.kernel)
+    return find_kernel(options.kernel, options) or load_kernel(options.kernel)
 
 
 def _show_pass(name: str, function: Function) -> None:
@@ -163,44 +167,3 @@ def load_kernel(target: str) -> Launchable:
         known = ", ".join(sorted(n for n, value in names.items() if isinstance(value, Launchable)))
         raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
     return kernel
-
-
-def parse_argument(text: str) -> Any:
-    """The argument that a specification stands for. UsageError when it is none."""
-    text = text.strip()
-    if text.startswith("(") and text.endswith(")"):
-        return tuple(map(parse_argument, _split(text[1:-1])))
-    if text.startswith("ct."):
-        found = next((d for d in ALL_DTYPES if d.name == text.removeprefix("ct.")), None)
-        if found is None:
-            raise UsageError(f"{text!r} is no dtype; write one such as ct.float32")
-        return found
-    if text in _DTYPES:
-        return _DTYPES[text].storage.type(0)
-    array = _ARRAY.fullmatch(text)
-    if array is not None and array[1] in _DTYPES:
-        shape = [int(n) for n in array[2].split(",") if n]
-        try:
-            return np.empty(shape, _DTYPES[array[1]].storage)
-        except (MemoryError, ValueError) as e:
-            raise UsageError(f"{text}: {e}") from None
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    raise UsageError(f"{text!r} is no argument; write an array such as f32[1024,64], a dtype such as i32, or a number")
-
-
-def _split(text: str) -> list[str]:
-    """The entries of a tuple: ``text`` cut at the commas outside brackets."""
-    entries, depth = [""], 0
-    for c in text:
-        depth += (c in "([") - (c in ")]")
-        if c == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += c
-    return [e for e in entries if e.strip()]

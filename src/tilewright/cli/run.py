@@ -11,12 +11,19 @@ from typing import Any
 from tilewright.cli.cpp import add_options, is_cpp, refuse_options, requested
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
+from tilewright.cli.tileir import EPILOG, is_tileir
+from tilewright.cli.tileir import run as run_tileir
 from tilewright.compat import add_program, run_program
 from tilewright.cpp.host.program import run as run_cpp
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser("run", help="run a program for cuda.tile, or a C++ program with tile kernels")
+    parser = commands.add_parser(
+        "run",
+        help="run a program for cuda.tile, a C++ program with tile kernels, or a kernel of a CUDA Tile IR file",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_program(parser)
     add_options(parser)
     parser.set_defaults(run=run)
@@ -28,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
         return run_cpp(requested(options.program, options), options.arguments)
     refuse_options(options)
+    if not options.module and is_tileir(options.program):
+        return run_tileir(options)
     if not options.module:
         check_program(Path(options.program))
     try:

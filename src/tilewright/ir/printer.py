@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
@@ -27,6 +29,21 @@ from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, 
 def print_function(function: Function, *, locations: bool = False) -> str:
     """``function`` as text; with ``locations`` every op carries its source location."""
     return _Printer(locations).function(function)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The lines of a function: the first line of each op, and the name of each value, as the text form has them."""
+
+    ops: Mapping[Op, str]
+    names: Mapping[Value, str]
+
+
+def listing(function: Function) -> Listing:
+    """What ``print_function`` shows of ``function``, op by op."""
+    printer = _Printer(False)
+    printer.function(function)
+    return Listing(printer.heads, {value: f"%{name}" for value, name in printer.names.items()})
 
 
 def print_value(value: Any) -> str:
@@ -70,6 +87,7 @@ class _Printer:
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
         self.unnamed = 0
+        self.heads: dict[Op, str] = {}
 
     def name(self, value: Value) -> str:
         found = self.names.get(value)
@@ -132,6 +150,7 @@ class _Printer:
             text = f"{names} = {text} : {', '.join(str(r.type) for r in op.results)}"
         if self.locations:
             text += f" loc({print_loc(op.loc)})"
+        self.heads[op] = text
         if not op.regions:
             lines.append(indent + text)
             return

@@ -150,7 +150,7 @@ class Kernel(Launchable):
         self.function, self._memory = imported.function, imported.memory
         self.hints = self.function.hints
         types = parameter_types(entry)
-        self._own = len(types)
+        self.own_parameters = len(types)  # without the memory that it takes from its module
         self._parameters = [
             (Place(self.name, param.argument), Rule(declared=t.dtype, signless=True))
             for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
@@ -178,7 +178,7 @@ class Kernel(Launchable):
 
     def _complete(self, args: Any) -> Any:
         """The arguments of a launch, and the memory that the kernel takes from its module."""
-        if not self._memory or type(args) is not tuple or len(args) != self._own:
+        if not self._memory or type(args) is not tuple or len(args) != self.own_parameters:
             return args
         on_gpu = next((a for a in args if _on_gpu(a)), None)
         if on_gpu is not None:
@@ -204,7 +204,7 @@ class Kernel(Launchable):
         return super().compile_for(target, self._complete(kernel_args))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = [place.argument for place, _ in self._parameters[: self._own]]
+        names = [place.argument for place, _ in self._parameters[: self.own_parameters]]
         arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
         raise TypeError(
             f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"

@@ -1,0 +1,78 @@
+"""Arguments of kernels, as command lines describe them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.errors import UsageError
+from tilewright.ir.dtypes import ALL_DTYPES, DType
+from tilewright.ir.semantics import constant_array
+from tilewright.language.dtypes import to_dtype
+
+SPECIFICATIONS = """\
+argument specifications:
+  f32[1024,1024]     a row-major array; f32[] has rank 0
+  i32, f64, ...      a number known at run time
+  128, 0.5, true     this number; a constant where the kernel says ct.Constant
+  ct.float32, ...    this dtype, for a ct.Constant
+  (f32[8],128)       a tuple
+"""
+# tf32 and e5m3fnu arrays have no dtype of their own in host memory.
+_DTYPES: dict[str, DType] = {
+    name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
+}
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+
+
+def parse_argument(text: str) -> Any:
+    """The argument that a specification stands for. UsageError when it is none."""
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")"):
+        return tuple(map(parse_argument, _split(text[1:-1])))
+    if text.startswith("ct."):
+        found = next((d for d in ALL_DTYPES if d.name == text.removeprefix("ct.")), None)
+        if found is None:
+            raise UsageError(f"{text!r} is no dtype; write one such as ct.float32")
+        return found
+    if text in _DTYPES:
+        return _DTYPES[text].storage.type(0)
+    array = _ARRAY.fullmatch(text)
+    if array is not None and array[1] in _DTYPES:
+        shape = [int(n) for n in array[2].split(",") if n]
+        try:
+            return np.empty(shape, _DTYPES[array[1]].storage)
+        except (MemoryError, ValueError) as e:
+            raise UsageError(f"{text}: {e}") from None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    raise UsageError(f"{text!r} is no argument; write an array such as f32[1024,64], a dtype such as i32, or a number")
+
+
+def _split(text: str) -> list[str]:
+    """The entries of a tuple: ``text`` cut at the commas outside brackets."""
+    entries, depth = [""], 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += c
+    return [e for e in entries if e.strip()]
+
+
+def filled(argument: Any) -> Any:
+    """Arrays with numbers that tell elements apart."""
+    if isinstance(argument, tuple):
+        return tuple(map(filled, argument))
+    dtype = to_dtype(argument.dtype) if isinstance(argument, np.ndarray) else None
+    if dtype is not None:
+        argument.reshape(-1)[:] = [constant_array(i, dtype, ())[()] for i in range(argument.size)]
+    return argument

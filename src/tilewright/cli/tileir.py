@@ -1,0 +1,97 @@
+"""What commands do with files of CUDA Tile IR: a kernel of one is run on arrays that the command line describes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
+from tilewright.cli.errors import UsageError
+from tilewright.cli.grids import parse_index
+from tilewright.cli.output import say
+from tilewright.ir.dtypes import float64
+from tilewright.ir.semantics import evaluate
+from tilewright.language.dtypes import to_dtype
+from tilewright.runtime.launch import launch
+from tilewright.tileir.kernels import Kernel, Module, flattened, load
+
+_SUFFIX = r"\.(?:tilebc|tileirbc|mlir|fatbin|o)"
+_TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})(?:::(?P<kernel>.+))?", re.DOTALL)
+_SHOWN = 64  # elements of an array that ``run`` prints in full
+
+EPILOG = f"""\
+Files of CUDA Tile IR (.tilebc, .tileirbc, .mlir, and the objects and fat binaries of nvcc) are named with a kernel and
+run on arrays that hold 0, 1, 2, ...: what they hold in the end is printed. Where a kernel of cuTile Python takes the
+pointer, the extents and the strides of an array, the array alone will do.
+
+  tilewright run kernels.tilebc::add --grid 4 --arg f32[64] --arg f32[64] --arg f32[64]
+
+{SPECIFICATIONS}"""
+
+
+def is_tileir(target: str) -> bool:
+    """Whether ``target`` names a file of CUDA Tile IR, or a kernel of one, by its suffix."""
+    return _TARGET.fullmatch(target) is not None
+
+
+def find_module(target: str) -> tuple[Module, str | None]:
+    """The file that ``FILE`` or ``FILE::KERNEL`` names, and the name of the kernel. UsageError where there is none."""
+    match = _TARGET.fullmatch(target)
+    assert match is not None
+    try:
+        return load(match["path"]), match["kernel"]
+    except OSError as e:
+        raise UsageError(str(e)) from None
+
+
+def find_kernel(target: str) -> Kernel:
+    """The kernel that ``FILE::KERNEL`` names, or the only one of ``FILE``. UsageError when there is none."""
+    module, name = find_module(target)
+    try:
+        return module.kernel(name)
+    except KeyError as e:
+        raise UsageError(f"{e.args[0]}; write FILE::KERNEL") from None
+
+
+def arguments_for(kernel: Kernel, given: list[Any]) -> tuple[Any, ...]:
+    """``given`` as the kernel takes it: arrays may stand for a pointer, extents and strides."""
+    spread = flattened(*given)
+    return spread if len(given) != kernel.own_parameters == len(spread) else tuple(given)
+
+
+def run(options: argparse.Namespace) -> int:
+    """``tilewright run`` for a kernel of such a file."""
+    parser = argparse.ArgumentParser(prog=f"tilewright run {options.program}", add_help=False)
+    parser.add_argument("--arg", action="append", default=[])
+    parser.add_argument("--grid", default="1")
+    parser.add_argument("--backend")
+    given, unknown = parser.parse_known_args(options.arguments)
+    if unknown:
+        raise UsageError(
+            f"unknown argument {unknown[0]!r} for a kernel of CUDA Tile IR; it takes --arg, --grid and --backend"
+        )
+    arguments = [filled(parse_argument(text)) for text in given.arg]
+    launch_on(find_kernel(options.program), arguments, given.grid, given.backend)
+    for text, argument in zip(given.arg, arguments):
+        if isinstance(argument, np.ndarray):
+            say(f"{text}: {_shown(argument)}")
+    return 0
+
+
+def launch_on(kernel: Kernel, arguments: list[Any], grid: str, backend: str | None) -> None:
+    """Launch ``kernel``. UsageError for arguments that it does not take."""
+    try:
+        launch(None, parse_index(grid, "grid", 1), kernel, arguments_for(kernel, arguments), backend=backend)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise UsageError(str(e)) from e
+
+
+def _shown(array: np.ndarray[Any, Any]) -> str:
+    """Elements, and the sum of those of a large array."""
+    dtype = to_dtype(array.dtype)
+    numbers = evaluate("cast", dtype, {"dtype": float64}, [array]) if dtype is not None and dtype.is_floating else array
+    text = np.array2string(numbers, threshold=_SHOWN, separator=", ")
+    return text if array.size <= _SHOWN else f"{text}, sum {numbers.sum(dtype=None)}"
