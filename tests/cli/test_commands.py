@@ -18,8 +18,8 @@ import pytest
 import tilewright as ct
 from tilewright.backends.base import backend_names, get_backend
 from tilewright.cli import demo, doctor, main
-from tilewright.cli.errors import UsageError
 from tilewright.cli.arguments import parse_argument
+from tilewright.cli.errors import UsageError
 
 KERNELS = """\
 from __future__ import annotations
