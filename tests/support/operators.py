@@ -16,7 +16,7 @@ def add_kernel(a: Any, b: Any, out: Any, TILE: ct.Constant[int]) -> None:
 @ct.kernel
 def scale_kernel(x: Any, out: Any, factor: float, TILE: ct.Constant[int]) -> None:
     i = ct.bid(0)
-    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * factor)
+    ct.store(out, (i,), (ct.load(x, (i,), (TILE,)) * factor).astype(out.dtype))
 
 
 @ct.kernel

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from tilewright.backends.native import Entry
+from tilewright.backends.native import Embedded, Entry
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import TileType
@@ -104,6 +104,14 @@ class Native(Protocol):
 
     def entry(self, device: int) -> Entry | None:
         """How machine code does that; None where it cannot."""
+
+
+@runtime_checkable
+class Embeddable(Protocol):
+    """An executable that programs of other compilers can launch."""
+
+    def embedded(self, name: str, device: int) -> Embedded:
+        """How machine code does that, as a function ``name``. ValueError where it cannot, with the reason."""
 
 
 class Storage(Protocol):

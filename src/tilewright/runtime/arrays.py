@@ -37,6 +37,32 @@ class Flat:
 Describe = Callable[[Any, Flat], Part]
 
 
+class AbstractAddress(int):
+    """The number of an abstract array, in place of an address."""
+
+
+class AbstractArray:
+    """An array without elements, to compile launches for arrays like it: row-major where ``strides`` say so, in the
+    memory of the device ``device`` of this ``index``. ``number`` tells it from others. ``strides`` count elements."""
+
+    __slots__ = ("address", "device", "dtype", "index", "shape", "strides")
+
+    def __init__(
+        self, number: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], device: str, index: int
+    ) -> None:
+        self.address = AbstractAddress(number)
+        self.shape, self.dtype, self.strides, self.device, self.index = shape, dtype, strides, device, index
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+def _describe_abstract(array: AbstractArray, flat: Flat) -> Part:
+    flat.numbers.append(array.address)
+    return "dlpack", array.dtype, array.shape, array.strides, 0, True, array.device, array.index
+
+
 def is_masked(array: Any) -> bool:
     """Whether ``array`` is a NumPy masked array; asking NumPy would import numpy.ma."""
     masked = sys.modules.get("numpy.ma")
@@ -55,6 +81,8 @@ def array_describer(array: Any) -> Describe | None:
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, getattr(cupy, "ndarray", ())):
         return _describe_cupy
+    if isinstance(array, AbstractArray):
+        return _describe_abstract
     if isinstance(array, (type, np.generic)):
         return None
     for attribute, describe in (

@@ -52,6 +52,9 @@ def launch(
         if again.written:
             note_writes(kernel_args, again.written)
         return
+    record = getattr(stream, "record_launch", None)
+    if record is not None:
+        return record(grid, kernel, kernel_args, backend)
     if stream is not None and isinstance(stream, _NO_STREAMS):
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"

@@ -443,12 +443,8 @@ class Prepared:
         if self._native is None or check:
             self.specialization.executable.launch(grid, self._arguments(flat, stream, check))
             return
-        numbers = flat.numbers
-        if self._tables:
-            numbers = numbers.copy()
-            for table in self._tables:
-                numbers[table.number] = ListTable(table.rows, numbers[table.number])
-        values, device = self._pick(numbers + self._constants), self._device
+        values = self.values(flat) if self._tables else self._pick(flat.numbers + self._constants)
+        device = self._device
         if device is None:
             self._native.run(grid, values, 0, 0)
         else:
@@ -470,6 +466,13 @@ class Prepared:
         self._lessons += 1
         tables = [table.rows for table in self._tables]
         self.again = Again(given, rules, args, self._values, self._native, self._device, tables, self.written)
+
+    def values(self, flat: Flat) -> Sequence[Any]:
+        """The values of the parameters of the compiled function; a ``ListTable`` for each list."""
+        numbers = flat.numbers.copy()
+        for table in self._tables:
+            numbers[table.number] = ListTable(table.rows, numbers[table.number])
+        return self._pick(numbers + self._constants)
 
     def work(self, grid: tuple[int, int, int], flat: Flat) -> Work:
         """What a run would compute and move."""

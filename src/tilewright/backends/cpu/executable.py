@@ -13,6 +13,7 @@ from tilewright.backends.base import LaunchArguments, Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.entry import MAX_SCRATCH, entry
 from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.options import Options
@@ -91,6 +92,27 @@ class CpuExecutable:
         blocks = 1 if work is None else (_WORTH_A_THREAD - 1) // max(int(work), 1)
         address = self._native.address(SERIAL_SYMBOL)
         return entry(address, max(blocks, 1), self._scratch_bytes, self._native)
+
+    def embedded(self, name: str, device: int = 0) -> native.Embedded:
+        """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
+        threads of their own."""
+        if self.compiled.may_spin:
+            raise ValueError("its blocks wait for each other, which needs more threads than another program may lend")
+        if self._tables:
+            raise ValueError("it takes a list of arrays")
+        address, compiled = self._native.address(SYMBOL), self.compiled
+        made = embedded(
+            name,
+            address,
+            self._scratch_bytes,
+            compiled.block_work,
+            _WORTH_A_THREAD,
+            _CHUNKS_PER_THREAD,
+            self._print_address,
+        )
+        places = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
+        messages = tuple(f"{place}: {s.message or 'it is false'}" for place, s in zip(places, compiled.sites))
+        return made._replace(messages=messages, kept=(self,))
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared that stays the same."""

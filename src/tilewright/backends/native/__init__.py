@@ -35,6 +35,21 @@ class Entry(NamedTuple):
         return cls(f"{head} {{\n{body}\nret i32 {code}\nno:\nret i32 1\n}}\n", (*body.kept, *kept))
 
 
+class Embedded(NamedTuple):
+    """How machine code runs a launch without Python's interpreter: LLVM IR of the function ``i64 @name(ptr values, i64
+    x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``, and what it needs to live.
+
+    It may ask for up to ``threads`` threads by ``i32 schedule(pool, task, data)``, which has ``task(data)`` called by
+    another one, or gives something else than 0. The result is 0 when all is done, or queued on the stream of a GPU, and
+    otherwise a failure: ``messages`` from 1. ``shared`` is the text of what several such functions have in common.
+    """
+
+    text: str
+    shared: str
+    messages: tuple[str, ...]
+    kept: tuple[Any, ...]
+
+
 @functools.cache
 def available() -> bool:
     """Whether such functions can be made: by CPython with its global lock, and LLVM."""

@@ -39,10 +39,10 @@ class _Kept(tuple[Any, ...]):
         return "machine code"
 
 
-class _Code:
-    """The machine code of one function, ``@call`` in the LLVM module ``text``."""
+class MachineCode:
+    """The machine code of the LLVM module ``text``."""
 
-    def __init__(self, name: str, text: str, flags: int) -> None:
+    def __init__(self, text: str) -> None:
         with _LOCK:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -50,7 +50,18 @@ class _Code:
             target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, llvm.create_context()), target)
             self._engine.finalize_object()
-            self.method = _Method(name.encode(), self._engine.get_function_address("call"), flags, None)
+
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        return self._engine.get_function_address(name)
+
+
+class _Code:
+    """The machine code of one function, ``@call`` in the LLVM module ``text``."""
+
+    def __init__(self, name: str, text: str, flags: int) -> None:
+        self._code = MachineCode(text)
+        self.method = _Method(name.encode(), self._code.address("call"), flags, None)
 
     def function(self, *kept: Any) -> Callable[..., Any]:
         """A function of Python that runs this code with a tuple as ``self``: ``kept``, and what the code lives on."""

@@ -1,0 +1,156 @@
+"""A launch as LLVM IR that calls nothing of Python: for programs of other compilers, which run it on their threads."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.context import Field
+from tilewright.backends.native import Embedded
+
+_CLOSED = 1 << 62  # in the state of a job: nobody else may join
+
+# A job lies on the heap, as tasks may start after the launch has ended: the code, its values and context, bytes of
+# scratch memory per thread, the number of threads at work with _CLOSED, and the number of those that know of it.
+_SHARED = f"""
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare i32 @sched_yield()
+
+define internal void @tilewright_work(ptr %job) {{
+  %code = load ptr, ptr %job
+  %values.at = getelementptr i64, ptr %job, i64 1
+  %values = load ptr, ptr %values.at
+  %context.at = getelementptr i64, ptr %job, i64 2
+  %context = load ptr, ptr %context.at
+  %bytes.at = getelementptr i64, ptr %job, i64 3
+  %bytes = load i64, ptr %bytes.at
+  %size = add i64 %bytes, 64
+  %memory = call ptr @malloc(i64 %size)
+  %address = ptrtoint ptr %memory to i64
+  %past = add i64 %address, 63
+  %aligned = and i64 %past, -64
+  %scratch = inttoptr i64 %aligned to ptr
+  call void %code(ptr %values, ptr %context, ptr %scratch)
+  call void @free(ptr %memory)
+  ret void
+}}
+
+define internal void @tilewright_leave(ptr %job) {{
+  %known.at = getelementptr i64, ptr %job, i64 5
+  %known = atomicrmw sub ptr %known.at, i64 1 acq_rel
+  %last = icmp eq i64 %known, 1
+  br i1 %last, label %free, label %end
+free:
+  call void @free(ptr %job)
+  br label %end
+end:
+  ret void
+}}
+
+define internal void @tilewright_task(ptr %job) {{
+  %state.at = getelementptr i64, ptr %job, i64 4
+  %state = atomicrmw add ptr %state.at, i64 1 acq_rel
+  %late = icmp sge i64 %state, {_CLOSED}
+  br i1 %late, label %end, label %work
+work:
+  call void @tilewright_work(ptr %job)
+  br label %end
+end:
+  %before = atomicrmw sub ptr %state.at, i64 1 acq_rel
+  call void @tilewright_leave(ptr %job)
+  ret void
+}}
+
+define internal void @tilewright_run(ptr %code, ptr %values, ptr %context, i64 %bytes, i64 %others,
+    ptr %schedule, ptr %pool) {{
+entry:
+  %job = call ptr @malloc(i64 48)
+  store ptr %code, ptr %job
+  %values.at = getelementptr i64, ptr %job, i64 1
+  store ptr %values, ptr %values.at
+  %context.at = getelementptr i64, ptr %job, i64 2
+  store ptr %context, ptr %context.at
+  %bytes.at = getelementptr i64, ptr %job, i64 3
+  store i64 %bytes, ptr %bytes.at
+  %state.at = getelementptr i64, ptr %job, i64 4
+  store i64 0, ptr %state.at
+  %known.at = getelementptr i64, ptr %job, i64 5
+  %all = add i64 %others, 1
+  store i64 %all, ptr %known.at
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %following, %again ]
+  %more = icmp slt i64 %i, %others
+  br i1 %more, label %ask, label %work
+ask:
+  %refused = call i32 %schedule(ptr %pool, ptr @tilewright_task, ptr %job)
+  %failed = icmp ne i32 %refused, 0
+  br i1 %failed, label %alone, label %again
+alone:
+  call void @tilewright_leave(ptr %job)
+  br label %again
+again:
+  %following = add i64 %i, 1
+  br label %next
+work:
+  call void @tilewright_work(ptr %job)
+  %closing = atomicrmw or ptr %state.at, i64 {_CLOSED} acq_rel
+  br label %wait
+wait:
+  %state = load atomic i64, ptr %state.at acquire, align 8
+  %done = icmp eq i64 %state, {_CLOSED}
+  br i1 %done, label %end, label %busy
+busy:
+  %yielded = call i32 @sched_yield()
+  br label %wait
+end:
+  call void @tilewright_leave(ptr %job)
+  ret void
+}}
+"""
+
+
+def embedded(
+    name: str, address: int, scratch_bytes: int, block_work: int | None, worth_a_thread: int, chunks: int, print_: int
+) -> Embedded:
+    """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``.
+
+    ``address`` is that of machine code which takes blocks until none is left. Blocks that together do less than
+    ``worth_a_thread`` run in the thread of the caller; other threads take ``chunks`` times a share each. The result is
+    0, or the number of the ``assert`` that failed, from 1.
+    """
+    work = 0 if block_work is None else max(1, block_work)
+    small = f"icmp slt i64 %work, {worth_a_thread}" if work else "icmp sle i64 %total, 1"
+    fields = {Field.TOTAL: "%total", Field.CHUNK: "%chunk", Field.GRID_X: "%x", Field.GRID_Y: "%y", Field.GRID_Z: "%z"}
+    fields[Field.PRINT] = str(print_)
+    stores = "\n".join(
+        f"  %f{field.value} = getelementptr i64, ptr %context, i64 {field.value}\n"
+        f"  store i64 {fields.get(field, '0')}, ptr %f{field.value}"
+        for field in Field
+    )
+    text = f"""
+define i64 @{name}(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool) {{
+  %context = alloca [{len(Field)} x i64], align 64
+  %rows = mul i64 %x, %y
+  %total = mul i64 %rows, %z
+  %nothing = icmp eq i64 %total, 0
+  br i1 %nothing, label %empty, label %count
+empty:
+  ret i64 0
+count:
+  %work = mul i64 %total, {work}
+  %small = {small}
+  %fewer = icmp slt i64 %total, %threads
+  %wanted = select i1 %fewer, i64 %total, i64 %threads
+  %count.of = select i1 %small, i64 1, i64 %wanted
+  %share = mul i64 %count.of, {chunks}
+  %part = sdiv i64 %total, %share
+  %tiny = icmp slt i64 %part, 1
+  %chunk = select i1 %tiny, i64 1, i64 %part
+{stores}
+  %others = sub i64 %count.of, 1
+  call void @tilewright_run(ptr inttoptr (i64 {address} to ptr), ptr %values, ptr %context, i64 {scratch_bytes},
+    i64 %others, ptr %schedule, ptr %pool)
+  %failed = load i64, ptr %f{Field.FAILED.value}
+  ret i64 %failed
+}}
+"""
+    return Embedded(text, _SHARED, (), ())

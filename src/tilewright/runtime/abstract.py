@@ -1,0 +1,60 @@
+"""Launches without arrays: what a launch would run, for programs that embed kernels in other compiled programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.backends.base import Executable, ListTable
+from tilewright.ir.core import Function
+from tilewright.runtime.arrays import AbstractArray, Flat
+from tilewright.runtime.grid import checked_grid
+from tilewright.runtime.layout import contiguous_strides
+from tilewright.runtime.specialize import Launchable
+
+
+class RecordedLaunch(NamedTuple):
+    """A launch that was not run. ``values`` are those of the parameters of ``function``, each address being an
+    ``AbstractAddress``; ``written`` names the arguments that it stores to."""
+
+    kernel: Launchable
+    grid: tuple[int, int, int]
+    function: Function
+    executable: Executable
+    values: Sequence[Any]
+    written: frozenset[str]
+
+
+def abstract_array(number: int, shape: Sequence[int], dtype: Any, device: str = "cpu", index: int = 0) -> AbstractArray:
+    """A contiguous array, aligned to 16 bytes, that a launch calls the ``number``-th one."""
+    return AbstractArray(number, tuple(shape), np.dtype(dtype), contiguous_strides(tuple(shape)), device, index)
+
+
+def record_launches(run: Callable[[Any], None]) -> list[RecordedLaunch]:
+    """The launches that ``run`` makes on the stream that it is given, compiled but not run.
+
+    It raises what ``ct.launch`` raises; ValueError for lists of arrays.
+    """
+    recorder = LaunchRecorder()
+    run(recorder)
+    return recorder.launches
+
+
+class LaunchRecorder:
+    """Takes the place of a stream, to learn of the launches."""
+
+    def __init__(self) -> None:
+        self.launches: list[RecordedLaunch] = []
+
+    def record_launch(self, grid: Any, kernel: Launchable, args: Any, backend: str | None) -> None:
+        """Note a launch: ``ct.launch`` calls this."""
+        blocks, flat = checked_grid(grid), Flat()
+        prepared = kernel.prepared_for(args, backend, flat)
+        values = prepared.values(flat)
+        if any(isinstance(value, ListTable) for value in values):
+            raise ValueError(f"{kernel.name}() takes a list of arrays, which cannot be recorded; pass them one by one")
+        found = prepared.specialization
+        launch = RecordedLaunch(kernel, blocks, found.function, found.executable, values, found.written)
+        self.launches.append(launch)
