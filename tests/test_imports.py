@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
-    "ops": {"ir", "system", "backends", "runtime", "sanitizer"},
+    "ops": {"ir", "system", "language", "analysis", "backends", "runtime", "sanitizer"},
     "tune": {"runtime", "ir", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
@@ -56,6 +56,7 @@ ON_DEMAND = {  # they import by name, at run time
     "cpp/host/build.py",
     "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load
     "ops/torch_operator.py",  # DTensor
+    "ops/traced_launch.py",
     "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",
     "compat/torch_cpu.py",

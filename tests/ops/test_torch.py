@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.operators import add, matmul, norm, scale, scale_in_place
+from support.operators import add, matmul, norm, scale, scale_in_place, scale_kernel
+
+import tilewright as ct
 
 torch = pytest.importorskip("torch")
 TESTS = Path(__file__).parents[1]
@@ -80,6 +82,32 @@ def test_compiled_functions_have_no_graph_break() -> None:
     x, y = leaf(40), leaf(40)
     found = torch.autograd.grad(trained(x, y).sum(), (x, y))
     torch.testing.assert_close(found, (-3 * (3 * x).sin(), torch.ones(40)))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_launches_in_compiled_functions(backend: str) -> None:
+    """Without an operator around them: the outputs are changed in place."""
+
+    def program(x: Any, factor: float) -> Any:
+        out = torch.empty_like(x)
+        grid = (ct.cdiv(x.shape[0], 256),)
+        ct.launch(None, grid, scale_kernel, (x.sin(), out, factor, 256))
+        ct.launch(None, grid, scale_kernel, (out, out, 2.0, 256))
+        return out + 1
+
+    compiled = torch.compile(program, fullgraph=True, dynamic=True, backend=backend)
+    for n, factor in ((5, 3.0), (300, 0.5)):
+        x = torch.randn(n)
+        torch.testing.assert_close(compiled(x, factor), x.sin() * 2 * factor + 1)
+
+
+def test_arguments_that_compiled_launches_cannot_have() -> None:
+    def program(x: Any) -> Any:
+        ct.launch(None, (1,), scale_kernel, (x, [x], 2.0, 256))
+        return x
+
+    with pytest.raises(Exception, match="in a compiled function, ct.launch takes arrays, numbers and dtypes only"):
+        torch.compile(program, fullgraph=True, backend="eager")(torch.ones(3))
 
 
 def test_vmap_and_functional_gradients() -> None:

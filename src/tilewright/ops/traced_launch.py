@@ -1,0 +1,114 @@
+"""``ct.launch`` in functions that PyTorch compiles: a call of an operator that is made on the fly.
+
+Dynamo traces ``traced_launch`` instead of ``launch``, and calls the functions that are marked as constant.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from tilewright.analysis.argument_effects import argument_effects
+from tilewright.ir.dtypes import DType
+from tilewright.ir.errors import TileError
+from tilewright.runtime.abstract import abstract_array
+from tilewright.runtime.launch import launch
+from tilewright.runtime.specialize import Launchable
+from tilewright.system.forks import load
+
+KERNELS: dict[int, Launchable] = {}  # by identity; they live as long as compiled functions may launch them
+_EXTENT = 64  # of arrays, when it is only asked which of them a kernel writes
+
+
+def constant_parameters(identity: int) -> tuple[bool, ...]:
+    """For each parameter of the kernel whose ``id`` is given, whether it is a constant when compiling."""
+    kernel = ctypes.cast(identity, ctypes.py_object).value  # the caller refers to it, so it is alive
+    if not isinstance(kernel, Launchable):
+        raise TypeError(f"the third argument of ct.launch must be a kernel, not {kernel!r}")
+    KERNELS[identity] = kernel
+    load("tilewright.ops.torch_launch").register()
+    return tuple(rule.constant for _, rule in kernel.parameters)
+
+
+def written_arguments(identity: int, described: tuple[Any, ...]) -> tuple[bool, ...]:
+    """For each argument, whether it is an array that the kernel writes.
+
+    An array is described by ``("array", dtype, rank)``, a constant and a number by its value or an example. Where the
+    kernel compiles for certain extents only, every array counts as written.
+    """
+    kernel, dtypes = KERNELS[identity], load("tilewright.ops.torch_launch").numpy_dtype
+    args = tuple(
+        abstract_array(i, (_EXTENT,) * entry[2], dtypes(entry[1])) if type(entry) is tuple else entry
+        for i, entry in enumerate(described)
+    )
+    names = [place.argument for place, _ in kernel.parameters]
+    try:
+        signature, _ = kernel.regions(args)
+        written = argument_effects(kernel.trace(signature)).written
+    except TileError:
+        written = frozenset(names)
+    return tuple(type(entry) is tuple and name in written for name, entry in zip(names, described))
+
+
+constant_parameters._dynamo_marked_constant = True  # type: ignore[attr-defined]
+written_arguments._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def traced_launch(
+    stream: Any,
+    grid: tuple[int, ...],
+    kernel: Any,
+    kernel_args: tuple[Any, ...],
+    /,
+    *,
+    programmatic_dependent_launch: bool = False,
+    backend: str | None = None,
+    check_overlap: bool | None = None,
+) -> None:
+    """What ``launch`` does, on the current stream, in terms that Dynamo can trace."""
+    identity = id(kernel)
+    constant = constant_parameters(identity)
+    if len(constant) != len(kernel_args):
+        raise TypeError(f"the kernel takes {len(constant)} arguments, but {len(kernel_args)} were given")
+    described: list[Any] = []
+    for value, fixed in zip(kernel_args, constant):
+        if isinstance(value, (bool, DType)) or (fixed and isinstance(value, (int, float))):
+            described.append(value)
+        elif isinstance(value, (int, float)):
+            described.append(1.0 if isinstance(value, float) else 1)
+        elif isinstance(value, (tuple, list, str)) or value is None:
+            raise TypeError("in a compiled function, ct.launch takes arrays, numbers and dtypes only")
+        else:
+            described.append(("array", str(value.dtype), value.dim()))
+    changes = written_arguments(identity, tuple(described))
+    layout = ""
+    written, read, integers, floats, dtypes = [], [], [], [], []
+    for value, changed in zip(kernel_args, changes):
+        if isinstance(value, DType):
+            layout += "d"
+            dtypes.append(value.name)
+        elif isinstance(value, bool):
+            layout += "b"
+            integers.append(int(value))
+        elif isinstance(value, int):
+            layout += "i"
+            integers.append(value)
+        elif isinstance(value, float):
+            layout += "f"
+            floats.append(value)
+        elif changed:
+            layout += "w"
+            written.append(value)
+        else:
+            layout += "r"
+            read.append(value)
+    launch_operator()(identity, list(grid), layout, written, read, integers, floats, dtypes, backend or "")
+
+
+def launch_operator() -> Any:
+    """The operator of PyTorch that launches; ``constant_parameters`` has registered it."""
+    return OPERATORS["launch"]
+
+
+OPERATORS: dict[str, Any] = {}
+launch._torchdynamo_inline = traced_launch  # type: ignore[attr-defined]
