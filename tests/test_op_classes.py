@@ -1,4 +1,4 @@
-"""Ops are told apart by their classes. Their names are for the text form, messages and the scalar semantics."""
+"""Ops are told apart by their classes, and used through their fields. Names are for the text form and messages."""
 
 from __future__ import annotations
 
@@ -54,6 +54,23 @@ def _tables_of_names(tree: ast.AST) -> Iterator[ast.expr]:
             yield node
 
 
+def _is_field_of_op(node: ast.expr, attr: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == attr
+
+
+def _unnamed_fields(tree: ast.AST) -> Iterator[ast.expr]:
+    """Operands by their positions, and attributes by their names: both are fields of the op's class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript):
+            literal = bool(_literals(node.slice))
+            if _is_field_of_op(node.value, "operands") or (literal and _is_field_of_op(node.value, "attributes")):
+                yield node
+        elif isinstance(node, ast.Attribute) and node.attr == "get" and _is_field_of_op(node.value, "attributes"):
+            yield node
+        elif isinstance(node, ast.Assign) and _is_field_of_op(node.value, "operands"):
+            yield from (target for target in node.targets if isinstance(target, ast.Tuple))
+
+
 def _sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
@@ -69,6 +86,26 @@ def test_no_names_of_ops_are_compared() -> None:
 def test_no_table_is_keyed_by_names_of_ops() -> None:
     found = [f"{name}:{node.lineno}" for name, tree in _sources() for node in _tables_of_names(tree)]
     assert not found, "key tables by classes of ops: " + " ".join(found)
+
+
+def test_operands_and_attributes_are_used_by_name() -> None:
+    found = [f"{name}:{node.lineno}" for name, tree in _sources() for node in _unnamed_fields(tree)]
+    assert not found, "use the fields that the class of the op declares: " + " ".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op.operands[0]",
+        "op.operands[i]",
+        "op.operands[1:]",
+        "x, y = op.operands",
+        'op.attributes["axis"]',
+        'op.attributes.get("axis", 0)',
+    ],
+)
+def test_the_count_sees_unnamed_fields(text: str) -> None:
+    assert list(_unnamed_fields(ast.parse(text)))
 
 
 @pytest.mark.parametrize(

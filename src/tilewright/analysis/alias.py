@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tilewright.analysis.list_tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.control import Continue, For, If, LoopOp
-from tilewright.ir.ops.memory import AssumeBlocked, AssumeDivisible, LocalArray, MakePartitionView, MakeTensorView
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeDivisible,
+    LocalArray,
+    MakePartitionView,
+    MakeTensorView,
+    MemoryOp,
+)
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
 
 Root = Value | None  # what stands for the memory behind an address; None when that is unknown
 
-# Ops whose result points to where their first operand points.
-_THROUGH = frozenset(
-    (
-        PtrOffset,
-        Reshape,
-        Broadcast,
-        Permute,
-        Extract,
-        AssumeDivisible,
-        AssumeBlocked,
-        Bitcast,
-        MakeTensorView,
-        MakePartitionView,
-    )
-)
+# Op whose result points to where an operand points -> that operand.
+_FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
+    **dict.fromkeys(
+        (Reshape, Broadcast, Permute, Extract, AssumeDivisible, AssumeBlocked, Bitcast), operator.attrgetter("x")
+    ),
+    PtrOffset: operator.attrgetter("ptr"),
+    MakeTensorView: operator.attrgetter("base"),
+    MakePartitionView: operator.attrgetter("view"),
+}
 
 
 def meets(root: Root, others: set[Root]) -> bool:
@@ -72,8 +75,8 @@ class Roots:
                 pending += _carried(op, at.index)
             elif isinstance(op, IntToPtr):
                 found.add(self._table(op.x))
-            elif type(op) in _THROUGH:
-                pending.append(op.operands[0])
+            elif (source := _FORWARDED.get(type(op))) is not None:
+                pending.append(source(op))
             else:
                 found.add(None)
         return found.pop() if len(found) == 1 else None
@@ -84,10 +87,8 @@ class Roots:
 
     def accessed(self, ops: Iterable[Op]) -> tuple[set[Root], set[Root]]:
         """The roots of what ``ops`` read, and of what they write."""
-        effects = [(op, self.effect(op)) for op in ops]
-        reads, writes = (
-            {self.of(op.operands[0]) for op, e in effects if e & kind} for kind in (Effect.READ, Effect.WRITE)
-        )
+        effects = [(op, self.effect(op)) for op in ops if isinstance(op, MemoryOp)]
+        reads, writes = ({self.of(op.address) for op, e in effects if e & kind} for kind in (Effect.READ, Effect.WRITE))
         return reads, writes
 
     def effect(self, op: Op) -> Effect:
@@ -99,10 +100,10 @@ def _carried(loop: LoopOp, position: int) -> Iterator[Value]:
     """What the value that ``loop`` carries at ``position`` may be."""
     yield loop.inits[position]
     for op in _continues(loop.body):
-        yield op.operands[position]
+        yield op.values[position]
 
 
-def _continues(block: Block) -> Iterator[Op]:
+def _continues(block: Block) -> Iterator[Continue]:
     for op in block.ops:
         if isinstance(op, Continue):
             yield op

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp, Yield
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView, LocalArray
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView, LocalArray, MemoryOp
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 # Among the names of arguments: the block's own memory, and an address that was stored there.
@@ -34,9 +34,9 @@ def argument_effects(function: Function) -> ArgumentEffects:
     written: set[str] = set()
     every = {p.argument for p, a in zip(function.params, function.body.args) if _addresses(a)}
     for op in function.walk():
-        if op.regions or not op.spec.effect & (Effect.READ | Effect.WRITE):
+        if not isinstance(op, MemoryOp):
             continue
-        touched = roots.get(op.operands[0]) or every
+        touched = roots.get(op.address) or every
         if _UNKNOWN in touched:
             touched = every
         if op.spec.effect & Effect.READ:

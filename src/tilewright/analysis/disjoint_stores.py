@@ -17,11 +17,11 @@ def are_apart(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
     if not isinstance(x, StoreView) or not isinstance(y, StoreView):
         return False
-    (view, _, *places), (other, _, *others) = x.operands, y.operands
+    view, other = x.view, y.view
     type_ = view.type
     if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
         return False
-    return _same(view, other) and any(_differ(a, b) for a, b in zip(places, others))
+    return _same(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
 
 
 def _same(x: Value, y: Value) -> bool:
@@ -50,7 +50,7 @@ def _without_constants(number: Value) -> tuple[Value | None, int]:
         op = number.op
         if not isinstance(op, (Add, Sub)):
             return number, total
-        left, right = op.operands
+        left, right = op.lhs, op.rhs
         added: Any = constant_of(right)
         if added is not None:
             total += int(added) if isinstance(op, Add) else -int(added)

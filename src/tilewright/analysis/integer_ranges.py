@@ -52,7 +52,7 @@ class IntegerFacts:
         if op is None:
             loop = self.induction(value)
             if loop is not None:
-                lower, upper = self.range(loop.operands[0])[0], self.range(loop.operands[1])[1]
+                lower, upper = self.range(loop.lower)[0], self.range(loop.upper)[1]
                 return (lower, max(upper - 1, lower))
             role = self.params[value].role if value in self.params else ""
             return (0, dtype.max) if role in ("shape", "length") else (dtype.min, dtype.max)
@@ -63,7 +63,7 @@ class IntegerFacts:
         op = value.op
         if op is None:
             loop = self.induction(value)
-            return min(self.divisor(loop.operands[0]), self.divisor(loop.operands[2])) if loop is not None else 1
+            return min(self.divisor(loop.lower), self.divisor(loop.step)) if loop is not None else 1
         rule = _DIVISOR_RULES.get(type(op))
         found = rule(self, op) if rule is not None else 1
         return found & -found
@@ -75,9 +75,9 @@ def _fit(found: Range, dtype: DType) -> Range:
     return found if dtype.min <= low and high <= dtype.max else (dtype.min, dtype.max)
 
 
-def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerFacts, Op], Range]:
-    def rule(facts: IntegerFacts, op: Op) -> Range:
-        values = [f(a, b) for a in facts.range(op.operands[0]) for b in facts.range(op.operands[1])]
+def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerFacts, Any], Range]:
+    def rule(facts: IntegerFacts, op: Any) -> Range:
+        values = [f(a, b) for a in facts.range(op.lhs) for b in facts.range(op.rhs)]
         return (min(values), max(values))
 
     return rule
@@ -117,7 +117,7 @@ def _power_of_two(n: int) -> int:
 
 
 def _constant_range(facts: IntegerFacts, op: Constant) -> Range:
-    return (int(op.attributes["value"]), int(op.attributes["value"]))
+    return (int(op.value), int(op.value))
 
 
 def _cast_range(facts: IntegerFacts, op: Bitcast | Cast) -> Range:
@@ -138,7 +138,7 @@ def _masked_range(facts: IntegerFacts, op: And) -> Range:
 
 def _bounded_range(facts: IntegerFacts, op: AssumeBounded) -> Range:
     low, high = facts.range(op.x)
-    lower, upper = op.attributes["lower"], op.attributes["upper"]
+    lower, upper = op.lower, op.upper
     return (low if lower is None else max(low, lower), high if upper is None else min(high, upper))
 
 
@@ -148,8 +148,8 @@ _RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Any], Range]] = {
     NumBlocks: lambda facts, op: (1, (1 << 24) - 1),
     Add: _corners(lambda a, b: a + b),
     Sub: lambda facts, op: (
-        facts.range(op.operands[0])[0] - facts.range(op.operands[1])[1],
-        facts.range(op.operands[0])[1] - facts.range(op.operands[1])[0],
+        facts.range(op.lhs)[0] - facts.range(op.rhs)[1],
+        facts.range(op.lhs)[1] - facts.range(op.rhs)[0],
     ),
     Mul: _corners(lambda a, b: a * b),
     Min: _corners(min),
@@ -159,21 +159,19 @@ _RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Any], Range]] = {
     And: _masked_range,
     Cast: _cast_range,
     Bitcast: _cast_range,  # what fits in both types is the same number
-    AssumeDivisible: lambda facts, op: facts.range(op.operands[0]),
+    AssumeDivisible: lambda facts, op: facts.range(op.x),
     AssumeBounded: _bounded_range,
 }
 
 _DIVISOR_RULES: dict[type[Op], Callable[[IntegerFacts, Any], int]] = {
-    Constant: lambda facts, op: abs(int(op.attributes["value"])) or 1 << 30,  # zero: by everything
+    Constant: lambda facts, op: abs(int(op.value)) or 1 << 30,  # zero: by everything
     Add: lambda facts, op: min(map(facts.divisor, op.operands)),
     Sub: lambda facts, op: min(map(facts.divisor, op.operands)),
-    Mul: lambda facts, op: facts.divisor(op.operands[0]) * facts.divisor(op.operands[1]),
+    Mul: lambda facts, op: facts.divisor(op.lhs) * facts.divisor(op.rhs),
     Cast: _cast_divisor,
     Bitcast: _cast_divisor,
-    AssumeBounded: lambda facts, op: facts.divisor(op.operands[0]),
+    AssumeBounded: lambda facts, op: facts.divisor(op.x),
     AssumeDivisible: lambda facts, op: (
-        max(facts.divisor(op.operands[0]), _power_of_two(op.attributes["divisor"]))
-        if op.attributes["every"] is None
-        else facts.divisor(op.operands[0])
+        max(facts.divisor(op.x), _power_of_two(op.divisor)) if op.every is None else facts.divisor(op.x)
     ),
 }

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import int64
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Load
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset, constant_of
@@ -54,7 +53,7 @@ class Tables:
         plain, width = True, row_width(rank)
         for op in function.walk():
             if isinstance(op, PtrOffset) and op.ptr in offsets:
-                offsets[op.result] = _sum(offsets[op.operands[0]], op.operands[1], width)
+                offsets[op.result] = _sum(offsets[op.ptr], op.offset, width)
             elif isinstance(op, Load) and op.ptrs in offsets:
                 self.loads[op] = base
                 found = offsets[op.ptrs]
@@ -68,17 +67,20 @@ class Tables:
 
     def cell(self, value: Value) -> Cell | None:
         """The number of a table that ``value`` is, apart from its type."""
-        while (op := value.op) is not None and op not in self.cells and _keeps(op):
-            value = op.operands[0]
+        while isinstance(op := value.op, _CONVERSIONS) and op not in self.cells and _keeps(op):
+            value = op.x
         return self.cells.get(op) if op is not None else None
 
 
-def _keeps(op: Op) -> bool:
+_CONVERSIONS = (Cast, AssumeDivisible, AssumeBounded, IntToPtr)
+
+
+def _keeps(op: Cast | AssumeDivisible | AssumeBounded | IntToPtr) -> bool:
     """Whether the result of ``op`` is the number or address that its operand is. Extents and strides of the arrays of a
     list fit in 32 bits where they are used as such."""
     if isinstance(op, Cast):
         return op.result.tile.element.is_integer and op.result.tile.element.bitwidth >= 32
-    return isinstance(op, (AssumeDivisible, AssumeBounded, IntToPtr))
+    return True
 
 
 def rank_of(table: Param) -> int:
@@ -92,10 +94,8 @@ def row_width(rank: int) -> int:
     return 1 + 2 * rank
 
 
-def _is_simple(load: Op) -> bool:
-    return (
-        len(load.operands) == 1 and load.attributes["memory_order"] is MemoryOrder.WEAK and not load.result.tile.shape
-    )
+def _is_simple(load: Load) -> bool:
+    return len(load.operands) == 1 and load.is_weak and not load.result.tile.shape
 
 
 def _sum(offset: tuple[Value | None, int] | None, added: Value, width: int) -> tuple[Value | None, int] | None:
@@ -113,9 +113,9 @@ def _parts(value: Value, width: int) -> tuple[Value | None, int] | None:
     if op is None or value.tile.shape or value.tile.element is not int64:
         return None
     factor = constant_of(op.rhs) if isinstance(op, (Add, Mul)) else None
-    if factor is None:
+    if not isinstance(op, (Add, Mul)) or factor is None:
         return None
     if isinstance(op, Mul):
         return (op.lhs, 0) if factor == width else None
-    found = _parts(op.operands[0], width)
+    found = _parts(op.lhs, width)
     return (found[0], found[1] + int(factor)) if found is not None else None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops.control import For
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.control import For, LoopOp
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 
 
@@ -15,15 +15,15 @@ def loops_of_products(function: Function) -> list[For]:
     return [op for op in function.walk() if isinstance(op, For) and products(op)]
 
 
-def products(loop: Op) -> list[Op]:
+def products(loop: LoopOp) -> list[MmaOp]:
     """The products of an iteration, in order."""
-    return [op for op in loop.regions[0].ops if isinstance(op, (Mma, MmaScaled))]
+    return [op for op in loop.body.ops if isinstance(op, MmaOp)]
 
 
-def depends(later: Op, earlier: Op) -> bool:
+def depends(later: MmaOp, earlier: Op) -> bool:
     """Whether a factor of ``later`` is computed from the result of ``earlier`` in the same iteration."""
     seen: set[Op] = set()
-    pending = [v.op for v in later.operands[:2] if v.op is not None]
+    pending = [v.op for v in (later.x, later.y) if v.op is not None]
     while pending:
         op = pending.pop()
         if op is earlier:
@@ -34,24 +34,24 @@ def depends(later: Op, earlier: Op) -> bool:
     return False
 
 
-def are_apart(groups: Sequence[Sequence[Op]]) -> bool:
+def are_apart(groups: Sequence[Sequence[MmaOp]]) -> bool:
     """Whether no product waits for another one of its group, which are those of an iteration, in order."""
     return not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
 
 
-def results_at_once(loop: Op) -> int:
+def results_at_once(loop: For) -> int:
     """The elements of all results of the products of ``loop``, but those that others add to."""
     found = products(loop)
-    added = {op.operands[2] for op in found}
+    added = {op.acc for op in found}
     return sum(op.results[0].tile.size for op in found if op.results[0] not in added)
 
 
-def is_recurrent(loop: Op) -> bool:
+def is_recurrent(loop: For) -> bool:
     """Whether products read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
-    body, found = loop.regions[0], products(loop)
-    sums = {arg for arg, value in zip(body.args[1:], body.terminator.operands) if value.op in found}
+    found = products(loop)
+    sums = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
     seen: set[Value] = set()
-    pending = [v for op in found for v in op.operands[:2]]
+    pending = [v for op in found for v in (op.x, op.y)]
     while pending:
         value = pending.pop()
         if value in sums:
@@ -62,9 +62,9 @@ def is_recurrent(loop: Op) -> bool:
     return False
 
 
-def loaded_bytes(loop: Op) -> int:
+def loaded_bytes(loop: For) -> int:
     """What one iteration of ``loop`` loads."""
-    return _bytes(loop.regions[0].ops)
+    return _bytes(loop.body.ops)
 
 
 def loaded_before(function: Function) -> int:

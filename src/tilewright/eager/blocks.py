@@ -15,8 +15,8 @@ from queue import SimpleQueue
 from tilewright.backends.reference.interpreter import Exit, Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import TURN, run_blocks
-from tilewright.ir.core import Op
 from tilewright.ir.ops.control import Return
+from tilewright.ir.ops.memory import MemoryOp
 
 # Strong memory operations after which a block hands over. It counts as a whole turn: changing threads is slow.
 HANDOVER = 16
@@ -26,7 +26,7 @@ class _Abandoned(BaseException):
     """Ends a waiting block of a launch that has failed."""
 
 
-Pause = Callable[[Op], None]
+Pause = Callable[[MemoryOp], None]
 Body = Callable[[Pause], None]
 
 
@@ -36,7 +36,7 @@ class _Turn:
     def __init__(self, body: Body) -> None:
         self._body = body
         self._resume: SimpleQueue[bool] = SimpleQueue()
-        self._report: SimpleQueue[Op | None] = SimpleQueue()
+        self._report: SimpleQueue[MemoryOp | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._count = 0
         self.ended = False
@@ -51,7 +51,7 @@ class _Turn:
         self.ended = True
         self._report.put(None)
 
-    def _pause(self, op: Op) -> None:
+    def _pause(self, op: MemoryOp) -> None:
         self._count += 1
         if self._count % HANDOVER:
             return
@@ -59,7 +59,7 @@ class _Turn:
         if not self._resume.get():
             raise _Abandoned
 
-    def advance(self) -> Op | None:
+    def advance(self) -> MemoryOp | None:
         """Let the block run until it hands over, before the op returned, or ends: None. Raises what it raises."""
         self._resume.put(True)
         op = self._report.get()

@@ -10,10 +10,10 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.eager.places import calling_place
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import create
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import Type
 
 Index = tuple[int, int, int]
@@ -48,7 +48,7 @@ class EagerBuilder(Builder):
     called before every strong memory operation, where other blocks may run.
     """
 
-    def __init__(self, index: Index, grid: Index, memory: Memory, pause: Callable[[Op], None]) -> None:
+    def __init__(self, index: Index, grid: Index, memory: Memory, pause: Callable[[MemoryOp], None]) -> None:
         self._root = Block()
         super().__init__(self._root, calling_place())
         self._interpreter = BlockInterpreter(index, grid, memory, {}, None)
@@ -72,7 +72,7 @@ class EagerBuilder(Builder):
         if self.block is not self._root:
             return super().emit_op(cls, *operand_groups, **keywords)
         op = create(cls, operand_groups, keywords, self.loc)
-        if op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+        if isinstance(op, MemoryOp) and not op.is_weak:
             self._pause(op)
         try:
             results = self._interpreter.evaluate(op, [self._interpreter.values[v] for v in op.operands])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilewright.ir.core import Op
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Break, Continue, Loop, LoopOp
+from tilewright.ir.ops.memory import MemoryOp
 
 
 def effect_of(op: Op) -> Effect:
@@ -13,8 +14,7 @@ def effect_of(op: Op) -> Effect:
     A strong memory operation may order the weak ones around it, so it counts as both a read and a write.
     """
     effect = op.spec.effect
-    order = op.attributes.get("memory_order", MemoryOrder.WEAK)
-    if effect & (Effect.READ | Effect.WRITE) and order is not MemoryOrder.WEAK:
+    if isinstance(op, MemoryOp) and not op.is_weak:
         effect |= Effect.READ | Effect.WRITE
     for region in op.regions:
         for nested in region.ops:
@@ -27,11 +27,11 @@ def is_pure(op: Op) -> bool:
     if effect_of(op) != Effect.NONE or op.spec.terminator:
         return False
     # A loop may not end, and a branch with a jump decides about what follows it.
-    return not any(nested.name in ("loop", "break") for nested in op.walk()) and not jumps_out(op)
+    return not any(isinstance(nested, (Loop, Break)) for nested in op.walk()) and not jumps_out(op)
 
 
 def jumps_out(op: Op) -> bool:
     """Whether ``op`` contains a ``continue`` or ``break`` of a loop around it."""
-    if op.name in ("for", "loop"):
+    if isinstance(op, LoopOp):
         return False
-    return op.name in ("continue", "break") or any(jumps_out(o) for region in op.regions for o in region.ops)
+    return isinstance(op, (Continue, Break)) or any(jumps_out(o) for region in op.regions for o in region.ops)

@@ -163,7 +163,10 @@ def _operand_property(field: OperandField, i: int, ops: tuple[OperandField, ...]
 
 
 def _attribute_property(name: str) -> property:
-    return property(lambda self: self.attributes[name])
+    def change(self: Op, value: Any) -> None:
+        self.attributes[name] = value
+
+    return property(lambda self: self.attributes[name], change)
 
 
 def _region_property(i: int) -> property:

@@ -17,7 +17,19 @@ from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Part
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope, PaddingMode
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView, padding_value
+from tilewright.ir.ops.memory import (
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Load,
+    LoadView,
+    MemoryOp,
+    PointerMemoryOp,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+    padding_value,
+)
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
 from tilewright.sanitizer.arrays import ArrayState, Lanes, Touched, Window, injective, outside_axis, owner_of
@@ -39,7 +51,7 @@ Locate = Callable[[int], tuple[int, ...]]
 
 
 def _observe(
-    block: CheckedBlock, op: Op, kind: str, array: ArrayState, touched: Touched, padding: int, locate: Locate
+    block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched, padding: int, locate: Locate
 ) -> Array | None:
     """Check for races, tell the sinks, and return the flags of never-written elements that are read.
 
@@ -64,9 +76,9 @@ def _observe(
     return unwritten if unwritten is not None and unwritten.any() else None
 
 
-def _order(block: CheckedBlock, op: Op, kind: str, array: ArrayState, touched: Touched) -> Race | None:
+def _order(block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched) -> Race | None:
     races, thread = block.launch.races, block.thread
-    order, scope = op.attributes["memory_order"], op.attributes["memory_scope"]
+    order, scope = op.memory_order, op.memory_scope
     if order is MemoryOrder.WEAK:
         access = races.read if kind == READ else races.weak_write
         return access(thread, array, touched, op)
@@ -81,7 +93,7 @@ def _order(block: CheckedBlock, op: Op, kind: str, array: ArrayState, touched: T
     return race
 
 
-_DOES = {
+_DOES: dict[type[Op], str] = {
     Load: "reads",
     LoadView: "reads",
     Store: "writes",
@@ -89,14 +101,16 @@ _DOES = {
 }
 
 
-def _report_race(block: CheckedBlock, op: Op, array: ArrayState, touched: Touched, race: Race, locate: Locate) -> None:
+def _report_race(
+    block: CheckedBlock, op: MemoryOp, array: ArrayState, touched: Touched, race: Race, locate: Locate
+) -> None:
     first = int(touched.elements()[race.wrong].reshape(-1)[0])
     other = race.other
     place = array.element(first)
     does = _DOES.get(type(op), "updates")
     did = {"reads": "read", "writes": "written", "updates": "updated"}[_DOES.get(type(other.op), "updates")]
     advice = ""
-    scopes = {op.attributes["memory_scope"], other.op.attributes["memory_scope"]}
+    scopes = {op.memory_scope, other.op.memory_scope}
     if MemoryScope.BLOCK in scopes and MemoryScope.NONE not in scopes:
         advice = "; block scope does not reach another block"
     block.report(
@@ -156,15 +170,15 @@ class _Part:
         return tuple(int(i) + s.start for i, s in zip(position, self.inside))
 
 
-def _part(block: CheckedBlock, op: Op, partition: PartitionView, indices: list[Array], first: int) -> _Part:
+def _part(block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, indices: list[Array]) -> _Part:
     """Where the tile lies; reports what is outside and must not be."""
     type, view = partition.type, partition.view
     if block.undefined and any(m.reported for m in map(block.undefined.get, op.operands) if m is not None):
         return _Part((slice(0, 0),) * len(type.tile_shape), (0,) * len(type.tile_shape), None, None, True)
-    for k in range(first, len(op.operands)):
-        block.require_defined(op, k, "it is the index of a tile")
-    block.require_defined(op, 0, "it describes the array")
-    promised = op.attributes.get("in_bounds", (False,) * len(type.order))
+    for index in op.indices:
+        block.require_defined(op, index, "it is the index of a tile")
+    block.require_defined(op, op.view, "it describes the array")
+    promised = op.promised
     inside, starts = [], []
     wrong: tuple[str, int, int] | None = None
     for k, (axis, length) in enumerate(zip(type.order, type.tile_shape)):
@@ -229,7 +243,7 @@ def _report_outside(
 
 
 def _window(
-    block: CheckedBlock, op: Op, partition: PartitionView, inside: list[slice], starts: list[int]
+    block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, inside: list[slice], starts: list[int]
 ) -> tuple[ArrayState | None, Touched | None]:
     """The memory of the part that is inside the view; None, after a report, when it is not inside its array."""
     type, view = partition.type, partition.view
@@ -253,7 +267,7 @@ def _window(
     if writes and not buffer.writable:
         block.report(op, "read-only", f"'{buffer.name}' is read-only", place=array.place(first, size))
         return None, None
-    weak = op.attributes["memory_order"] is MemoryOrder.WEAK
+    weak = op.is_weak
     if block.launch.function.may_alias:
         if not injective(view.shape, view.strides):
             text = f"different elements of the view of '{buffer.name}' are one element in memory"
@@ -268,10 +282,9 @@ def _window(
     return array, array.lanes(buffer.low + window.elements().reshape(-1) * size, size)
 
 
-def _relaxed(op: Op) -> dict[str, Any]:
+def _relaxed(op: ViewMemoryOp) -> dict[str, Any]:
     """The attributes of ``op`` without its promise of bounds, which has been checked."""
-    promised = op.attributes.get("in_bounds")
-    return op.attributes if promised is None else {**op.attributes, "in_bounds": (False,) * len(promised)}
+    return op.attributes if isinstance(op, AtomicView) else {**op.attributes, "in_bounds": (False,) * len(op.promised)}
 
 
 def _view_element(part: _Part, partition: PartitionView, block: CheckedBlock) -> Callable[[tuple[int, ...]], Place]:
@@ -292,7 +305,7 @@ def _outside_mask(shape: tuple[int, ...], inside: tuple[slice, ...]) -> Array:
 
 def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Marks) -> Outcome:
     partition, *indices = operands
-    part = _part(block, op, partition, indices, 1)
+    part = _part(block, op, partition, indices)
     type = partition.type
     if part.touched is None or part.array is None:
         padding = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
@@ -315,7 +328,7 @@ def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Mar
 
 def store_view(block: CheckedBlock, op: StoreView, operands: list[Any], marks: Marks) -> Outcome:
     partition, value, *indices = operands
-    part = _part(block, op, partition, indices, 2)
+    part = _part(block, op, partition, indices)
     if part.touched is None or part.array is None:
         return None, None
     whole = part.shape == partition.type.tile_shape
@@ -329,7 +342,7 @@ def store_view(block: CheckedBlock, op: StoreView, operands: list[Any], marks: M
 
 def atomic_view(block: CheckedBlock, op: AtomicView, operands: list[Any], marks: Marks) -> Outcome:
     partition, value, *indices = operands
-    part = _part(block, op, partition, indices, 2)
+    part = _part(block, op, partition, indices)
     if part.touched is None or part.array is None:
         return None, None
     kept = ~_outside_mask(partition.type.tile_shape, part.inside)
@@ -368,14 +381,16 @@ class _Targets:
         return at
 
 
-def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None, *, writes: bool) -> _Targets:
+def _targets(
+    block: CheckedBlock, op: PointerMemoryOp, pointers: Pointers, mask: Array | None, *, writes: bool
+) -> _Targets:
     """The lanes where ``mask`` is true and the pointer is good; the others among them are reported."""
-    if writes:
-        block.require_defined_value(op, _mask_operand(op), "it masks an access")
-    size = reference.pointee_of(op.operands[0].type).bytes
+    if writes and op.mask is not None:
+        block.require_defined(op, op.mask, "it masks an access")
+    size = reference.pointee_of(op.ptrs.type).bytes
     chosen, selected = reference.selected(pointers, mask)
     bad = np.zeros(chosen.size, bool)
-    undefined = block.undefined.get(op.operands[0]) if block.undefined else None
+    undefined = block.undefined.get(op.ptrs) if block.undefined else None
     if undefined is not None:
         # A lane that is masked by a check of its own undefined index reads an element or the padding.
         hidden = _undefined_mask(block, op, pointers.shape)
@@ -414,7 +429,7 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
         address = selected.address[mine]
         wrong = (address < array.buffer.low) | (address + size > array.buffer.high)
         outside |= bool(wrong.any())
-        if wrong.any() and not block.strays.used(op.operands[0], outside=True):
+        if wrong.any() and not block.strays.used(op.ptrs, outside=True):
             _report_bounds(block, op, array, address, wrong, mine, chosen, pointers.shape, size)
         elif not wrong.any() and writes and not array.buffer.writable:
             wrong = np.ones(mine.size, bool)
@@ -427,7 +442,7 @@ def _targets(block: CheckedBlock, op: Op, pointers: Pointers, mask: Array | None
         if mine.size:
             groups.append((array, mine, array.lanes(address, size)))
     if not outside:
-        block.strays.used(op.operands[0], outside=False)
+        block.strays.used(op.ptrs, outside=False)
     dropped: Array | None = None
     if bad.any():
         keep, dropped = np.zeros(pointers.shape, bool), np.zeros(pointers.shape, bool)
@@ -442,21 +457,10 @@ def _reported(op: Op, mask: Array) -> Undefined:
     return Undefined(mask, Related("not read here", op.loc), reported=True)
 
 
-def _undefined_mask(block: CheckedBlock, op: Op, shape: tuple[int, ...]) -> Array:
+def _undefined_mask(block: CheckedBlock, op: PointerMemoryOp, shape: tuple[int, ...]) -> Array:
     """Where the mask of a pointer operation is undefined."""
-    position = _mask_operand(op)
-    mark = block.undefined.get(op.operands[position]) if position >= 0 else None
+    mark = block.undefined.get(op.mask) if op.mask is not None else None
     return np.broadcast_to(np.False_ if mark is None else mark.mask, shape)
-
-
-def _mask_operand(op: Op) -> int:
-    """Which operand of a pointer operation is its mask."""
-    position = 0
-    for field, count in zip(op.spec.operands, op.segments):
-        if field.name == "mask":
-            return position if count else -1
-        position += count
-    return -1
 
 
 def _element_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -496,9 +500,9 @@ def _report_bounds(
     )
 
 
-def _repeated(block: CheckedBlock, op: Op, targets: _Targets, pointers: Pointers) -> None:
+def _repeated(block: CheckedBlock, op: MemoryOp, targets: _Targets, pointers: Pointers) -> None:
     """A weak store whose lanes meet writes one element several times, in no order."""
-    if op.attributes["memory_order"] is not MemoryOrder.WEAK:
+    if not op.is_weak:
         return
     for array, positions, lanes in targets.groups:
         if lanes.positions.size < 2:
@@ -544,7 +548,7 @@ def load(block: CheckedBlock, op: Load, operands: list[Any], marks: Marks) -> Ou
 
 
 def _masked_off(
-    block: CheckedBlock, op: Op, mask: Array, padding: Array | None, shape: tuple[int, ...]
+    block: CheckedBlock, op: Load, mask: Array, padding: Array | None, shape: tuple[int, ...]
 ) -> Undefined | None:
     """What of a masked load is undefined apart from what was read."""
     off = ~np.broadcast_to(mask, shape)
@@ -555,9 +559,9 @@ def _masked_off(
     if not block.undefined:
         return None
     found, origin = _undefined_mask(block, op, shape), None
-    if found.any():
-        origin = block.undefined[op.operands[_mask_operand(op)]].origin
-    pad = block.undefined.get(op.operands[-1])
+    if op.mask is not None and found.any():
+        origin = block.undefined[op.mask].origin
+    pad = block.undefined.get(op.padding) if op.padding is not None else None
     if pad is not None:
         found, origin = found | (np.broadcast_to(pad.mask, shape) & off), pad.origin
     return Undefined(found, origin) if origin is not None and found.any() else None
@@ -596,10 +600,10 @@ def _masked_result(block: CheckedBlock, op: Op, mask: Array, pointers: Pointers)
 
 
 def _atomic_overflow(
-    block: CheckedBlock, op: Op, old: Array, value: Array, targets: _Targets, pointers: Pointers, size: int
+    block: CheckedBlock, op: AtomicRmw, old: Array, value: Array, targets: _Targets, pointers: Pointers, size: int
 ) -> None:
-    dtype = op.operands[1].tile.element
-    if not op.attributes["no_signed_wrap"] or op.attributes["kind"] is not AtomicKind.ADD or not _signed(dtype):
+    dtype = op.value.tile.element
+    if not op.no_signed_wrap or op.kind is not AtomicKind.ADD or not _signed(dtype):
         return
     with np.errstate(all="ignore"):
         new = old + value
@@ -610,7 +614,7 @@ def _atomic_overflow(
         return
     flat = int(np.flatnonzero(wrong)[0])
     element = _element_of(flat, pointers.shape)
-    subtracts = op.attributes["subtracts"]
+    subtracts = op.subtracts
     amount = int(value.reshape(-1)[flat])
     before = int(old.reshape(-1)[flat])
     sign, operand = ("-", -amount) if subtracts else ("+", amount)
@@ -634,7 +638,7 @@ def atomic_cas(block: CheckedBlock, op: AtomicCas, operands: list[Any], marks: M
     targets = _targets(block, op, pointers, mask, writes=True)
     size = reference.pointee_of(op.ptrs.type).bytes
     if marks:
-        block.require_defined(op, 1, "a compare-and-swap compares with it")
+        block.require_defined(op, op.expected, "a compare-and-swap compares with it")
         _require_kept(block, op, marks[2], targets.mask, targets.place(pointers, size))
     types = [v.type for v in op.operands]
     old = reference.atomic_cas(block.memory, op.attributes, types, pointers, expected, desired, targets.mask)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Abs, Add, Cast, Div, Mul, Neg, Rem, Shl, Shr, Sub
 from tilewright.ir.ops.memory import Assert, Assume, AssumeBlocked, AssumeBounded, AssumeDivisible
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Check = Callable[["CheckedBlock", Any, list[Any], Marks], None]
 
 
-def _element(op: Op) -> DType | None:
-    """The signed or unsigned integer dtype of the first operand; None for others."""
-    type = op.operands[0].type
+def _integer(value: Value) -> DType | None:
+    """The signed or unsigned integer dtype of ``value``; None for others."""
+    type = value.type
     dtype = type.dtype if isinstance(type, TileType) else None
     return dtype if isinstance(dtype, DType) and dtype.is_integer else None
 
@@ -65,9 +65,9 @@ _BINARY: dict[type[Op], tuple[Callable[[Array, Array], Array], str]] = {
 }
 
 
-def _binary(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
-    dtype = _element(op)
-    if not op.attributes["no_signed_wrap"] or dtype is None or not dtype.is_signed or block.folding:
+def _binary(block: CheckedBlock, op: Add | Mul | Sub, operands: list[Any], marks: Marks) -> None:
+    dtype = _integer(op.lhs)
+    if not op.no_signed_wrap or dtype is None or not dtype.is_signed or block.folding:
         return
     overflows, sign = _BINARY[type(op)]
     a, b = operands
@@ -82,7 +82,7 @@ def _binary(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> N
 
 
 def _least(block: CheckedBlock, op: Abs | Neg, operands: list[Any], marks: Marks) -> None:
-    dtype = _element(op)
+    dtype = _integer(op.x)
     if not op.no_signed_wrap or dtype is None or not dtype.is_signed:
         return
     (x,) = operands
@@ -94,7 +94,7 @@ def _least(block: CheckedBlock, op: Abs | Neg, operands: list[Any], marks: Marks
 
 
 def _divide(block: CheckedBlock, op: Div | Rem, operands: list[Any], marks: Marks) -> None:
-    dtype = _element(op)
+    dtype = _integer(op.lhs)
     if dtype is None:
         return
     a, b = operands
@@ -107,7 +107,7 @@ def _divide(block: CheckedBlock, op: Div | Rem, operands: list[Any], marks: Mark
 
 
 def _shift(block: CheckedBlock, op: Shl | Shr, operands: list[Any], marks: Marks) -> None:
-    dtype = _element(op)
+    dtype = _integer(op.lhs)
     if dtype is None:
         return
     a, b = operands
@@ -119,7 +119,7 @@ def _shift(block: CheckedBlock, op: Shl | Shr, operands: list[Any], marks: Marks
 
 
 def _cast(block: CheckedBlock, op: Cast, operands: list[Any], marks: Marks) -> None:
-    target, source = op.attributes["dtype"], op.operands[0].tile.element
+    target, source = op.dtype, op.x.tile.element
     if op.saturating or not (source.is_floating and target.is_integer):
         return
     (x,) = operands
@@ -223,7 +223,7 @@ def _divisible(block: CheckedBlock, op: AssumeDivisible, operands: list[Any], ma
 
 def _bounded(block: CheckedBlock, op: AssumeBounded, operands: list[Any], marks: Marks) -> None:
     (x,) = operands
-    lower, upper = op.attributes["lower"], op.attributes["upper"]
+    lower, upper = op.lower, op.upper
     if lower is not None:
         block.flag(op, "assumption", x < lower, f"{{x}} is below the promised {lower}", {"x": x}, marks)
     if upper is not None:
@@ -269,7 +269,7 @@ def _assume(block: CheckedBlock, op: Assume, operands: list[Any], marks: Marks) 
 
 
 def _assert(block: CheckedBlock, op: Assert, operands: list[Any], marks: Marks) -> None:
-    block.require_defined(op, 0, "an assertion depends on it")
+    block.require_defined(op, op.condition, "an assertion depends on it")
     if operands[0].all():
         return
     block.flag(op, "failed-assertion", ~operands[0], f"assertion failed: {op.message}", {}, marks)

@@ -99,11 +99,11 @@ def _deadlock(state: LaunchState, deadlock: Deadlock, running: dict[Index, Check
 def _awaited(state: LaunchState, waiting: Waiting, block: CheckedBlock) -> str:
     """The element that the operation of a waiting block accesses, and what it holds."""
     assert waiting.op is not None
-    target = block.values[waiting.op.operands[0]]
+    target = block.values[waiting.op.address]
     if isinstance(target, PartitionView):
         return f"a tile of '{state.owner_name(target.view.base)}'"
     assert isinstance(target, Pointers)
-    pointee = waiting.op.operands[0].tile.pointee
+    pointee = waiting.op.address.tile.pointee
     flat = Pointers(target.allocation.reshape(-1)[:1], target.address.reshape(-1)[:1])
     array = state.array(int(flat.allocation[0]), int(flat.address[0]))
     if array is None:

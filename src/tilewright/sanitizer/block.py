@@ -15,9 +15,9 @@ from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
 from tilewright.ir.ops import shape
 from tilewright.ir.ops.arith import Bitcast
-from tilewright.ir.ops.control import For
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.memory import Assume
+from tilewright.ir.ops.control import For, If
+from tilewright.ir.ops.linear import CombiningOp, Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.memory import Assume, MemoryOp
 from tilewright.sanitizer.accesses import ACCESSES
 from tilewright.sanitizer.arithmetic import CHECKS, born
 from tilewright.sanitizer.categories import CATEGORIES
@@ -63,8 +63,8 @@ class CheckedBlock(BlockInterpreter):
         """Which member array of a local struct each pointer is in; 0 elsewhere."""
         part = np.zeros(pointers.shape, np.int64)
         for op, base in self.local.items():
-            if op.attributes["parts"]:
-                inside = np.searchsorted(op.attributes["parts"], pointers.address - base.address, side="right")
+            if op.parts:
+                inside = np.searchsorted(op.parts, pointers.address - base.address, side="right")
                 part = np.where(pointers.allocation == base.allocation, inside, part)
         return part
 
@@ -119,7 +119,7 @@ class CheckedBlock(BlockInterpreter):
         if self.launch.births and not self.folding and (op.spec.elementwise or isinstance(op, _COMPUTE)):
             self._births(op, operands, marks)
 
-    def _fold(self, op: Op, operands: list[Any], marks: Marks) -> None:
+    def _fold(self, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
         check_fold(self, op, operands, marks)
         before, self.folding = self.folding, True
         super().execute(op, operands)
@@ -154,13 +154,13 @@ class CheckedBlock(BlockInterpreter):
 
     # -- control flow
 
-    def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
-        self.require_defined(op, 0, "a branch depends on it")
+    def run_if(self, op: If, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+        self.require_defined(op, op.condition, "a branch depends on it")
         return (yield from super().run_if(op, operands))
 
-    def run_for(self, op: For, operands: list[Any]) -> Generator[Op, None, Exit | None]:
-        for k in range(3):
-            self.require_defined(op, k, "a loop depends on it")
+    def run_for(self, op: For, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
+        for bound in op.bounds:
+            self.require_defined(op, bound, "a loop depends on it")
         if operands[2] <= 0:
             step = int(operands[2])
             self.report(op, "loop-step", f"the step of this loop is {step}", operands={"step": step})
@@ -174,9 +174,9 @@ class CheckedBlock(BlockInterpreter):
         """``operands`` by declared field, None for absent ones."""
         return grouped(op, operands) if any(f.arity is not Arity.ONE for f in op.spec.operands) else operands
 
-    def require_defined(self, op: Op, position: int, why: str) -> None:
-        """Report operand ``position`` of ``op`` if any of its elements is undefined."""
-        mark = self.undefined.get(op.operands[position]) if self.undefined else None
+    def require_defined(self, op: Op, value: Value, why: str) -> None:
+        """Report ``value``, an operand of ``op``, if any of its elements is undefined."""
+        mark = self.undefined.get(value) if self.undefined else None
         if mark is None or mark.reported or not mark.mask.any():
             return
         if mark.unassigned:
@@ -185,12 +185,7 @@ class CheckedBlock(BlockInterpreter):
             element = _first(mark.mask)
             message = f"a value is undefined, and {why}"
             self.report(op, "undefined-value", message, element=element, related=(mark.origin,))
-        del self.undefined[op.operands[position]]
-
-    def require_defined_value(self, op: Op, position: int, why: str) -> None:
-        """``require_defined`` where the operand may be absent."""
-        if position >= 0:
-            self.require_defined(op, position, why)
+        del self.undefined[value]
 
     def flag(
         self,

@@ -14,29 +14,30 @@ from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Mul
+from tilewright.ir.ops.linear import CombiningOp
 from tilewright.sanitizer.undefined import Marks
 
 if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
 
 
-def check_fold(block: CheckedBlock, op: Op, operands: list[Any], marks: Marks) -> None:
+def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
     """Report the first row along the axis of ``op`` that overflows in some order."""
     combiner = _combiner(op)
     if combiner is None:
         return
-    dtype = op.operands[0].tile.element
-    x = np.moveaxis(operands[0], op.attributes["axis"], -1)
+    dtype = op.values[0].tile.element
+    x = np.moveaxis(operands[0], op.axis, -1)
     rows = x.reshape(-1, x.shape[-1])
     wrong = (_sums_overflow if combiner == "add" else _products_overflow)(rows, dtype)
     if marks and marks[0] is not None:
-        undefined = np.moveaxis(np.broadcast_to(marks[0].mask, operands[0].shape), op.attributes["axis"], -1)
+        undefined = np.moveaxis(np.broadcast_to(marks[0].mask, operands[0].shape), op.axis, -1)
         wrong &= ~undefined.reshape(rows.shape).any(axis=1)
     if not wrong.any():
         return
     row = int(np.flatnonzero(wrong)[0])
     element = [int(i) for i in np.unravel_index(row, x.shape[:-1])]
-    element.insert(op.attributes["axis"], 0)
+    element.insert(op.axis, 0)
     values = rows[row]
     worst = _worst_sum(values) if combiner == "add" else _worst_product(values, dtype)
     what = "sum" if combiner == "add" else "product"

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.enums import MemoryOrder, MemoryScope
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.sanitizer.arrays import ArrayState, Touched
 from tilewright.sanitizer.report import Index
 
@@ -32,7 +33,7 @@ _SNAPSHOTS, _RECORDS = 256, 1 << 16
 class Record(NamedTuple):
     """Who did something: the operation and the block."""
 
-    op: Op
+    op: MemoryOp
     block: Index
 
 
@@ -72,7 +73,7 @@ class Races:
         self._generation = 0
         self._free: list[int] = []
 
-    def record(self, thread: Thread, op: Op) -> int:
+    def record(self, thread: Thread, op: MemoryOp) -> int:
         """The number of ``op`` in this block at this time."""
         if thread.generation != self._generation:
             thread.records.clear()
@@ -90,18 +91,18 @@ class Races:
                 self._excludes = np.resize(self._excludes, 2 * number)
         self.records[number] = Record(op, thread.index)
         self._block[number], self._time[number] = thread.number, thread.time
-        self._excludes[number] = op.attributes["memory_scope"] in (MemoryScope.NONE, MemoryScope.BLOCK)
+        self._excludes[number] = op.memory_scope in (MemoryScope.NONE, MemoryScope.BLOCK)
         thread.records[op] = number
         return number
 
     # -- accesses
 
-    def read(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+    def read(self, thread: Thread, array: ArrayState, touched: Touched, op: MemoryOp) -> Race | None:
         race = self._against(thread, array, touched, ("write", "strong", "strong_other"), op)
         self._remember(thread, array, touched, op, "read", "read_other")
         return race
 
-    def weak_write(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+    def weak_write(self, thread: Thread, array: ArrayState, touched: Touched, op: MemoryOp) -> Race | None:
         race = self._against(thread, array, touched, _ALL, op)
         touched.fill(array.field("write"), self.record(thread, op))
         for name in ("read", "read_other", "strong", "strong_other", "released"):
@@ -109,7 +110,7 @@ class Races:
                 touched.fill(array.field(name), 0)
         return race
 
-    def strong_write(self, thread: Thread, array: ArrayState, touched: Touched, op: Op) -> Race | None:
+    def strong_write(self, thread: Thread, array: ArrayState, touched: Touched, op: MemoryOp) -> Race | None:
         race = self._against(thread, array, touched, _ALL, op)
         self._remember(thread, array, touched, op, "strong", "strong_other")
         return race
@@ -123,10 +124,10 @@ class Races:
         return np.asarray(other)
 
     def _against(
-        self, thread: Thread, array: ArrayState, touched: Touched, names: tuple[str, ...], op: Op
+        self, thread: Thread, array: ArrayState, touched: Touched, names: tuple[str, ...], op: MemoryOp
     ) -> Race | None:
         """The first race of ``op`` with what is remembered under ``names``."""
-        scope = op.attributes["memory_scope"]
+        scope = op.memory_scope
         for name in names:
             if name not in array.used:
                 continue
@@ -142,7 +143,9 @@ class Races:
                 return Race(wrong, other)
         return None
 
-    def _remember(self, thread: Thread, array: ArrayState, touched: Touched, op: Op, first: str, second: str) -> None:
+    def _remember(
+        self, thread: Thread, array: ArrayState, touched: Touched, op: MemoryOp, first: str, second: str
+    ) -> None:
         """Put this access in one of two slots: over one of this block or one that happened before it, if any."""
         number = self.record(thread, op)
         field = array.field(first)

@@ -33,9 +33,9 @@ class Strays:
         self._of: dict[Value, list[Stray]] = {}
         self._all: list[Stray] = []
 
-    def left(self, op: Op, report: Callable[[], None]) -> None:
+    def left(self, op: PtrOffset, report: Callable[[], None]) -> None:
         """The pointers that ``op`` moves left their array, and its operand was inside or is known already."""
-        if op.operands[0] in self._of:
+        if op.ptr in self._of:
             return
         stray = Stray(report)
         self._of[op.results[0]] = [stray]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import Array, Pointers
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn
 from tilewright.ir.ops.arith import And, Mul, Or, Select
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
@@ -50,8 +50,8 @@ def masks(marks: Marks) -> list[Array]:
     return [_DEFINED if m is None else m.mask for m in marks]
 
 
-def _shape(op: Op, i: int = 0) -> tuple[int, ...]:
-    type = op.operands[i].type
+def _shape(value: Value) -> tuple[int, ...]:
+    type = value.type
     return type.shape if isinstance(type, TileType) else ()
 
 
@@ -105,24 +105,24 @@ def _bytes(op: Pack, operands: Sequence[Any], m: list[Array]) -> Array:
     dtype = op.x.tile.element
     if dtype is float4_e2m1fn:
         return _whole(op, operands, m)
-    return np.repeat(np.broadcast_to(m[0], _shape(op)).reshape(-1), dtype.bytes)
+    return np.repeat(np.broadcast_to(m[0], _shape(op.x)).reshape(-1), dtype.bytes)
 
 
 def _elements(op: Unpack, operands: Sequence[Any], m: list[Array]) -> Array:
     dtype = op.results[0].tile.element
     if dtype is float4_e2m1fn:
         return _whole(op, operands, m)
-    return np.asarray(np.broadcast_to(m[0], _shape(op)).reshape(-1, dtype.bytes).any(axis=1))
+    return np.asarray(np.broadcast_to(m[0], _shape(op.x)).reshape(-1, dtype.bytes).any(axis=1))
 
 
 def _reduced(op: Reduce, operands: Sequence[Any], m: list[Array]) -> Array:
-    whole = np.broadcast_to(_any(op, operands, m), _shape(op))
+    whole = np.broadcast_to(_any(op, operands, m), _shape(op.values[0]))
     return np.asarray(whole.any(axis=op.axis))
 
 
 def _scanned(op: Scan, operands: Sequence[Any], m: list[Array]) -> Array:
-    axis, reverse = op.attributes["axis"], op.attributes["reverse"]
-    whole = np.broadcast_to(_any(op, operands, m), _shape(op))
+    axis, reverse = op.axis, op.reverse
+    whole = np.broadcast_to(_any(op, operands, m), _shape(op.values[0]))
     if reverse:
         whole = np.flip(whole, axis)
     result = np.logical_or.accumulate(whole, axis=axis)
@@ -130,7 +130,7 @@ def _scanned(op: Scan, operands: Sequence[Any], m: list[Array]) -> Array:
 
 
 def _product(op: Mma | MmaScaled, operands: Sequence[Any], m: list[Array]) -> Array:
-    full = [np.broadcast_to(mask, _shape(op, i)) for i, mask in enumerate(m)]
+    full = [np.broadcast_to(mask, _shape(v)) for v, mask in zip(op.operands, m)]
     x, y, acc = full[0], full[1 if isinstance(op, Mma) else 2], full[-1]
     rows, columns = np.asarray(x.any(axis=-1)), np.asarray(y.any(axis=-2))
     if isinstance(op, MmaScaled):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.integer_ranges import IntegerFacts
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast, Div
-from tilewright.ir.ops.memory import LoadView, MakeTensorView, StoreView
+from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import PartitionViewType
@@ -31,14 +31,12 @@ class InBounds:
         for op in copied.walk():
             if isinstance(op, (LoadView, StoreView)):
                 view: PartitionViewType = op.view.type  # type: ignore[assignment]
-                op.attributes["in_bounds"] = tuple(
-                    known or _inside(facts, op, view, k) for k, known in enumerate(op.in_bounds)
-                )
+                op.in_bounds = tuple(known or _inside(facts, op, view, k) for k, known in enumerate(op.in_bounds))
         return copied
 
 
-def _inside(facts: IntegerFacts, op: Op, view: PartitionViewType, k: int) -> bool:
-    index: Value = _unwiden(op.indices[k])  # type: ignore[attr-defined]
+def _inside(facts: IntegerFacts, op: LoadView | StoreView, view: PartitionViewType, k: int) -> bool:
+    index = _unwiden(op.indices[k])
     low, high = facts.range(index)
     if low < 0:
         return False
@@ -46,16 +44,16 @@ def _inside(facts: IntegerFacts, op: Op, view: PartitionViewType, k: int) -> boo
     extent = view.view.shape[axis]
     if extent is not None:
         return high * step + tile <= extent
-    dynamic = _dynamic_extent(op.operands[0], axis)
+    dynamic = _dynamic_extent(op.view, axis)
     loop = facts.induction(index)
     if dynamic is None or loop is None or step != tile or facts.divisor(dynamic) % tile:
         return False
-    return _counts_tiles(loop.operands[1], dynamic, tile)
+    return _counts_tiles(loop.upper, dynamic, tile)
 
 
 def _dynamic_extent(partition: Value, axis: int) -> Value | None:
     """The scalar that gives the extent of ``axis`` of the partitioned array."""
-    view = partition.op.operands[0].op if partition.op is not None else None
+    view = partition.op.view.op if isinstance(partition.op, MakePartitionView) else None
     if not isinstance(view, MakeTensorView):
         return None
     position = view.results[0].type.shape[:axis].count(None)  # type: ignore[union-attr]
@@ -78,4 +76,4 @@ def _counts_tiles(value: Value, extent: Value, tile: int) -> bool:
     op = _unwiden(value).op
     if not isinstance(op, Div) or op.rounding is RoundingMode.RN:
         return False
-    return _unwiden(op.operands[0]) is extent and constant_of(op.operands[1]) == tile
+    return _unwiden(op.lhs) is extent and constant_of(op.rhs) == tile

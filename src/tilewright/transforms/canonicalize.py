@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -29,6 +29,8 @@ from tilewright.ir.ops.arith import (
     Shr,
     Sub,
     Xor,
+    flushes_to_zero,
+    operand_dtype,
 )
 from tilewright.ir.ops.control import Break, For, If, Loop, Yield
 from tilewright.ir.ops.memory import Assert, Assume, AssumeDivisible
@@ -53,7 +55,7 @@ class Canonicalize:
 class _Canonicalizer(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
         if isinstance(op, If):
-            condition = constant_of(self.values.get(op.operands[0], op.operands[0]))
+            condition = constant_of(self.values.get(op.condition, op.condition))
             if condition is not None:
                 self.inline(op, 0 if condition else 1, builder)
                 return
@@ -66,7 +68,7 @@ class _Canonicalizer(Rewriter):
             builder.block.ops += before
             self.values.update(zip(op.results, end.operands))
             return
-        if isinstance(op, (Assert, Assume)) and constant_of(self.values.get(op.operands[0], op.operands[0])):
+        if isinstance(op, (Assert, Assume)) and constant_of(self.values.get(op.condition, op.condition)):
             return
         super().insert(op, builder)
 
@@ -86,14 +88,14 @@ class _Canonicalizer(Rewriter):
         lower, upper = (constant_of(self.values.get(v, v)) for v in (op.lower, op.upper))
         return lower is not None and upper is not None and lower >= upper
 
-    def left_at_once(self, op: Op) -> list[Op] | None:
+    def left_at_once(self, op: Loop) -> list[Op] | None:
         """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
-        body, trial = op.regions[0], _Canonicalizer()
-        trial.values = {**self.values, **{a: self.values.get(v, v) for a, v in zip(body.args, op.operands)}}
+        body, trial = op.body, _Canonicalizer()
+        trial.values = {**self.values, **{a: self.values.get(v, v) for a, v in zip(body.args, op.inits)}}
         builder = Builder(Block(), op.loc)
         for nested in body.ops:
             if isinstance(nested, If):
-                condition = trial.values.get(nested.operands[0], nested.operands[0])
+                condition = trial.values.get(nested.condition, nested.condition)
                 if constant_of(condition) is None:
                     return None
             elif nested.regions or not (isinstance(nested, Break) or is_pure(nested)):
@@ -125,12 +127,11 @@ def fold_constants(op: Op, builder: Builder) -> Value | None:
         return None
     arrays = []
     for v in op.operands:
-        number, operand_dtype = constant_of(v), v.tile.dtype
-        if number is None or not isinstance(operand_dtype, DType) or operand_dtype.short in _UNFOLDED:
+        number, source = constant_of(v), v.tile.dtype
+        if number is None or not isinstance(source, DType) or source.short in _UNFOLDED:
             return None
-        arrays.append(constant_array(number, operand_dtype, ()))
-    # ``select`` takes its dtype from the values, not from the condition.
-    number = evaluate(op.name, op.operands[-1].tile.element, op.attributes, arrays)[()]
+        arrays.append(constant_array(number, source, ()))
+    number = evaluate(op.name, operand_dtype(op), op.attributes, arrays)[()]
     if dtype.is_floating:
         return builder.constant(float(number), dtype, op.result.type.shape)
     return builder.constant(bool(number) if dtype.is_bool else int(number), dtype, op.result.type.shape)
@@ -154,7 +155,7 @@ def _single(value: Value) -> Value | None:
     if constant_of(value) is not None or value.tile.size == 1:
         return value
     op = value.op
-    return op.operands[0] if isinstance(op, Broadcast) and op.operands[0].tile.size == 1 else None
+    return op.x if isinstance(op, Broadcast) and op.x.tile.size == 1 else None
 
 
 def _scalar(value: Value | None, builder: Builder) -> Value:
@@ -176,16 +177,12 @@ def _is(value: Value, number: float) -> bool:
 
 
 def _integer(op: Op) -> bool:
-    return not op.operands[0].tile.element.is_floating
-
-
-def _changes_subnormals(op: Op) -> bool:
-    return bool(op.attributes.get("flush_to_zero"))
+    return not operand_dtype(op).is_floating
 
 
 def _add(op: Add, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
-    if _changes_subnormals(op):
+    lhs, rhs = op.lhs, op.rhs
+    if flushes_to_zero(op):
         return None
     # x + -0.0 is x for every x in rounding to nearest; x + 0.0 is not, for x = -0.0.
     zero = 0 if _integer(op) else -0.0
@@ -196,29 +193,29 @@ def _add(op: Add, builder: Builder) -> Value | None:
     return rhs if _is(lhs, zero) else _less(op, builder)
 
 
-def _less(op: Op, builder: Builder) -> Value | None:
+def _less(op: Add, builder: Builder) -> Value | None:
     """The addition ``op`` of a negative constant as the subtraction that people write; C++ compilers do the reverse."""
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     type, number = op.result.tile, constant_of(rhs)
     if not _integer(op) or number is None or not type.element.min < number < 0:
         return None
     positive = builder.constant(-number, type.dtype, type.shape)
-    return builder.emit(Sub, lhs, positive, no_signed_wrap=op.attributes["no_signed_wrap"])
+    return builder.emit(Sub, lhs, positive, no_signed_wrap=op.no_signed_wrap)
 
 
 def _sub(op: Sub, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     if _integer(op):
         if lhs is rhs:
             return builder.constant(0, op.result.tile.element, op.result.tile.shape)
         return lhs if _is(rhs, 0) else None
-    exact = op.rounding is RoundingMode.RN and not _changes_subnormals(op)
+    exact = op.rounding is RoundingMode.RN and not flushes_to_zero(op)
     return lhs if exact and _is(rhs, 0.0) else None
 
 
 def _mul(op: Mul, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
-    if _changes_subnormals(op):
+    lhs, rhs = op.lhs, op.rhs
+    if flushes_to_zero(op):
         return None
     if _integer(op) and (_is(lhs, 0) or _is(rhs, 0)):
         return lhs if _is(lhs, 0) else rhs
@@ -226,7 +223,7 @@ def _mul(op: Mul, builder: Builder) -> Value | None:
 
 
 def _div(op: Div, builder: Builder) -> Value | None:
-    return op.operands[0] if _is(op.operands[1], 1) and not _changes_subnormals(op) else None
+    return op.lhs if _is(op.rhs, 1) and not flushes_to_zero(op) else None
 
 
 def _rem(op: Rem, builder: Builder) -> Value | None:
@@ -235,17 +232,18 @@ def _rem(op: Rem, builder: Builder) -> Value | None:
 
 
 def _same_operands(op: Max | Min, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     return lhs if lhs is rhs and _integer(op) else None
 
 
 def _unless_zero(op: PtrOffset | Shl | Shr, builder: Builder) -> Value | None:
-    return op.operands[0] if _is(op.operands[1], 0) else None
+    first, second = (op.ptr, op.offset) if isinstance(op, PtrOffset) else (op.lhs, op.rhs)
+    return first if _is(second, 0) else None
 
 
 def _shl(op: Shl, builder: Builder) -> Value | None:
     """A shift by a constant as the multiplication that people write; C++ compilers do the reverse."""
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     type, count = op.result.tile, constant_of(rhs)
     if count is None or count <= 0 or 1 << min(count, 64) > type.element.max:
         return _unless_zero(op, builder)
@@ -253,7 +251,7 @@ def _shl(op: Shl, builder: Builder) -> Value | None:
 
 
 def _and(op: And, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     if lhs is rhs:
         return lhs
     for x, y in ((lhs, rhs), (rhs, lhs)):
@@ -265,7 +263,7 @@ def _and(op: And, builder: Builder) -> Value | None:
 
 
 def _or(op: Or, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     if lhs is rhs:
         return lhs
     for x, y in ((lhs, rhs), (rhs, lhs)):
@@ -277,7 +275,7 @@ def _or(op: Or, builder: Builder) -> Value | None:
 
 
 def _xor(op: Xor, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     type = op.result.tile
     if lhs is rhs:
         return builder.constant(False if type.element.is_bool else 0, type.dtype, type.shape)
@@ -285,7 +283,7 @@ def _xor(op: Xor, builder: Builder) -> Value | None:
 
 
 def _select(op: Select, builder: Builder) -> Value | None:
-    condition, x, y = op.operands
+    condition, x, y = op.condition, op.x, op.y
     known = constant_of(condition)
     if known is not None:
         return x if known else y
@@ -293,27 +291,30 @@ def _select(op: Select, builder: Builder) -> Value | None:
 
 
 def _cmp(op: Cmp, builder: Builder) -> Value | None:
-    lhs, rhs = op.operands
+    lhs, rhs = op.lhs, op.rhs
     if lhs is not rhs or lhs.tile.is_pointer or lhs.tile.element.is_floating:
         return None
     equal = op.predicate in (CmpPredicate.EQ, CmpPredicate.LE, CmpPredicate.GE)
     return builder.constant(equal, op.result.tile.dtype, op.result.tile.shape)
 
 
-def _same_type(op: Op, builder: Builder) -> Value | None:
-    return op.operands[0] if op.result.type == op.operands[0].type else None
+def _same_type(op: Bitcast | Broadcast | Cast | Extract | Reshape, builder: Builder) -> Value | None:
+    return op.x if op.result.type == op.x.type else None
 
 
-def _refill(op: Op, builder: Builder) -> Value | None:
+def _refill(op: Broadcast | Permute | Reshape, builder: Builder) -> Value | None:
     """A constant in the result's shape, when the operand is a constant."""
-    number = constant_of(op.operands[0])
+    number = constant_of(op.x)
     return None if number is None else builder.constant(number, op.result.tile.dtype, op.result.tile.shape)
 
 
-def _inner(op: Op) -> Op | None:
+_Moving = TypeVar("_Moving", Broadcast, Not, Permute, Reshape)
+
+
+def _inner(op: _Moving) -> _Moving | None:
     """The op of the same kind that produces the operand."""
-    inner = op.operands[0].op
-    return inner if type(inner) is type(op) else None
+    inner = op.x.op
+    return inner if isinstance(inner, type(op)) else None
 
 
 def _reshape(op: Reshape, builder: Builder) -> Value | None:
@@ -321,7 +322,7 @@ def _reshape(op: Reshape, builder: Builder) -> Value | None:
     if (made := op.x.op) is not None and isinstance(made, Iota):
         return builder.emit(Iota, type=op.result.tile)
     if simple is None and (inner := _inner(op)) is not None:
-        source = inner.operands[0]
+        source = inner.x
         return source if source.type == op.result.type else builder.emit(Reshape, source, shape=op.shape)
     return simple
 
@@ -329,7 +330,7 @@ def _reshape(op: Reshape, builder: Builder) -> Value | None:
 def _broadcast(op: Broadcast, builder: Builder) -> Value | None:
     simple = _same_type(op, builder) or _refill(op, builder)
     if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Broadcast, inner.operands[0], shape=op.shape)
+        return builder.emit(Broadcast, inner.x, shape=op.shape)
     return simple
 
 
@@ -339,18 +340,18 @@ def _permute(op: Permute, builder: Builder) -> Value | None:
         return op.x
     simple = _refill(op, builder)
     if simple is None and (inner := _inner(op)) is not None:
-        return builder.emit(Permute, inner.operands[0], axes=tuple(inner.attributes["axes"][a] for a in axes))
+        return builder.emit(Permute, inner.x, axes=tuple(inner.axes[a] for a in axes))
     return simple
 
 
 def _not(op: Not, builder: Builder) -> Value | None:
     inner = _inner(op)
-    return None if inner is None else inner.operands[0]
+    return None if inner is None else inner.x
 
 
 def _assume_divisible(op: AssumeDivisible, builder: Builder) -> Value | None:
     known = constant_of(op.x)
-    return op.operands[0] if op.attributes["divisor"] == 1 or known is not None else None
+    return op.x if op.divisor == 1 or known is not None else None
 
 
 _RULES: dict[type[Op], Callable[[Any, Builder], Value | None]] = {

@@ -13,7 +13,7 @@ from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import bool_, int32, int64, uint64
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Mul, Not, Or, Rem, Shl, Shr, Sub
-from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.linear import CombiningOp
 from tilewright.ir.ops.memory import (
     Assert,
     Assume,
@@ -24,6 +24,7 @@ from tilewright.ir.ops.memory import (
     AtomicRmw,
     Load,
     LoadView,
+    MakePartitionView,
     MakeTensorView,
     Store,
     StoreView,
@@ -74,9 +75,9 @@ class _Checker(Rewriter):
             builder.loc = op.loc
             check(self, op, builder)
         if isinstance(op, Assume):
-            condition, *values = (self.values.get(v, v) for v in op.operands[: sum(op.segments[:2])])
+            condition, *values = map(self.operand, (op.condition, *op.values))
             builder.emit_op(Assert, condition, values, message=op.message)
-        elif isinstance(op, (Reduce, Scan)):  # combiners hold elementwise ops only
+        elif isinstance(op, CombiningOp):  # combiners hold elementwise ops only
             builder.block.ops.append(clone_op(op, self.values))
         else:
             super().insert(op, builder)
@@ -96,13 +97,13 @@ class _Checker(Rewriter):
 
     def extent(self, partition: Value, axis: int, b: Builder) -> Value:
         """The number of elements along ``axis`` of the partitioned array, as int64."""
-        view = partition.op.operands[0] if partition.op is not None else None
-        assert view is not None and isinstance(view.op, MakeTensorView)
-        static: tuple[int | None, ...] = view.op.type.shape
+        view = partition.op.view.op if isinstance(partition.op, MakePartitionView) else None
+        assert isinstance(view, MakeTensorView)
+        static = view.type.shape
         known = static[axis]
         if known is not None:
             return b.constant(known, int64)
-        dynamic = view.op.shape[static[:axis].count(None)]
+        dynamic = view.shape[static[:axis].count(None)]
         return b.emit(Cast, self.operand(dynamic), dtype=int64)
 
 
@@ -168,7 +169,7 @@ def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
     """Along the axes on which an access promises to be inside of its array."""
     partition = op.view
     type_: PartitionViewType = partition.type  # type: ignore[assignment]
-    for k, promised in enumerate(op.attributes.get("in_bounds", ())):
+    for k, promised in enumerate(op.in_bounds):
         if not promised:
             continue
         axis, n = type_.order[k], type_.tile_shape[k]
@@ -212,12 +213,12 @@ def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) 
 def _divisible(c: _Checker, op: AssumeDivisible, b: Builder) -> None:
     if op.x in c.described:
         return
-    x, divisor = c.operand(op.operands[0]), op.attributes["divisor"]
+    x, divisor = c.operand(op.x), op.divisor
     if x.tile.is_pointer:
         x = b.emit(PtrToInt, x, dtype=uint64)
     rest = b.emit(Rem, x, b.constant(divisor, x.tile.element, x.tile.shape), rounding=RoundingMode.RZ)
     holds = _compare(b, CmpPredicate.EQ, rest, 0)
-    every, along = op.attributes["every"], op.attributes["along"]
+    every, along = op.every, op.along
     if every is not None and along is not None:
         n = x.tile.shape[along]
         others = b.constant(0, bool_, (n,)) if every == 1 else _others(b, n, every)
@@ -235,8 +236,8 @@ def _others(b: Builder, n: int, every: int) -> Value:
 
 
 def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
-    x, dtype = c.operand(op.operands[0]), op.operands[0].tile.element
-    low, high = op.attributes["lower"], op.attributes["upper"]
+    x, dtype = c.operand(op.x), op.x.tile.element
+    low, high = op.lower, op.upper
     inside = _between(b, x, dtype.min if low is None else low, dtype.max if high is None else high)
     limits = f"at least {low}" if high is None else f"at most {high}" if low is None else f"from {low} to {high}"
     _require(b, inside, [x], f"{{}} is not {limits}, as the program assumes")
@@ -244,7 +245,7 @@ def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
 
 def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
     """Each block of the tile is compared with its first element."""
-    x, block = c.operand(op.operands[0]), op.attributes["shape"]
+    x, block = c.operand(op.x), op.shape
     shape = x.tile.shape
     split = tuple(part for n, m in zip(shape, block) for part in (n // min(n, m), min(n, m)))
     firsts = tuple(1 if i % 2 else n for i, n in enumerate(split))

@@ -24,5 +24,5 @@ class ClipViews:
         copied = clone_function(function)
         for op in copied.walk():
             if isinstance(op, (LoadView, StoreView)):
-                op.attributes["in_bounds"] = (False,) * len(op.in_bounds)
+                op.in_bounds = (False,) * len(op.in_bounds)
         return copied

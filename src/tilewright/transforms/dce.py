@@ -8,8 +8,19 @@ from typing import ClassVar
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import DECIDING_OPERANDS, Break, Continue, For, If, Loop, LoopOp, Yield
-from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.control import (
+    CONTROL_FLOW,
+    Break,
+    Continue,
+    For,
+    If,
+    Loop,
+    LoopOp,
+    PassingOp,
+    Yield,
+    deciding_values,
+)
+from tilewright.ir.ops.linear import CombiningOp
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
 
@@ -30,7 +41,7 @@ class _Liveness:
     def __init__(self, function: Function) -> None:
         self.values: set[Value] = set()
         self.ops: set[Op] = set()
-        self.exits: dict[Op, list[Op]] = {}  # region op -> terminators that pass values out of it or around it
+        self.exits: dict[Op, list[PassingOp]] = {}  # region op -> terminators that pass values out of it or around it
         self.target: dict[Op, Op] = {}  # the inverse: terminator -> region op
         self.parent: dict[Block, Op] = {}
         self.chain: dict[Op, Op | None] = {}
@@ -45,7 +56,7 @@ class _Liveness:
     def _index(self, block: Block, enclosing: list[Op]) -> None:
         for op in block.ops:
             self.chain[op] = enclosing[-1] if enclosing else None
-            if op.spec.terminator and enclosing:
+            if isinstance(op, PassingOp) and enclosing:
                 target = enclosing[-1]
                 if not isinstance(op, Yield):
                     target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
@@ -66,7 +77,7 @@ class _Liveness:
         node: Op | None = op
         while node is not None and node not in self.ops:
             self.ops.add(node)
-            self.pending.extend(node.operands[: DECIDING_OPERANDS.get(type(node))])
+            self.pending.extend(deciding_values(node) if isinstance(node, CONTROL_FLOW) else node.operands)
             if node.regions:
                 self._keep_jumps(node)
             node = self.chain[node]
@@ -94,8 +105,8 @@ class _Liveness:
                 wanted = Yield if isinstance(owner, If) else Break
                 for exit_op in self.exits.get(owner, []):
                     if isinstance(exit_op, wanted):
-                        self.pending.append(exit_op.operands[value.index])
-            elif isinstance(owner, (Reduce, Scan)):
+                        self.pending.append(exit_op.values[value.index])
+            elif isinstance(owner, CombiningOp):
                 self.pending.extend(v for e in self.exits[owner] for v in e.operands)
             return
         parent = self.parent.get(owner)
@@ -112,7 +123,7 @@ class _Liveness:
         self.pending.append(loop.carried[i])
         for exit_op in self.exits.get(loop, []):
             if isinstance(exit_op, Continue):
-                self.pending.append(exit_op.operands[i])
+                self.pending.append(exit_op.values[i])
 
 
 class _Sweeper:
@@ -161,7 +172,7 @@ class _Sweeper:
         keep = self.kept(op)
         segments: tuple[int, ...]
         if isinstance(op, If):
-            operands, segments = [values.get(op.operands[0], op.operands[0])], (1,)
+            operands, segments = [values.get(op.condition, op.condition)], (1,)
             regions = [self.block(r, values) for r in op.regions]
         else:
             carried = self.kept_carried(op)

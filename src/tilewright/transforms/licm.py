@@ -38,8 +38,8 @@ def _hoist(block: Block) -> None:
     block.ops = ops
 
 
-def _take_invariant(loop: Op) -> list[Op]:
-    body = loop.regions[0]
+def _take_invariant(loop: LoopOp) -> list[Op]:
+    body = loop.body
     inside: set[Value] = set(body.args)
     moved: list[Op] = []
     kept: list[Op] = []

@@ -24,7 +24,8 @@ from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import For, If
-from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.linear import CombiningOp
+from tilewright.ir.ops.memory import MemoryOp
 
 _ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 _RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
@@ -87,9 +88,9 @@ class Ordering:
 
     def _walk(self, block: Block, pending: Pending) -> None:
         for op in block.ops:
-            if op.regions and not isinstance(op, (Reduce, Scan)):
+            if op.regions and not isinstance(op, CombiningOp):
                 self._nested(op, pending)
-            elif self._roots.effect(op):
+            elif isinstance(op, MemoryOp) and self._roots.effect(op):
                 self._access(op, pending)
 
     def _nested(self, op: Op, pending: Pending) -> None:
@@ -118,10 +119,10 @@ class Ordering:
         pending.begin()
         pending.merge(start)  # and the loop may not run at all
 
-    def _access(self, op: Op, pending: Pending) -> None:
-        root = self._roots.of(op.operands[0])
+    def _access(self, op: MemoryOp, pending: Pending) -> None:
+        root = self._roots.of(op.address)
         effect = self._roots.effect(op)
-        order = op.attributes["memory_order"]
+        order = op.memory_order
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
         others = {r for other, r in pending.latest.items() if not are_apart(op, other)} | pending.engine
@@ -144,10 +145,10 @@ class Ordering:
         if acquires(op):
             pending.clear()  # a barrier follows it
 
-    def _before_loads(self, loop: Op, pending: Pending) -> None:
+    def _before_loads(self, loop: For, pending: Pending) -> None:
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
-        loads = [op for op in loop.regions[0].walk() if op.spec.effect & Effect.READ]
-        roots = [self._roots.of(op.operands[0]) for op in loads]
+        reads = [op for op in loop.body.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.READ]
+        roots = [self._roots.of(op.address) for op in reads]
         waits = loop in self.waits or any(meets(root, pending.of_engine()) for root in roots)
         if waits:
             self.waits.add(loop)
@@ -158,8 +159,8 @@ class Ordering:
 
     def _conflicts_within(self, body: Block) -> bool:
         """Whether an iteration may read what an earlier one wrote, or holds ops that order memory."""
-        accesses = [op for op in body.walk() if self._roots.effect(op)]
-        if any(op.attributes["memory_order"] not in (MemoryOrder.WEAK, MemoryOrder.RELAXED) for op in accesses):
+        accesses = [op for op in body.walk() if isinstance(op, MemoryOp) and self._roots.effect(op)]
+        if any(op.memory_order not in (MemoryOrder.WEAK, MemoryOrder.RELAXED) for op in accesses):
             return True
         reads, writes = self._roots.accessed(accesses)
         return any(meets(root, writes) for root in reads)
@@ -167,4 +168,4 @@ class Ordering:
 
 def acquires(op: Op) -> bool:
     """Whether what follows ``op`` must not run before it in any thread."""
-    return op.attributes.get("memory_order") in _ACQUIRES
+    return isinstance(op, MemoryOp) and op.memory_order in _ACQUIRES

@@ -9,7 +9,7 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import make_plan
 from tilewright.analysis.integer_ranges import IntegerFacts
 from tilewright.analysis.mma_graph import depends, loops_of_products, products
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
@@ -25,8 +25,8 @@ def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> Sequ
     return loops if all(_is_chain(loop, plan) for loop in loops) else []
 
 
-def _is_chain(loop: Op, plan: Plan) -> bool:
-    inside = [op for o in loop.regions[0].ops for op in o.walk()]
+def _is_chain(loop: For, plan: Plan) -> bool:
+    inside = [op for o in loop.body.ops for op in o.walk()]
     loads = [op for op in inside if isinstance(op, (Load, LoadView))]
     pair = products(loop)
     if len(pair) != 2 or any(not isinstance(p, Mma) or p.x.tile.element.bitwidth != 16 for p in pair):

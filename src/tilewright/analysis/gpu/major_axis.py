@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
 from tilewright.ir.core import Value
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import PartitionViewType
 
@@ -19,11 +21,11 @@ def lies_along(value: Value, axis: int, plan: Plan) -> bool:
             if axis not in kept or [shape[k] for k in kept] != [op.x.tile.shape[k] for k in before]:
                 return False
             axis = before[kept.index(axis)]
-        elif op not in plan.rounded:
+        elif not isinstance(op, Cast) or op not in plan.rounded:
             return False
-        value = op.operands[0]
-    if op is None:
+        value = op.x
+    if not isinstance(op, LoadView):
         return False
-    type_ = op.operands[0].type
+    type_ = op.view.type
     assert isinstance(type_, PartitionViewType)
     return type_.order[axis] == plan.descriptors[op].axes[-1]

@@ -31,17 +31,17 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
         if casts:
             plan.descriptors[op] = replace(descriptor, rounds=True)
             plan.rounded |= casts
-    for loop in function.walk():
-        for op in loop.body.ops if isinstance(loop, For) else ():
-            if isinstance(op, Mma) and op.operands[0].tile.element.short == "tf32" and op.operands[0].tile.rank == 2:
+    for loop in (op for op in function.walk() if isinstance(op, For)):
+        for op in loop.body.ops:
+            if isinstance(op, Mma) and op.x.tile.element.short == "tf32" and op.x.tile.rank == 2:
                 operand = _by_registers(op, plan)
                 if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
                     plan.by_registers[op] = operand
 
 
-def _by_registers(op: Op, plan: Plan) -> int | None:
+def _by_registers(op: Mma, plan: Plan) -> int | None:
     """The operand of the product ``op`` that has to pass through registers."""
-    x, y, _ = op.operands
+    x, y = op.x, op.y
     if lies_along(x, 0, plan):
         return 0
     if lies_along(y, 1, plan) and lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
@@ -49,14 +49,14 @@ def _by_registers(op: Op, plan: Plan) -> int | None:
     return None
 
 
-def _only_sums(op: Op, loop: Op, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
+def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
     """Whether nothing in ``loop`` but the product ``op`` sees the sum, nor what is done in some iterations only where
     it is not turned around: Triton waits in no other place for it."""
-    body = loop.regions[0]
+    body = loop.body
     seen = {body.terminator}
     if not turns:
         seen |= {nested for o in body.ops if isinstance(o, If) for nested in o.walk()}
-    return op.operands[2] in body.args and uses[op.operands[2]] == [op] and seen.issuperset(uses[op.result])
+    return op.acc in body.args and uses[op.acc] == [op] and seen.issuperset(uses[op.result])
 
 
 def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:

@@ -20,9 +20,8 @@ from tilewright.analysis.gpu.tma_descriptors import make_plan
 from tilewright.analysis.integer_ranges import IntegerFacts
 from tilewright.analysis.trip_counts import most_turns
 from tilewright.ir.core import Function, Op
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops.control import For, LoopOp
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import CombiningOp, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.types import TileType
 
@@ -53,7 +52,7 @@ class Stream:
 
 def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
     """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
-    if not target.is_cuda or any(isinstance(op, (Mma, MmaScaled)) for op in function.walk()):
+    if not target.is_cuda or any(isinstance(op, MmaOp) for op in function.walk()):
         return []
     facts = IntegerFacts(function)
     plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
@@ -63,20 +62,20 @@ def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, st
     return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
 
 
-def hands_on_folds(loop: Op) -> bool:
+def hands_on_folds(loop: For) -> bool:
     """Whether iterations fold tiles and hand on values, as an online softmax does: the threads of a block wait for each
     other at each fold, and other blocks fill the gaps better than loads that run ahead."""
-    return bool(loop.results) and any(isinstance(op, (Reduce, Scan)) for op in loop.regions[0].ops)
+    return bool(loop.results) and any(isinstance(op, CombiningOp) for op in loop.body.ops)
 
 
-def _is_innermost(loop: Op) -> bool:
-    return not any(isinstance(op, LoopOp) for op in loop.regions[0].walk())
+def _is_innermost(loop: For) -> bool:
+    return not any(isinstance(op, LoopOp) for op in loop.body.walk())
 
 
-def _stream(loop: Op, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
-    loads = [op for op in loop.regions[0].ops if isinstance(op, (Load, LoadView))]
-    loads = [op for op in loads if op.memory_order is MemoryOrder.WEAK]
-    stores = [op for op in loop.regions[0].ops if isinstance(op, StoreView) and op in by_engine]
+def _stream(loop: For, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
+    loads = [op for op in loop.body.ops if isinstance(op, (Load, LoadView))]
+    loads = [op for op in loads if op.is_weak]
+    stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_engine]
     hints = [resolved(op.latency, target) for op in loads]
     return Stream(
         loop,

@@ -17,12 +17,12 @@ from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerFacts
 from tilewright.analysis.list_tables import Tables
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.enums import MemoryOrder, PaddingMode
+from tilewright.ir.enums import PaddingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, MakeTensorView, StoreView
+from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, MakeTensorView, MemoryOp, StoreView
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
@@ -54,7 +54,8 @@ def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, des
 
 def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
     """Arrays to which threads store too are not stored to by the TMA unit, which does not wait for their stores."""
-    stores = {op: roots.of(op.operands[0]) for op in function.walk() if op.spec.effect & Effect.WRITE}
+    writes = (op for op in function.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.WRITE)
+    stores = {op: roots.of(op.address) for op in writes}
     by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
     for op, root in stores.items():
         if op in plan.descriptors and meets(root, by_threads):
@@ -90,13 +91,13 @@ def _describe(
             plan.descriptors[op] = found
 
 
-def _places(function: Function, accesses: Sequence[Op]) -> dict[Op, list[Op]]:
+def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:
     """Where the tensor map for each of ``accesses`` is found: outside of the loops around it, as far as the array is
     known there, but not where the access may not happen."""
     around = {nested: op for op in function.walk() for region in op.regions for nested in region.ops}
     found: dict[Op, list[Op]] = {}
     for access in accesses:
-        place, known = access, access.operands[0].op
+        place, known = access, access.view.op
         assert known is not None  # as the accesses of descriptors are to views that ops make
         while place in around and isinstance(around[place], For) and around[place] is not around.get(known):
             place = around[place]
@@ -112,7 +113,7 @@ def _cut_stores(plan: Plan, function: Function) -> None:
             d = plan.descriptors.get(op) if isinstance(op, StoreView) else None
             axis = _axis_of_threads(op.value, plan) if d is not None else None  # type: ignore[attr-defined]
             if d is not None and axis is not None and len(d.block) == 2 and 1 not in d.block:
-                axis = op.operands[0].type.order[axis]  # type: ignore[union-attr]
+                axis = op.view.type.order[axis]  # type: ignore[attr-defined]
                 pieces = max(1, math.prod(d.block) * element_bits(d.element) // 8 // _PIECE_BYTES)
                 k = d.axes.index(axis)
                 block = tuple(n // pieces if i == k else n for i, n in enumerate(d.block))
@@ -128,7 +129,7 @@ def _axis_of_threads(value: Value, plan: Plan) -> int | None:
             turned ^= isinstance(op, Permute) and op.axes == (1, 0)
             value = op.x
         elif isinstance(op, For):
-            value = op.body.terminator.operands[op.results.index(value)]
+            value = op.next_values[value.index]
         else:
             return None
     if op is None:
@@ -144,9 +145,9 @@ def uses_of(function: Function) -> dict[Value, list[Op]]:
     return uses
 
 
-def _wants_descriptor(op: Op, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:
-    hint = resolved(op.attributes["allow_tma"], target)
-    if hint is False or op.attributes["memory_order"] is not MemoryOrder.WEAK:
+def _wants_descriptor(op: LoadView | StoreView, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:
+    hint = resolved(op.allow_tma, target)
+    if hint is False or not op.is_weak:
         return False
     if isinstance(op, StoreView):
         return hint is True or (_is_large(op.value) and not _is_turned(op, target))
@@ -167,10 +168,10 @@ def _is_large(value: Value) -> bool:
     return value.tile.rank >= 2 and value.tile.size >= 4096
 
 
-def _is_turned(store: Op, target: GpuTarget) -> bool:
+def _is_turned(store: StoreView, target: GpuTarget) -> bool:
     """Whether ``store`` writes along another axis what threads have read along one: they hold pieces of that, and would
     hand the tile to the TMA unit element by element."""
-    value, axis = store.operands[1], _innermost(store)
+    value, axis = store.value, _innermost(store)
     while isinstance(op := value.op, (Permute, Cast)):
         if isinstance(op, Permute) and axis is not None:
             axis = op.axes[axis]
@@ -181,9 +182,9 @@ def _is_turned(store: Op, target: GpuTarget) -> bool:
     return None not in (axis, read) and axis != read
 
 
-def _innermost(access: Op) -> int | None:
+def _innermost(access: LoadView | StoreView) -> int | None:
     """The axis of the tile along which memory is contiguous."""
-    partition = access.operands[0].type
+    partition = access.view.type
     assert isinstance(partition, PartitionViewType)
     unit = [axis for axis, stride in enumerate(partition.view.strides) if stride == 1]
     return partition.order.index(unit[-1]) if unit else None
@@ -195,7 +196,7 @@ def descriptor(
     """The descriptor for the tiles of ``op``, or None when the TMA unit cannot move them."""
     partition: PartitionViewType = op.view.type
     t: TensorViewType = partition.view
-    view = op.view.op.operands[0].op if op.view.op is not None else None
+    view = op.view.op.view.op if op.view.op is not None else None
     if not isinstance(view, MakeTensorView) or t.rank > 5:
         return None
     listed = tables.cell(view.base)
@@ -282,7 +283,7 @@ def _multiple(value: Value, params: dict[Value, int]) -> tuple[int, int] | None:
             factor *= int(known)
         elif not isinstance(op, (AssumeDivisible, AssumeBounded, Cast, Bitcast)) or _narrows(op):
             return None
-        value = op.operands[0]
+        value = op.lhs if isinstance(op, Mul) else op.x
     return (params[value], factor) if value in params else None
 
 

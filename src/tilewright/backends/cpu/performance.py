@@ -14,6 +14,7 @@ from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.codegen.loop_nests import enclosing_loops
 from tilewright.backends.cpu.jit import assemble
 from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.arith import operand_dtype
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
@@ -121,8 +122,8 @@ class _Scalars:
         op = value.op
         if op is None or value.tile.size != 1:
             raise ValueError(f"a loop runs as often as a value says that is known only when it has run: {value.type}")
-        if type(op) in self._special:
-            return np.int32(self._special[type(op)][op.attributes["axis"]])
+        if isinstance(op, (Bid, NumBlocks)):
+            return np.int32(self._special[type(op)][op.axis])
         if isinstance(op, Constant):
             return constant_array(op.value, op.result.tile.element, ())
         if isinstance(op, _PASSES_ON):
@@ -130,4 +131,4 @@ class _Scalars:
         if not op.spec.elementwise:
             raise ValueError(f"line {op.loc.line}: a loop runs as often as {op.name} says, which is not known before")
         operands = [self._at(v) for v in op.operands]
-        return evaluate(op.name, op.operands[-1].tile.element, op.attributes, operands)
+        return evaluate(op.name, operand_dtype(op), op.attributes, operands)

@@ -19,12 +19,11 @@ from tilewright.backends.reference.output import OUTPUT
 from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import Pointers
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError, TileInternalError
 from tilewright.ir.opdef import Arity
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Reduce, Scan
-from tilewright.ir.ops.memory import Bid, LocalArray, NumBlocks
+from tilewright.ir.ops.memory import Bid, LocalArray, MemoryOp, NumBlocks
 from tilewright.ir.ops.shape import Constant, Undefined
 
 Index = tuple[int, int, int]
@@ -50,7 +49,7 @@ class Exit(NamedTuple):
     sources: Sequence[Value]
 
 
-Running = Generator[Op, None, Exit]
+Running = Generator[MemoryOp, None, Exit]
 
 
 class BlockInterpreter:
@@ -70,7 +69,7 @@ class BlockInterpreter:
         self.memory = memory
         self.values = dict(arguments)
         self.observer = observer
-        self.local: dict[Op, Pointers] = {}
+        self.local: dict[LocalArray, Pointers] = {}
 
     def run_all(self, body: Block) -> Running:
         """``run`` for the body of the kernel: the local arrays of the block end with it."""
@@ -83,8 +82,7 @@ class BlockInterpreter:
         """Execute a region; yields each strong memory operation before it takes effect."""
         for op in body.ops:
             operands = [self.values[v] for v in op.operands]
-            order = op.attributes.get("memory_order")
-            if order is not None and (order is not MemoryOrder.WEAK or self.pause_at_weak):
+            if isinstance(op, MemoryOp) and (self.pause_at_weak or not op.is_weak):
                 yield op
             if self.observer is not None:
                 self.observer.before(op, self.index, operands)
@@ -154,20 +152,20 @@ class BlockInterpreter:
             return values
         raise TileError("a combiner cannot synchronize with other blocks", op.loc)
 
-    def local_array(self, op: Op) -> Pointers:
+    def local_array(self, op: LocalArray) -> Pointers:
         """The memory of ``op`` in this block, the same each time."""
         if op not in self.local:
-            self.local[op] = self.memory.allocate(op.attributes["dtype"], op.attributes["count"])
+            self.local[op] = self.memory.allocate(op.dtype, op.count)
         return self.local[op]
 
-    def run_if(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+    def run_if(self, op: If, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
         left = yield from self.run(op.regions[0 if operands[0] else 1])
         if left.kind is not Yield:
             return left
         self.bind(op.results, left.values, left.sources)
         return None
 
-    def run_for(self, op: For, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+    def run_for(self, op: For, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
         lower, upper, step, *carried = operands
         sources: Sequence[Value] = op.inits
         if step <= 0:
@@ -183,7 +181,7 @@ class BlockInterpreter:
         self.bind(op.results, carried, sources)
         return None
 
-    def run_loop(self, op: Op, operands: list[Any]) -> Generator[Op, None, Exit | None]:
+    def run_loop(self, op: Loop, operands: list[Any]) -> Generator[MemoryOp, None, Exit | None]:
         carried, sources = operands, op.operands
         (body,) = op.regions
         while True:
@@ -211,7 +209,7 @@ def grouped(op: Op, operands: list[Any]) -> list[Any]:
 STRUCTURED = {If: "run_if", For: "run_for", Loop: "run_loop"}  # methods of the interpreter
 FOLDS: dict[type[Op], Callable[..., Tiles]] = {Reduce: reduce, Scan: scan}
 BLOCK_VALUES: dict[type[Op], Callable[[BlockInterpreter, Any], Any]] = {
-    Bid: lambda block, op: np.array(block.index[op.attributes["axis"]], np.int32),
-    NumBlocks: lambda block, op: np.array(block.grid[op.attributes["axis"]], np.int32),
+    Bid: lambda block, op: np.array(block.index[op.axis], np.int32),
+    NumBlocks: lambda block, op: np.array(block.grid[op.axis], np.int32),
     LocalArray: BlockInterpreter.local_array,
 }

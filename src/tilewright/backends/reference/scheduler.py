@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.schedule import Schedule
-from tilewright.ir.core import Op
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.errors import TileError
+from tilewright.ir.ops.memory import MemoryOp
 
 # A block that has made this many strong memory operations lets the next one run. Blocks that pause at weak ones, too,
 # make as many of these as count for one strong operation.
@@ -33,7 +32,7 @@ class Waiting:
 
     index: Index
     running: Running
-    op: Op | None = None
+    op: MemoryOp | None = None
 
 
 class Deadlock(TileError):
@@ -123,7 +122,7 @@ def _take_turn(block: Waiting, budget: int, weak: int = 1) -> tuple[bool, bool]:
             block.op = next(block.running)
         except StopIteration:
             return True, False
-        if block.op.attributes["memory_order"] is MemoryOrder.WEAK:
+        if block.op.is_weak:
             spins = False
             budget -= weak
         else:

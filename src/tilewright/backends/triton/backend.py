@@ -38,6 +38,7 @@ from tilewright.backends.triton.resources import (
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.attention_pipelining import Rotate
 from tilewright.transforms.gpu.fma_contraction import Contract
@@ -277,6 +278,7 @@ def _of_part(error: TileError, blocks: int) -> TileError:
     return error
 
 
+_WITH_LATENCY = (Load, LoadView, Store, StoreView)
 _TITLES = {"ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "amdgcn": "assembly"}
 
 
@@ -333,10 +335,12 @@ def _ignored(
         "num_ctas": hints.get("num_ctas") not in (None, options.num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
-        "latency": any(op.attributes.get("latency") is not None for op in function.walk())
+        "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk())
         and ("num_stages" in given or not any(s.latency is not None and s.loop in made.ahead for s in streams)),
         "allow_tma": not kernel.all_descriptors
-        and any(resolved(op.attributes.get("allow_tma"), target) is True for op in function.walk()),
+        and any(
+            isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()
+        ),
     }
     return [name for name, found in ignored.items() if found]
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.ttir import device_printf
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure, format_print
+from tilewright.ir.ops.memory import Assert, Print
 from tilewright.ir.types import PointerType, TileType
 from tilewright.transforms.pipelines import optimize
 
@@ -56,6 +57,7 @@ class Reports:
         at = 0
         while at < len(records):
             op = self._sites[int(records[at])]
+            assert isinstance(op, Print)
             words = device_printf.record_words(op)
             if at + words > len(records):
                 break
@@ -66,19 +68,20 @@ class Reports:
 
     def _failed(self, header: np.ndarray[Any, Any]) -> TileError:
         op = self._sites[int(header[device_printf.FAILED_SITE]) - 1]
+        assert isinstance(op, Assert)
         block = tuple(map(int, header[device_printf.FAILED_BLOCK : device_printf.FAILED_BLOCK + 3]))
         values = [int(v) for v in header[device_printf.FAILED_VALUES :][: len(op.operands) - 1]]
-        shape = op.operands[0].tile.shape
-        text = failure(op.attributes["message"], shape, int(header[device_printf.FAILED_ELEMENT]), values)
+        shape = op.condition.tile.shape
+        text = failure(op.message, shape, int(header[device_printf.FAILED_ELEMENT]), values)
         return TileError(f"{text}, in block {block}", op.loc)
 
 
-def _text(op: Op, record: np.ndarray[Any, Any]) -> str:
+def _text(op: Print, record: np.ndarray[Any, Any]) -> str:
     values, at = [], device_printf.record_words(op) - sum(v.tile.size for v in op.operands)
     for v in op.operands:
         values.append((_array(v.tile, record[at : at + v.tile.size]), v.tile.dtype))
         at += v.tile.size
-    return format_print(op.attributes["parts"], op.attributes["formats"], values)
+    return format_print(op.parts, op.formats, values)
 
 
 def _array(t: TileType, bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

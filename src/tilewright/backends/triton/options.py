@@ -20,7 +20,7 @@ from tilewright.analysis.mma_graph import (
 from tilewright.analysis.trip_counts import most_turns
 from tilewright.backends.triton.resources import enough_warps, words
 from tilewright.ir.core import Function, Op
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import TileType
 
@@ -86,7 +86,7 @@ def choose(
 
 
 def _guess(function: Function, target: GpuTarget, chained: bool, light: bool) -> Options:
-    found: list[Op] = [op for op in function.walk() if isinstance(op, (Mma, MmaScaled))]
+    found = [op for op in function.walk() if isinstance(op, MmaOp)]
     if found:
         return _guess_products(function, found, target, chained)
     if light:
@@ -128,13 +128,13 @@ SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
 RESERVED = 1024  # bytes of shared memory that a multiprocessor keeps for itself, for each block
 
 
-def _guess_products(function: Function, found: list[Op], target: GpuTarget, chained: bool) -> Options:
+def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
     """Few warps while the results fit their registers. A loop of products that do not wait for each other hides its
     loads by a deep pipeline, one with others, such as attention, by several blocks per multiprocessor."""
     loops = loops_of_products(function)
     groups = [products(loop) for loop in loops] or [found]
     results = max(map(results_at_once, loops)) if loops else sum(op.results[0].tile.size for op in found)
-    wide = any(op.operands[0].tile.element.bitwidth > 16 for op in found)
+    wide = any(op.x.tile.element.bitwidth > 16 for op in found)
     recurrent = any(map(is_recurrent, loops))
     if all(len(group) == 1 for group in groups):
         limit = _WIDE_WORDS if wide else _NARROW_WORDS
@@ -142,7 +142,7 @@ def _guess_products(function: Function, found: list[Op], target: GpuTarget, chai
         limit = _RECURRENT_WORDS if recurrent else _PRODUCT_WORDS
     warps = 4 if results <= 4 * 32 * limit else 8
     if chained:
-        live = results + found[-1].operands[0].tile.size // 2
+        live = results + found[-1].x.tile.size // 2
         if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
             return Options(num_warps=8, num_stages=1, maxnreg=_REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)

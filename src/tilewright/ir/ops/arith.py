@@ -16,6 +16,32 @@ from tilewright.ir.types import PointerType, TileType, Type
 RN, FULL, APPROX = RoundingMode.RN, RoundingMode.FULL, RoundingMode.APPROX
 
 
+def operand_dtype(op: Op) -> DType:
+    """The dtype that an elementwise op computes in: of what it combines, not of the condition of a ``select``."""
+    return operand_tile(op).element
+
+
+def operand_tile(op: Op) -> TileType:
+    """The type of the tiles that an elementwise op combines."""
+    return op.operands[-1].tile
+
+
+def rounding_of(op: Op) -> RoundingMode:
+    """The rounding mode of ``op``; to nearest where it has none."""
+    mode: RoundingMode = op.attributes.get("rounding", RN)
+    return mode
+
+
+def flushes_to_zero(op: Op) -> bool:
+    """Whether ``op`` takes and gives subnormal numbers as zero."""
+    return bool(op.attributes.get("flush_to_zero"))
+
+
+def is_plain(op: Op) -> bool:
+    """Whether ``op`` rounds to nearest, and keeps subnormal numbers."""
+    return rounding_of(op) is RN and not flushes_to_zero(op)
+
+
 class _Rounded(Op):
     """Shared type rule: arithmetic dtype, a rounding mode that it takes, flush-to-zero for float32 only."""
 

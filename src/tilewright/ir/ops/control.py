@@ -38,6 +38,11 @@ class For(LoopOp):
     body: Block = region()
 
     @property
+    def next_values(self) -> list[Value]:
+        """What the ``continue`` at the end of the body carries to the next iteration."""
+        return self.body.terminator.operands
+
+    @property
     def bounds(self) -> tuple[Value, Value, Value]:
         """Lower, upper and step."""
         return self.lower, self.upper, self.step
@@ -79,22 +84,28 @@ class If(Op):
         return self.types
 
 
+class PassingOp(Op):
+    """What the terminators that hand values on have in common."""
+
+    values: list[Value]
+
+
 @define("yield", terminator=True)
-class Yield(Op):
+class Yield(PassingOp):
     """Ends an ``if`` branch or a combiner with its values."""
 
     values: list[Value] = operands()
 
 
 @define("continue", terminator=True)
-class Continue(Op):
+class Continue(PassingOp):
     """Starts the next iteration of the innermost loop with these carried values."""
 
     values: list[Value] = operands()
 
 
 @define("break", terminator=True)
-class Break(Op):
+class Break(PassingOp):
     """Ends the innermost ``loop`` with these results."""
 
     values: list[Value] = operands()
@@ -105,5 +116,9 @@ class Return(Op):
     """Ends the kernel; only at the end of a function body."""
 
 
-# Op of structured control flow -> how many leading operands decide where it goes; the others are what it carries.
-DECIDING_OPERANDS: dict[type[Op], int] = {For: 3, If: 1, Loop: 0}
+CONTROL_FLOW = (For, If, Loop)  # the ops whose regions are run by where control goes
+
+
+def deciding_values(op: Op) -> tuple[Value, ...]:
+    """The operands that decide where control flow goes: bounds and conditions."""
+    return op.bounds if isinstance(op, For) else (op.condition,) if isinstance(op, If) else ()

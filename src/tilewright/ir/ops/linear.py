@@ -22,8 +22,17 @@ def _combiner(op: Op, values: list[Value], axis: int, identities: tuple[object, 
     return types
 
 
+class CombiningOp(Op):
+    """What reductions and scans have in common: tiles, an axis, and a combiner of scalars."""
+
+    values: list[Value]
+    axis: int
+    identities: tuple[bool | int | float, ...]
+    body: Block
+
+
 @define("reduce")
-class Reduce(Op):
+class Reduce(CombiningOp):
     """Folds ``values`` along ``axis``, which disappears, with the combiner in ``body``.
 
     The combiner takes the left scalars, then the right ones, and yields the combined scalars. With ``commutative``
@@ -50,7 +59,7 @@ def reduction_partials(shape: tuple[int, ...], axis: int) -> int:
 
 
 @define("scan")
-class Scan(Op):
+class Scan(CombiningOp):
     """Inclusive scan of ``values`` along ``axis``, strictly in order, from the end when ``reverse``."""
 
     values: list[Value] = operands()
@@ -91,8 +100,16 @@ def _mma_shapes(op: Op, x: TileType, y: TileType, acc: TileType) -> None:
     require(k == k2 and y.shape[:-2] == batch and acc.shape == (*batch, m, n), op, f"shapes of {x}, {y} and {acc}")
 
 
+class MmaOp(Op):
+    """What matrix products have in common: the factors and the accumulator."""
+
+    x: Value
+    y: Value
+    acc: Value
+
+
 @define("mma")
-class Mma(Op):
+class Mma(MmaOp):
     """x @ y + acc, batched over the leading dimensions.
 
     The language leaves the order of summation open; on CPU backends the products are added to acc in order along the
@@ -124,7 +141,7 @@ MMA_SCALED_BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
 
 
 @define("mma_scaled")
-class MmaScaled(Op):
+class MmaScaled(MmaOp):
     """(x * x_scale) @ (y * y_scale) + acc, where one scale serves a run of elements along K."""
 
     x: Value = operand()

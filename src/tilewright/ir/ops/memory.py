@@ -19,6 +19,43 @@ READ_WRITE = Effect.READ | Effect.WRITE
 MAX_LOCAL_BYTES = 1 << 20  # of one local array
 
 
+class MemoryOp(Op):
+    """What accesses to memory have in common: where they go, and how they are ordered with others."""
+
+    memory_order: MemoryOrder
+    memory_scope: MemoryScope
+
+    @property
+    def address(self) -> Value:
+        """The pointers or the view that is accessed."""
+        return self.operands[0]
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the access is ordered with none of another block."""
+        return self.memory_order is WEAK
+
+
+class PointerMemoryOp(MemoryOp):
+    """An access through a tile of pointers."""
+
+    ptrs: Value
+    mask: Value | None
+
+
+class ViewMemoryOp(MemoryOp):
+    """An access to a tile of a partition view."""
+
+    view: Value
+    indices: list[Value]
+
+    @property
+    def promised(self) -> tuple[bool, ...]:
+        """Along which axes the tile is promised to lie inside of its array."""
+        promised: tuple[bool, ...] = self.attributes.get("in_bounds", (False,) * len(self.indices))
+        return promised
+
+
 @define("make_tensor_view")
 class MakeTensorView(Op):
     """A strided array at ``base``; ``shape`` and ``strides`` hold the extents that ``type`` leaves open, in order."""
@@ -66,7 +103,7 @@ def _partition(op: Op, view: Value, indices: list[Value]) -> PartitionViewType:
 
 
 @define("load_view", effect=Effect.READ)
-class LoadView(Op):
+class LoadView(ViewMemoryOp):
     """The tile at tile index ``indices``. Elements outside the array take the padding of the view.
 
     ``in_bounds[k]`` promises that the tile does not leave the array along tile axis k.
@@ -87,7 +124,7 @@ class LoadView(Op):
 
 
 @define("store_view", effect=Effect.WRITE)
-class StoreView(Op):
+class StoreView(ViewMemoryOp):
     """Stores ``value`` at tile index ``indices``; elements outside the array are dropped."""
 
     view: Value = operand()
@@ -125,7 +162,7 @@ class LocalArray(Op):
 
 
 @define("load", effect=Effect.READ)
-class Load(Op):
+class Load(PointerMemoryOp):
     """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding``.
 
     Without ``padding`` masked-off elements are undefined; backends give zero.
@@ -148,7 +185,7 @@ class Load(Op):
 
 
 @define("store", effect=Effect.WRITE)
-class Store(Op):
+class Store(PointerMemoryOp):
     """Stores ``value`` through ``ptrs`` where ``mask`` is true."""
 
     ptrs: Value = operand()
@@ -181,7 +218,7 @@ CAS_DTYPES = ATOMIC_DTYPES[AtomicKind.XCHG]
 
 
 @define("atomic_rmw", effect=READ_WRITE)
-class AtomicRmw(Op):
+class AtomicRmw(PointerMemoryOp):
     """For each element, in unspecified order: old = *ptr; *ptr = kind(old, value). Returns the old values.
 
     Masked-off elements are left alone and return 0. ``no_signed_wrap`` promises that signed sums fit; ``subtracts``
@@ -208,7 +245,7 @@ class AtomicRmw(Op):
 
 
 @define("atomic_cas", effect=READ_WRITE)
-class AtomicCas(Op):
+class AtomicCas(PointerMemoryOp):
     """For each element: old = *ptr; if old has the bits of expected, *ptr = desired. Returns the old values.
 
     Masked-off elements are left alone and return ``expected``.
@@ -233,7 +270,7 @@ class AtomicCas(Op):
 
 
 @define("atomic_view", effect=READ_WRITE)
-class AtomicView(Op):
+class AtomicView(ViewMemoryOp):
     """Combines ``value`` into the tile at ``indices``, each element atomically; elements outside are dropped."""
 
     view: Value = operand()

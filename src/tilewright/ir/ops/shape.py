@@ -236,6 +236,9 @@ class IntToPtr(Op):
         return (t.with_dtype(self.dtype),)
 
 
+REARRANGING = (Broadcast, Reshape, Permute, Extract)  # ops whose results hold elements of ``x``, and nothing else
+
+
 def constant_of(value: Value) -> Any:
     """The number that every element of ``value`` equals, or None when it is not a constant."""
     op = value.op

@@ -6,7 +6,7 @@ beside the first product of the next iteration instead, the matrix units work wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For, If, Yield
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import clone_op
 from tilewright.ir.types import TileType
@@ -30,7 +31,7 @@ class _Turn:
     of its result among the carried values, ``first`` the product that it will follow."""
 
     late: Sequence[Op]
-    product: Op
+    product: MmaOp
     sums: int
     first: Op
 
@@ -39,7 +40,7 @@ class _Turn:
 class Rotate:
     """Rotates those of ``loops``, the dependent MMA loops of the function, that gain by it with so many warps."""
 
-    loops: tuple[Op, ...]
+    loops: tuple[For, ...]
     num_warps: int
     name: ClassVar[str] = "rotate"
 
@@ -52,18 +53,18 @@ _ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block
 _WORDS = 192  # per thread, of all results and a left operand
 
 
-def _gains(loop: Op, num_warps: int) -> bool:
+def _gains(loop: For, num_warps: int) -> bool:
     """Whether the registers suffice for two products at a time, and few blocks run on one multiprocessor."""
     last = products(loop)[-1]
-    words = sum(p.result.tile.size for p in products(loop)) + last.operands[0].tile.size // 2
+    words = sum(p.result.tile.size for p in products(loop)) + last.x.tile.size // 2
     return loaded_bytes(loop) >= _ROTATED_BYTES and words <= 32 * num_warps * _WORDS
 
 
-def _turn(loop: Op) -> _Turn | None:
-    body = loop.regions[0]
+def _turn(loop: For) -> _Turn | None:
+    body = loop.body
     first, last = products(loop)
     carried = body.terminator.operands
-    if constant_of(loop.operands[2]) != 1:
+    if constant_of(loop.step) != 1:
         return None
     if _users(body.ops, last.result) != {body.terminator} or carried.count(last.result) != 1:
         return None
@@ -79,11 +80,11 @@ def _users(ops: Sequence[Op], value: Value) -> set[Op]:
     return {op for op in ops for nested in op.walk() if value in nested.operands}
 
 
-def _right_operand(product: Op, body: Block) -> list[Op] | None:
+def _right_operand(product: MmaOp, body: Block) -> list[Op] | None:
     """The ops of ``body`` that compute the right operand of ``product``. None when they need carried values, or load
     what others read too."""
     inside, found = set(body.ops), set()
-    pending = [product.operands[1]]
+    pending = [product.y]
     while pending:
         value = pending.pop()
         if value in body.args[1:]:
@@ -102,13 +103,13 @@ def _is_number(value: Value) -> bool:
 
 
 class _Rotator(Rewriter):
-    def __init__(self, turns: dict[Op, _Turn]) -> None:
+    def __init__(self, turns: Mapping[For, _Turn]) -> None:
         super().__init__()
         self.turns = turns
 
     def insert(self, op: Op, builder: Builder) -> None:
-        turn = self.turns.get(op)
-        if turn is None:
+        turn = self.turns.get(op) if isinstance(op, For) else None
+        if turn is None or not isinstance(op, For):
             super().insert(op, builder)
             return
         builder.loc = op.loc
@@ -123,7 +124,7 @@ class _Rotator(Rewriter):
         results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
         self.values.update(zip(op.results, results))
 
-    def _rotated(self, loop: Op, turn: _Turn, b: Builder) -> list[Value]:
+    def _rotated(self, loop: For, turn: _Turn, b: Builder) -> list[Value]:
         """The first iteration without the late product, the others with that of the one before, and the last one."""
         lower, upper, step, *inits = [self.values.get(v, v) for v in loop.operands]
         start = self._iteration(loop, turn, lower, inits, b)
@@ -135,10 +136,10 @@ class _Rotator(Rewriter):
         results[turn.sums] = self._late(loop, turn, upper, left, results[turn.sums], b)
         return results
 
-    def _iteration(self, loop: Op, turn: _Turn, variable: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
+    def _iteration(self, loop: For, turn: _Turn, variable: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
         """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
         operand of the product that is late. Gives those of the next, whose sums lack the product of this one."""
-        body, values = loop.regions[0], dict(self.values)
+        body, values = loop.body, dict(self.values)
         values.update(zip(body.args, (variable, *carried)))
         for op in body.ops[:-1]:
             if op in turn.late and not all(_is_number(v) for v in op.results):
@@ -147,19 +148,18 @@ class _Rotator(Rewriter):
             if op is turn.first and len(carried) == len(body.args):
                 sums = self._late(loop, turn, variable, carried[-1], carried[turn.sums], b)
                 values[body.args[1 + turn.sums]] = sums
-        left, _, total = (values.get(v, v) for v in turn.product.operands)
+        left, total = (values.get(v, v) for v in (turn.product.x, turn.product.acc))
         state = [values.get(v, v) for v in body.terminator.operands]
         state[turn.sums] = total
         return [*state, left]
 
-    def _late(self, loop: Op, turn: _Turn, after: Value, left: Value, sums: Value, b: Builder) -> Value:
+    def _late(self, loop: For, turn: _Turn, after: Value, left: Value, sums: Value, b: Builder) -> Value:
         """The late product of the iteration before that of ``after``."""
         values = dict(self.values)
-        step = values.get(loop.operands[2], loop.operands[2])
-        values[loop.regions[0].args[0]] = b.emit(Sub, after, step)
+        step = values.get(loop.step, loop.step)
+        values[loop.body.args[0]] = b.emit(Sub, after, step)
         for op in turn.late[:-1]:
             b.block.ops.append(clone_op(op, values))
-        x, _, acc = turn.product.operands
-        values[x], values[acc] = left, sums
+        values[turn.product.x], values[turn.product.acc] = left, sums
         b.block.ops.append(clone_op(turn.product, values))
         return values[turn.product.result]

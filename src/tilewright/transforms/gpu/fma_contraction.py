@@ -17,15 +17,14 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import float32
-from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh
+from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh, is_plain
 from tilewright.ir.ops.control import If, Yield
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.transforms.base import Rewriter
 
 _MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
-_BOUNDED = (Mma, MmaScaled, Tanh)
+_BOUNDED = (MmaOp, Tanh)
 _COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
 
 
@@ -45,17 +44,15 @@ class _Contractor(Rewriter):
         if not isinstance(op, Exp2) or not op.flush_to_zero or op.x.tile.element is not float32:
             return None
         difference = op.x.op
-        product = difference.operands[0].op if difference is not None and _is_plain(difference, Sub) else None
-        if difference is None or product is None or not _is_plain(product, Mul):
+        if not isinstance(difference, Sub) or not is_plain(difference):
+            return None
+        product = difference.lhs.op
+        if not isinstance(product, Mul) or not is_plain(product):
             return None
         if not all(map(_is_moderate, product.operands)):
             return None
-        argument = builder.emit(Fma, *product.operands, builder.emit(Neg, difference.operands[1]))
+        argument = builder.emit(Fma, *product.operands, builder.emit(Neg, difference.rhs))
         return [builder.emit(Exp2, argument, flush_to_zero=True)]
-
-
-def _is_plain(op: Op, kind: type[Op]) -> bool:
-    return isinstance(op, kind) and op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]
 
 
 def _is_moderate(value: Value) -> bool:
@@ -81,7 +78,7 @@ def _sources(value: Value) -> list[Value] | None:
         return None
     if isinstance(op, If):
         ends = [region.terminator for region in op.regions]
-        return [end.operands[value.index] for end in ends if isinstance(end, Yield)]
+        return [end.values[value.index] for end in ends if isinstance(end, Yield)]
     if isinstance(op, Select):
-        return list(op.operands[1:])
+        return [op.x, op.y]
     return [] if isinstance(op, _BOUNDED) else list(op.operands) if isinstance(op, _COMPUTED) else None

@@ -22,12 +22,12 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.effects import is_pure
-from tilewright.ir.enums import CmpPredicate, MemoryOrder, RoundingMode
+from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cast, Cmp, Div, Min, Sub, Xor
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
+from tilewright.ir.ops.memory import Assert, Bid, MemoryOp, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import ElementType, PointerType, TileType
@@ -55,8 +55,11 @@ def shared_loads(
     body = inner.regions[0]
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
         return {}
-    factors = {side: set(_sources((op.operands[side] for op in products(inner)), lambda op: True)) for side in (1, 0)}
-    sides: dict[int, dict[Op, Sequence[Value]]] = {side: {} for side in factors}
+    factors = {
+        "right": set(_sources((op.y for op in products(inner)), lambda op: True)),
+        "left": set(_sources((op.x for op in products(inner)), lambda op: True)),
+    }
+    sides: dict[str, dict[Op, Sequence[Value]]] = {side: {} for side in factors}
     for op in _loads(body, function, plan, facts):
         numbers = _numbers(op.indices, carried, inner, function)
         if numbers is not None:
@@ -121,10 +124,10 @@ def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence
     return True
 
 
-def _reads_in_place(product: Op, value: Value) -> bool:
+def _reads_in_place(product: Mma, value: Value) -> bool:
     """Whether Hopper's matrix units read the operand ``value`` of ``product`` from shared memory."""
-    x, _, total = product.operands
-    sizes = *total.tile.shape[-2:], x.tile.shape[-1]
+    total = product.acc
+    sizes = *total.tile.shape[-2:], product.x.tile.shape[-1]
     return value is not total and all(n % unit == 0 for n, unit in zip(sizes, _UNITS))
 
 
@@ -142,7 +145,7 @@ def _pays(load: Any, plan: Plan, facts: IntegerFacts) -> bool:
     d, type_ = plan.descriptors[load], load.view.type
     if d.staged or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
-    return not has_pitch(load.view.op.operands[0].op, type_.view, d.axes[-1], facts, _SECTOR)
+    return not has_pitch(load.view.op.view.op, type_.view, d.axes[-1], facts, _SECTOR)
 
 
 def _comes_to(loop: Op, function: Function) -> bool:
@@ -153,7 +156,7 @@ def _comes_to(loop: Op, function: Function) -> bool:
 
 def _stops(op: Op) -> bool:
     """Whether a block may end at ``op``, or wait there for another one, which a pair may not."""
-    return isinstance(op, Assert) or op.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
+    return isinstance(op, Assert) or (isinstance(op, MemoryOp) and not op.is_weak)
 
 
 def only_stores(op: Op) -> bool:
@@ -171,11 +174,11 @@ def are_equal(
     return reduce(lambda x, y: b.emit(And, x, y), same) if same else b.constant(True, bool_)
 
 
-def _counts(value: Value, kind: type[Op]) -> bool:
+def _counts(value: Value, kind: type[Bid | NumBlocks]) -> bool:
     """Whether ``value`` is the number of the block, or of the blocks, along the first axis of the grid."""
     while isinstance(value.op, Cast) and _holds_all(value.tile.element):
         value = value.op.x
-    return isinstance(value.op, kind) and value.op.attributes["axis"] == 0
+    return isinstance(value.op, kind) and value.op.axis == 0
 
 
 def _holds_all(dtype: ElementType) -> bool:
@@ -195,9 +198,8 @@ def _numbers_pairs(op: Op) -> bool:
     """Whether the result of ``op`` is the number of the pair, or of several, that the block is in."""
     if not isinstance(op, Div) or op.rounding not in (RoundingMode.RM, RoundingMode.RZ):
         return False
-    dividend, divisor = op.operands
-    count = constant_of(divisor)
-    return _counts(dividend, Bid) and count is not None and count > 0 and count % 2 == 0
+    count = constant_of(op.rhs)
+    return _counts(op.lhs, Bid) and count is not None and count > 0 and count % 2 == 0
 
 
 def _is_plain(op: Op) -> bool:

@@ -51,7 +51,7 @@ class Nest:
 
     def turns(self, position: int) -> bool:
         """Whether the sum at this position of the inner loop is one of a turned product."""
-        return self.inner.regions[0].terminator.operands[position].op in self.turned
+        return self.inner.next_values[position].op in self.turned
 
 
 class Flattened(NamedTuple):
@@ -118,17 +118,17 @@ def _nest(outer: For, plan: Plan) -> Nest | None:
     carried = [value for op in before for value in op.results if value in used]
     if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
         return None
-    turned = [op for op in body.ops if plan.by_registers.get(op) == 1]
+    turned = [op for op in body.ops if isinstance(op, Mma) and plan.by_registers.get(op) == 1]
     if not all(_can_turn(op, inner) for op in turned):
         return None
     return Nest(outer, before, inner, after, carried, turned)
 
 
-def _can_turn(product: Op, loop: Op) -> bool:
+def _can_turn(product: Mma, loop: For) -> bool:
     """Whether ``loop`` may carry the transposed sum of ``product``: it starts with equal numbers."""
-    position = loop.regions[0].args.index(product.operands[2]) - 1
-    stays = loop.regions[0].terminator.operands[position] is product.result
-    return stays and constant_of(loop.operands[3 + position]) is not None
+    position = loop.carried.index(product.acc)
+    stays = loop.next_values[position] is product.result
+    return stays and constant_of(loop.inits[position]) is not None
 
 
 def _is_single(op: For, plan: Plan) -> bool:
@@ -150,21 +150,23 @@ def _is_fetched(body: Block, plan: Plan) -> bool:
         bool(products)
         and all(_runs_asynchronously(op) for op in products)
         and all(op in plan.descriptors for op in loads)
-        and all(_is_loaded(v, plan) for op in products for v in op.operands[:2])
+        and all(_is_loaded(v, plan) for op in products for v in (op.x, op.y))
     )
 
 
-def _runs_asynchronously(product: Op) -> bool:
+def _runs_asynchronously(product: Mma) -> bool:
     """Whether Hopper's matrix units take the product as it is, and sum in float32."""
-    element = product.operands[0].tile.element
-    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.attributes["fast_acc"])
-    return takes and product.operands[2].tile.element is float32
+    element = product.x.tile.element
+    takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.fast_acc)
+    return takes and product.acc.tile.element is float32
 
 
 def _is_loaded(value: Value, plan: Plan) -> bool:
     """Whether ``value`` is a tile as the TMA unit leaves it in shared memory."""
-    while value.op is not None and (isinstance(value.op, (Reshape, Permute)) or value.op in plan.rounded):
-        value = value.op.operands[0]
+    while isinstance(value.op, (Reshape, Permute, Cast)) and (
+        not isinstance(value.op, Cast) or value.op in plan.rounded
+    ):
+        value = value.op.x
     return value.op in plan.descriptors
 
 
@@ -236,7 +238,7 @@ class _Flattener(Rewriter):
     def _no_steps(self, nest: Nest, b: Builder) -> None:
         """The loop over tiles without that of products, which would not run."""
         body, values = Block(), dict(self.values)
-        values[nest.outer.regions[0].args[0]] = body.add_arg(nest.outer.operands[0].type)
+        values[nest.outer.body.args[0]] = body.add_arg(nest.outer.lower.type)
         with b.at(body):
             _clone(nest.before, values, b)
             values.update(zip(nest.inner.results, self._sums(nest)))
@@ -265,24 +267,24 @@ class _Flattener(Rewriter):
             k = b.emit(Select, new, first_k, b.emit(Add, k, step_k))
             tile, *numbers = self._next_tile(nest, new, tile, numbers, b)
             shared = dict(zip(nest.shared, numbers[len(nest.carried) :]))
-            values[nest.outer.regions[0].args[0]] = tile
+            values[nest.outer.body.args[0]] = tile
             values.update(zip(nest.carried, numbers))
-            values.update(zip(nest.inner.regions[0].args, (k, *sums)))
-            for op in nest.inner.regions[0].ops[:-1]:
+            values.update(zip(nest.inner.body.args, (k, *sums)))
+            for op in nest.inner.body.ops[:-1]:
                 if op in nest.turned:
                     values[op.result] = _turned_product(op, values, b)
                     continue
                 _clone([op], values, b)
                 if op in shared:
                     self.shared[b.block.ops[-1]] = shared[op]
-            sums = [values.get(v, v) for v in nest.inner.regions[0].terminator.operands]
+            sums = [values.get(v, v) for v in nest.inner.next_values]
             done, going_on = Block(), Block()
             with b.at(done):
                 results = [_transposed(v, b) if nest.turns(k) else v for k, v in enumerate(sums)]
                 values.update(zip(nest.inner.results, results))
                 if nest.shared:  # one block of a pair may store the last tile again
                     last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
-                    values[nest.outer.regions[0].args[0]] = b.emit(Min, tile, last)
+                    values[nest.outer.body.args[0]] = b.emit(Min, tile, last)
                 _clone(nest.after, values, b)
                 b.emit_op(Yield, inits)
             with b.at(going_on):
@@ -314,7 +316,7 @@ class _Flattener(Rewriter):
 
     def _numbers(self, nest: Nest, tile: Value, b: Builder) -> ValueMap:
         """All values with those that come before the products of ``tile``."""
-        values = {**self.values, nest.outer.regions[0].args[0]: tile}
+        values = {**self.values, nest.outer.body.args[0]: tile}
         _clone(nest.before, values, b)
         return values
 

@@ -24,7 +24,18 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, padding_value
+from tilewright.ir.ops.memory import (
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Load,
+    LoadView,
+    MemoryOp,
+    PointerMemoryOp,
+    Store,
+    StoreView,
+    padding_value,
+)
 from tilewright.ir.types import TileType
 
 _ORDERINGS = {
@@ -50,8 +61,8 @@ _WORTH_TESTING = 32  # elements, from which one test of all masks replaces a tes
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
 
 
-def _ordering(op: Op) -> str:
-    return _ORDERINGS[op.attributes["memory_order"]]
+def _ordering(op: MemoryOp) -> str:
+    return _ORDERINGS[op.memory_order]
 
 
 def _instruction(dtype: DType, kind: AtomicKind) -> str | None:
@@ -75,12 +86,12 @@ def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value
     return state.emitter(builder).to_register(dtype, builder.bitcast(bits, storage_type(dtype)))
 
 
-def _rmw(state: State, dtype: DType, op: Op) -> Access:
-    kind, ordering = op.attributes["kind"], _ordering(op)
+def _rmw(state: State, dtype: DType, op: AtomicRmw | AtomicView) -> Access:
+    kind, ordering = op.kind, _ordering(op)
     instruction = _instruction(dtype, kind)
 
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
-        if op.attributes["memory_scope"] is MemoryScope.BLOCK:
+        if op.memory_scope is MemoryScope.BLOCK:
             return _update(state, builder, dtype, kind, pointer, values[0])
         if instruction is not None:
             bits = _to_bits(state, builder, dtype, values[0])
@@ -239,13 +250,13 @@ def _guarded(
     return phi
 
 
-def _through_pointers(op: Op) -> Target:
+def _through_pointers(op: PointerMemoryOp) -> Target:
     """Elements that a pointer tile refers to; all, or those that the mask chooses."""
 
     def target(elements: Elements, position: Position) -> tuple[ir.Value, ir.Value | None]:
-        mask = op.mask if elements.masked else None  # type: ignore[attr-defined]
+        mask = op.mask if elements.masked else None
         found = None if mask is None else elements.at(mask, position).value
-        return elements.at(op.operands[0], position).value, found
+        return elements.at(op.ptrs, position).value, found
 
     return target
 
@@ -277,7 +288,7 @@ def emit_atomic_cas(state: State, op: AtomicCas) -> None:
     def otherwise(elements: Elements, position: Position) -> ir.Value:
         return elements.at(expected, position).value
 
-    _each(state, op, t.shape, _through_pointers(op), op.operands[1:3], access, op.result, otherwise)
+    _each(state, op, t.shape, _through_pointers(op), [op.expected, op.desired], access, op.result, otherwise)
 
 
 def emit_atomic_view(state: State, op: AtomicView) -> None:
@@ -305,12 +316,12 @@ def emit_strong_load_view(state: State, op: LoadView) -> None:
     _each(state, op, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
 
 
-def emit_strong_store(state: State, op: Op) -> None:
-    dtype, shape = op.operands[1].tile.element, op.operands[1].tile.shape
+def emit_strong_store(state: State, op: Store) -> None:
+    dtype, shape = op.value.tile.element, op.value.tile.shape
     access = _store(state, dtype, _ordering(op))
-    _each(state, op, shape, _through_pointers(op), [op.operands[1]], access, None, None)
+    _each(state, op, shape, _through_pointers(op), [op.value], access, None, None)
 
 
-def emit_strong_store_view(state: State, op: Op, tile: ViewAccess) -> None:
+def emit_strong_store_view(state: State, op: StoreView, tile: ViewAccess) -> None:
     access = _store(state, tile.dtype, _ordering(op))
-    _each(state, op, tile.shape, _in_view(tile), [op.operands[1]], access, None, None)
+    _each(state, op, tile.shape, _in_view(tile), [op.value], access, None, None)

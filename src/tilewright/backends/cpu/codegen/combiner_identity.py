@@ -7,7 +7,7 @@ import math
 from tilewright.ir.core import Block, Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Add, And, Max, Min, Mul, Or, Xor
+from tilewright.ir.ops.arith import Add, And, Max, Min, Mul, Or, Xor, flushes_to_zero, rounding_of
 
 _FLOATS: dict[type[Op], float] = {Add: -0.0, Mul: 1.0, Max: -math.inf, Min: math.inf}
 _BOOLS: dict[type[Op], int] = {Or: 0, Xor: 0, And: 1}
@@ -21,7 +21,7 @@ def identity_element(body: Block) -> int | float | None:
     op, end = body.ops
     if set(op.operands) != set(body.args) or tuple(end.operands) != tuple(op.results):
         return None
-    if op.attributes.get("flush_to_zero"):
+    if flushes_to_zero(op):
         return None  # what is subnormal does not stay
     dtype = op.result.tile.dtype
     if not isinstance(dtype, DType):
@@ -30,7 +30,7 @@ def identity_element(body: Block) -> int | float | None:
 
 
 def _of_floats(op: Op) -> float | None:
-    if op.attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN:
+    if rounding_of(op) is not RoundingMode.RN:
         return None
     if isinstance(op, (Max, Min)) and not op.propagate_nan:
         return math.nan  # a NaN operand is dropped

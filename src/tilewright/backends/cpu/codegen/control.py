@@ -17,9 +17,8 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector import register_type
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.enums import MemoryOrder
-from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
 
 
@@ -219,8 +218,4 @@ def may_spin(op: Op) -> bool:
     """Whether ``op`` is a loop that may wait for another block: one with strong memory operations in its body."""
     if not isinstance(op, Loop):
         return False
-    return any(
-        nested.spec.effect & (Effect.READ | Effect.WRITE)
-        and nested.attributes.get("memory_order", MemoryOrder.WEAK) is not MemoryOrder.WEAK
-        for nested in op.walk()
-    )
+    return any(isinstance(nested, MemoryOp) and not nested.is_weak for nested in op.walk())

@@ -197,18 +197,14 @@ def _cast(self: Elements, op: Cast, position: Position) -> Element:
     """float32 to bfloat16 has an instruction on some processors, but not for subnormal numbers."""
     x = self.at(op.x, position)
     types = op.x.tile.dtype, op.result.tile.dtype
-    if (
-        x.lanes is None
-        or types != (float32, bfloat16)
-        or op.attributes.get("rounding", RoundingMode.RN) is not RoundingMode.RN
-    ):
+    if x.lanes is None or types != (float32, bfloat16) or op.rounding is not RoundingMode.RN:
         return _elementwise(self, op, position)
     converted = self.state.emitter(self.nest.builders[x.level], x.lanes).to_bfloat(x.value)
     return _elementwise(self, op, position) if converted is None else Element(converted, x.lanes, x.level)
 
 
 def _constant(self: Elements, op: Constant | Undefined, position: Position) -> Element:
-    dtype, value = op.result.tile.dtype, op.attributes.get("value", 0)
+    dtype, value = op.result.tile.dtype, op.value if isinstance(op, Constant) else 0
     return Element(self.state.emitter().constant(dtype, value), None, 0)
 
 
@@ -256,8 +252,8 @@ def _unextract(self: Elements, op: Extract, position: Position) -> Position:
     return tuple(coords)
 
 
-def _moved(self: Elements, op: Op, position: Position) -> Element:
-    return self.at(op.operands[0], REARRANGED[type(op)](self, op, position))
+def _moved(self: Elements, op: Broadcast | Extract | Permute | Reshape, position: Position) -> Element:
+    return self.at(op.x, REARRANGED[type(op)](self, op, position))
 
 
 def _load_view(self: Elements, op: LoadView, position: Position) -> Element:

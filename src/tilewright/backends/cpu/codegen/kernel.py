@@ -32,7 +32,6 @@ from tilewright.backends.cpu.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
 from tilewright.ir.effects import effect_of
-from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
@@ -47,6 +46,7 @@ from tilewright.ir.ops.memory import (
     LocalArray,
     MakePartitionView,
     MakeTensorView,
+    MemoryOp,
     NumBlocks,
     Print,
     Store,
@@ -206,7 +206,7 @@ def _emit(state: State, op: Op) -> None:
 
 
 def _is_strong(op: Op) -> bool:
-    return type(op) in _STRONG and op.attributes["memory_order"] is not MemoryOrder.WEAK
+    return type(op) in _STRONG and isinstance(op, MemoryOp) and not op.is_weak
 
 
 def _is_deferrable(op: Op) -> bool:
@@ -258,7 +258,7 @@ def _bind_grid_value(state: State, op: Bid | NumBlocks) -> None:
 
 
 def _emit_local_array(state: State, op: LocalArray) -> None:
-    size = op.attributes["count"] * storage_bytes(op.attributes["dtype"])
+    size = op.count * storage_bytes(op.dtype)
     offset = ir.Constant(I64, state.arena.allocate(size))
     address = state.builder.gep(state.scratch, [offset], source_etype=I8)
     state.bind(op.result, state.builder.ptrtoint(address, I64))

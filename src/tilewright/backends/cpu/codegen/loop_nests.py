@@ -53,7 +53,7 @@ def _tiles(op: Op) -> list[TileType]:
 def _flops(op: Op) -> int:
     if isinstance(op, (Reduce, Scan)):
         combined = [nested for nested in op.body.ops if _is_arithmetic(nested)]
-        return len(combined) * op.operands[0].tile.size
+        return len(combined) * op.values[0].tile.size
     return op.result.tile.size if op.results and _is_arithmetic(op) else 0
 
 

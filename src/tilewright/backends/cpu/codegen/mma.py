@@ -41,7 +41,7 @@ class Left:
 
 
 def emit_mma(state: State, op: Mma) -> None:
-    x, y, acc = op.operands
+    x, y, acc = op.x, op.y, op.acc
     t, depth = op.result.tile, x.tile.shape[-1]
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
     left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
@@ -255,7 +255,7 @@ def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
         return None
     if product.rounding is not RoundingMode.RN or product.flush_to_zero:
         return None
-    for base, factor in (product.operands, product.operands[::-1]):
+    for base, factor in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
         spread = factor.op
         if not isinstance(spread, Broadcast) or factor in state.bindings:
             continue

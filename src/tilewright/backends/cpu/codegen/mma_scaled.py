@@ -20,9 +20,9 @@ from tilewright.ir.ops.linear import MmaScaled
 
 def emit_mma_scaled(state: State, op: MmaScaled) -> None:
     """The scales are applied while the operands are widened, which is exact."""
-    x, x_scale, y, y_scale, acc = op.operands
+    x, y, acc = op.x, op.y, op.acc
     rank = x.tile.rank
-    left, right = _widened(state, op, x, x_scale, rank - 1), _widened(state, op, y, y_scale, rank - 2)
+    left, right = _widened(state, op, x, op.x_scale, rank - 1), _widened(state, op, y, op.y_scale, rank - 2)
     accumulator = _widened(state, op, acc)
     (m, n), k = op.result.tile.shape[-2:], x.tile.shape[-1]
     mma.multiply(state, op, mma.buffered(left, k), right, Accumulator(accumulator), (float64,) * 3, (m, n, k), (m, k))

@@ -14,7 +14,7 @@ from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Cast, Sub
-from tilewright.ir.ops.shape import Iota, PtrOffset
+from tilewright.ir.ops.shape import REARRANGING, Iota, PtrOffset
 from tilewright.ir.types import PointerType
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
         if flat.pattern is not None:
             first = elements.at(value, elements.map.unflatten(flat.first_lane(), value.tile.shape))
             return _Line(first.value, first.level, tuple(p - flat.pattern[0] for p in flat.pattern))
-    elif op is not None and type(op) in elements.rearranged:
-        return _line(elements, op.operands[0], elements.rearranged[type(op)](elements, op, position))
+    elif isinstance(op, REARRANGING) and type(op) in elements.rearranged:
+        return _line(elements, op.x, elements.rearranged[type(op)](elements, op, position))
     elif op is not None and (type(op) in _SCALES or isinstance(op, PtrOffset) or _is_widening(op)):
         return _combined(elements, op, position)
     found = elements.at(value, position)

@@ -24,7 +24,7 @@ from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cmp
-from tilewright.ir.ops.linear import Reduce, Scan, reduction_partials
+from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan, reduction_partials
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 
 _ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
@@ -52,18 +52,18 @@ def _counts_along(value: Value, axis: int) -> bool:
 class _Combination:
     """The values of a reduce or scan, its axis and its combiner."""
 
-    def __init__(self, state: State, op: Op) -> None:
+    def __init__(self, state: State, op: CombiningOp) -> None:
         self.state = state
         self.op = op
-        self.values: list[Value] = op.values  # type: ignore[attr-defined]
-        self.axis: int = op.attributes["axis"]
+        self.values = op.values
+        self.axis = op.axis
         self.shape = self.values[0].tile.shape
         self.length = self.shape[self.axis]
-        self.identity = identity_element(op.regions[0])
+        self.identity = identity_element(op.body)
         if isinstance(op, Scan) and self.identity is not None and math.isnan(self.identity):
             # LLVM takes the running maximum of numbers that are none, started at NaN, to be NaN.
             self.identity = None
-        self.ordered = self._ordered(op.regions[0])
+        self.ordered = self._ordered(op.body)
 
     def at(self, elements: Elements, position: Position, count: int | None, visit: Visit) -> Registers:
         """The elements of all values, as vectors of ``count`` lanes in the innermost loop."""
@@ -80,7 +80,7 @@ class _Combination:
         return {op: op.predicate in _HOLD_IN_ORDER for op in compared}
 
     def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
-        return scalars.combine(self.state, builder, count, self.op.regions[0], [*a, *b], _NO_FACTS)
+        return scalars.combine(self.state, builder, count, self.op.body, [*a, *b], _NO_FACTS)
 
     def row_width(self, shape: tuple[int, ...], width: int) -> int:
         """How many results of ``shape`` to compute side by side: several vectors if little is to be done for each."""
@@ -99,8 +99,8 @@ class _Combination:
         self, builder: ir.IRBuilder, count: int | None, old: Registers, new: Registers, *, running: bool = False
     ) -> Registers:
         """``old`` combined with ``new`` elements from further along the axis; ``running``: see ``scalars.combine``."""
-        facts = _NO_FACTS if self.op.attributes.get("reverse") else self.ordered
-        return scalars.combine(self.state, builder, count, self.op.regions[0], [*old, *new], facts, running=running)
+        facts = _NO_FACTS if isinstance(self.op, Scan) and self.op.reverse else self.ordered
+        return scalars.combine(self.state, builder, count, self.op.body, [*old, *new], facts, running=running)
 
     def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
         """``follow``, or just ``new`` where index ``k`` of the innermost loop is the first."""
@@ -253,7 +253,7 @@ def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: in
     lanes_or_none = count if count > 1 else None
     k = nest.begin(fold.length) if fold.length > 1 else 0
     kept = [nest.carry(b) for b in fold.start(lanes_or_none)] if not isinstance(k, int) else []
-    at = index.sub(nest.builder, fold.length - 1, k) if op.attributes["reverse"] else k
+    at = index.sub(nest.builder, fold.length - 1, k) if isinstance(op, Scan) and op.reverse else k
     position = (*rest[:axis], Coord(at, nest.level if not isinstance(at, int) else 0), *rest[axis:])
     new = fold.at(elements, position, lanes_or_none, visit)
     running = new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept, new)
@@ -288,7 +288,7 @@ def _scan_squares(
     looping = fold.length > side
     k: index.Index = nest.begin(fold.length, side) if looping else 0
     running: Registers | None = [nest.carry(b) for b in fold.start(side)] if looping else None
-    reverse = op.attributes["reverse"]
+    reverse = isinstance(op, Scan) and op.reverse
     at = index.sub(nest.builder, fold.length - side, k) if reverse else k
     corner[fold.axis] = Coord(at, nest.level if not isinstance(at, int) else 0)
     positions = [transpose.along(elements, corner, fold.axis, other, i, side) for i in range(side)]

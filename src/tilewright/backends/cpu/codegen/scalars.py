@@ -14,7 +14,7 @@ from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import OPS
-from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.arith import Bitcast, operand_tile
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import (
     Broadcast,
@@ -42,7 +42,7 @@ def emit(
     attributes: Mapping[str, Any] | None = None,
 ) -> ir.Value:
     """The result of the elementwise ``op`` on registers; ``attributes`` replace its own."""
-    dtype = op.operands[-1].tile.dtype
+    dtype = operand_tile(op).dtype
     if type(op) in _PROMISES:
         return operands[0]
     if type(op) in _POINTER_OPS or (isinstance(dtype, PointerType) and isinstance(op, Bitcast)):
@@ -51,21 +51,25 @@ def emit(
     return emitter.emit(op.name, dtype, operands, attributes, op.result.tile.dtype)
 
 
+def _is_left(op: Op, value: Value) -> bool:
+    """Whether ``value`` is the first operand of ``op``."""
+    return next(iter(op.operands)) is value
+
+
 def _pointee_bytes(dtype: ElementType) -> int:
     assert isinstance(dtype, PointerType)
     return 1 if dtype.pointee is None else storage_bytes(dtype.pointee)
 
 
 def _pointer(emitter: VectorEmitter, builder: ir.IRBuilder, op: Op, operands: Sequence[ir.Value]) -> ir.Value:
-    t = op.operands[0].tile.dtype
     if isinstance(op, PtrOffset):
         offset = op.offset.tile.element
         distance = _resize(emitter, builder, operands[1], offset.bitwidth, 64, offset.is_signed)
-        item = ir.Constant(I64, _pointee_bytes(t))
+        item = ir.Constant(I64, _pointee_bytes(op.ptr.tile.dtype))
         return builder.add(operands[0], builder.mul(distance, lanes.splat(builder, item, emitter.lanes)))
     if isinstance(op, PtrDiff):
         distance = builder.sub(operands[0], operands[1])
-        item = ir.Constant(I64, _pointee_bytes(t))
+        item = ir.Constant(I64, _pointee_bytes(op.lhs.tile.dtype))
         distance = builder.sdiv(distance, lanes.splat(builder, item, emitter.lanes))
         return _resize(emitter, builder, distance, 64, op.dtype.bitwidth, True)
     return operands[0]
@@ -110,9 +114,9 @@ def combine(
         if op in facts:
             known[op.result] = emitter.constant(op.result.tile.dtype, facts[op])
         elif isinstance(op, (Constant, Undefined)):
-            known[op.result] = emitter.constant(op.result.tile.dtype, op.attributes.get("value", 0))
+            known[op.result] = emitter.constant(op.result.tile.dtype, op.value if isinstance(op, Constant) else 0)
         elif type(op) in ELEMENTWISE:
-            attributes = {**op.attributes, LEFT_IS_RESULT: running and op.operands[0] is body.args[0]}
+            attributes = {**op.attributes, LEFT_IS_RESULT: running and _is_left(op, body.args[0])}
             known[op.result] = emit(emitter, builder, op, [register(v) for v in op.operands], attributes)
         elif isinstance(op, (Reshape, Broadcast, Permute)):
             known[op.result] = register(op.x)

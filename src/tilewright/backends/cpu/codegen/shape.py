@@ -48,7 +48,7 @@ def emit_cat(state: State, op: Cat) -> None:
 
 def emit_insert(state: State, op: Insert) -> None:
     """In place when nothing else needs the old tile."""
-    x, value, t = op.operands[0], op.operands[1], op.result.tile
+    x, value, t = op.x, op.value, op.result.tile
     if t.size == 1:
         state.bind(op.result, state.scalar(value))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from llvmlite import ir
 
@@ -19,11 +20,10 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
-from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, PtrOffset, Reshape
+from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
 
 _WIDE = ir.IntType(128)  # of the numbers here: nothing wraps around
-_REARRANGING = frozenset({Broadcast, Reshape, Permute, Extract})
-_PROMISES = frozenset({AssumeDivisible, AssumeBounded, AssumeBlocked})
+_PROMISES = (AssumeDivisible, AssumeBounded, AssumeBlocked)
 # A comparison holds for all elements if it does for the ends; whether that is the high end of the left operand.
 _ENDS = {
     CmpPredicate.LT: ("<", True),
@@ -61,8 +61,8 @@ class ValueRanges:
             return self._state.scalar(mask)
         if op is None or mask in self._state.bindings:
             return None
-        if type(op) in _REARRANGING:
-            return self.all_true(op.operands[0])
+        if isinstance(op, REARRANGING):
+            return self.all_true(op.x)
         if isinstance(op, And):
             x, y = map(self.all_true, op.operands)
             return None if x is None or y is None else builder.and_(x, y)
@@ -106,8 +106,8 @@ class ValueRanges:
             return ValueRange(ir.Constant(_WIDE, number), ir.Constant(_WIDE, number), number.bit_length() + 1)
         if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
             return ValueRange(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1), t.size.bit_length() + 1)
-        if type(op) in _REARRANGING or type(op) in _PROMISES or _is_widening(op):
-            return self._of(op.operands[0])
+        if isinstance(op, REARRANGING + _PROMISES) or _is_widening(op):
+            return self._of(op.x)
         combine = _COMBINING.get(type(op))
         if combine is None or not (t.is_pointer or (t.element.bitwidth == 64 and t.element.is_signed)):
             return self._search(value)
@@ -184,8 +184,8 @@ _COMBINING: dict[type[Op], Callable[[ValueRanges, ValueRange, ValueRange, Value]
 def _bits(value: Value) -> int:
     """Of the signed numbers that hold every element of ``value``."""
     op, t = value.op, value.tile
-    if op is not None and (type(op) in _REARRANGING or type(op) in _PROMISES or _is_widening(op)):
-        return _bits(op.operands[0])
+    if op is not None and (isinstance(op, REARRANGING + _PROMISES) or _is_widening(op)):
+        return _bits(op.x)
     return 65 if t.is_pointer else t.element.bitwidth + (not t.element.is_signed)
 
 
@@ -206,7 +206,7 @@ def _less(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, signed: bool) -> ir.V
     return builder.icmp_signed("<", a, b) if signed else builder.icmp_unsigned("<", a, b)
 
 
-def _is_widening(op: Op) -> bool:
+def _is_widening(op: Op) -> TypeGuard[Cast]:
     """Whether ``op`` is a conversion that keeps every number."""
     if not isinstance(op, Cast):
         return False

@@ -15,7 +15,7 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.backends.cpu.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
+from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView, ViewMemoryOp
 from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
@@ -56,17 +56,17 @@ class ViewAccess:
     inside: ir.Value | None
 
 
-def access(state: State, op: Op) -> ViewAccess:
+def access(state: State, op: ViewMemoryOp) -> ViewAccess:
     """The access of a load_view, store_view or atomic_view."""
-    view: Value = op.operands[0]
+    view = op.view
     type_: PartitionViewType = view.type  # type: ignore[assignment]
     bound, builder = state.view(view), state.builder
-    in_bounds = op.attributes.get("in_bounds", (False,) * len(type_.order))
+    in_bounds = op.promised
     origins, inside, address = [], None, bound.base
     item = storage_bytes(type_.view.dtype)
     for k, axis in enumerate(type_.order):
-        at = state.index(op.indices[k])  # type: ignore[attr-defined]
-        if op.indices[k].tile.element.bitwidth == 64 and not isinstance(at, int):  # type: ignore[attr-defined]
+        at = state.index(op.indices[k])
+        if op.indices[k].tile.element.bitwidth == 64 and not isinstance(at, int):
             at = index.maximum(builder, index.minimum(builder, at, _FARTHEST), -_FARTHEST)
         origin = index.mul(builder, at, type_.steps[k])
         origins.append(origin)
@@ -80,7 +80,7 @@ def access(state: State, op: Op) -> ViewAccess:
         view,
         type_.view.dtype,
         type_.tile_shape,
-        tuple(op.indices),  # type: ignore[attr-defined]
+        tuple(op.indices),
         address,
         tuple(origins),
         tuple(bound.shape[axis] for axis in type_.order),

@@ -26,8 +26,8 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
         return False
     if isinstance(op, Constant):
         return not math.isnan(op.value)
-    if _is_identity(op):
-        return is_never_nan(op.operands[0], far - 1)
+    if isinstance(op, (Mul, Div, Sub)) and constant_of(op.rhs) == _NEUTRAL[type(op)]:  # as LLVM finds out
+        return is_never_nan(op.lhs, far - 1)
     if isinstance(op, _MOVES) or (isinstance(op, Cast) and op.x.tile.element.is_float):
         return is_never_nan(op.x, far - 1)
     if isinstance(op, (Min, Max)):
@@ -38,26 +38,20 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
     return False
 
 
-def _is_identity(op: Op) -> bool:
-    """Whether ``op`` gives its first operand, as LLVM finds out: x * 1, x / 1, x - 0."""
-    neutral = _NEUTRAL.get(type(op))
-    return neutral is not None and constant_of(op.operands[1]) == neutral
+_NEUTRAL: dict[type[Op], int] = {Mul: 1, Div: 1, Sub: 0}  # on the right
 
 
-_NEUTRAL: dict[type[Op], int] = {Mul: 1, Div: 1, Sub: 0}
-
-
-def _is_never_nan_where_selected(op: Op, far: int) -> bool:
+def _is_never_nan_where_selected(op: Select, far: int) -> bool:
     """A ``select`` may give only numbers as it compares what it gives."""
-    condition, x, y = op.operands
-    compares, negated = _comparison(condition)
+    x, y = op.x, op.y
+    compares, negated = _comparison(op.condition)
     kept, other = (y, x) if negated else (x, y)
-    if compares is not None and compares.attributes["predicate"] in _ORDERED and kept in compares.operands:
+    if compares is not None and compares.predicate in _ORDERED and kept in (compares.lhs, compares.rhs):
         return is_never_nan(other, far // 2)
     return is_never_nan(x, far // 2) and is_never_nan(y, far // 2)
 
 
-def _comparison(condition: Value) -> tuple[Op | None, bool]:
+def _comparison(condition: Value) -> tuple[Cmp | None, bool]:
     """What ``condition`` compares, and whether it is the contrary."""
     op, negated = condition.op, False
     while isinstance(op, Not):
@@ -65,26 +59,25 @@ def _comparison(condition: Value) -> tuple[Op | None, bool]:
     return (op, negated) if isinstance(op, Cmp) else (None, False)
 
 
-def is_maximum_of_numbers(op: Op) -> bool:
+def is_maximum_of_numbers(op: Max | Min) -> bool:
     """Whether ``op``, a ``max`` of floats, is one of a number and a constant."""
     return any(
-        constant_of(op.operands[at]) is not None and is_never_nan(op.operands[at]) and is_never_nan(op.operands[1 - at])
-        for at in range(2)
+        constant_of(bound) is not None and is_never_nan(bound) and is_never_nan(number)
+        for bound, number in ((op.lhs, op.rhs), (op.rhs, op.lhs))
     )
 
 
-def selected_maximum(op: Op) -> tuple[int, int] | None:
-    """Which operands of ``op``, a ``select``, it gives the maximum of: a number and the constant 0; None for others."""
-    compares, negated = _comparison(op.operands[0])
+def selected_maximum(op: Select) -> tuple[Value, Value] | None:
+    """The number and the constant 0 that ``op`` gives the maximum of; None for others."""
+    compares, negated = _comparison(op.condition)
     if compares is None:
         return None
-    kept, bound = (2, 1) if negated else (1, 2)
-    zero = constant_of(op.operands[bound])
-    if zero != 0 or not op.operands[bound].tile.element.is_float or math.copysign(1, zero) < 0:
+    kept, bound = (op.y, op.x) if negated else (op.x, op.y)
+    zero = constant_of(bound)
+    if zero != 0 or not bound.tile.element.is_float or math.copysign(1, zero) < 0:
         return None
-    lhs, rhs = compares.operands
-    predicate = compares.attributes["predicate"]
-    above = (predicate is CmpPredicate.GT and lhs is op.operands[kept] and constant_of(rhs) == 0) or (
-        predicate is CmpPredicate.LT and rhs is op.operands[kept] and constant_of(lhs) == 0
+    lhs, rhs, predicate = compares.lhs, compares.rhs, compares.predicate
+    above = (predicate is CmpPredicate.GT and lhs is kept and constant_of(rhs) == 0) or (
+        predicate is CmpPredicate.LT and rhs is kept and constant_of(lhs) == 0
     )
-    return (kept, bound) if above and is_never_nan(op.operands[kept]) else None
+    return (kept, bound) if above and is_never_nan(kept) else None

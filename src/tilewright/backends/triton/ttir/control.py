@@ -189,21 +189,21 @@ class ControlFlow:
         bits = w.opaque(w.convert("arith.extui", condition, "i32"))
         return w.compare("ne", bits, w.like(0, bits))
 
-    def _if(self, op: Op) -> None:
+    def _if(self, op: If) -> None:
         s = self.s
         then, orelse = op.regions
-        forms = s.flat_types(op.attributes["types"])
-        results = self._branches(s[op.operands[0]], forms, lambda: self.block(then), lambda: self.block(orelse))
+        forms = s.flat_types(op.types)
+        results = self._branches(s[op.condition], forms, lambda: self.block(then), lambda: self.block(orelse))
         s.bind_flat(op.results, results)
 
-    def _jumping_if(self, op: Op, ops: Sequence[Op], rest: int, frame: Frame) -> list[Val]:
+    def _jumping_if(self, op: If, ops: Sequence[Op], rest: int, frame: Frame) -> list[Val]:
         """An if that may leave ``frame``, and what follows it: the state of ``frame`` after both."""
         s = self.s
-        inner = BranchFrame(frame, tuple(s.flat_types(op.attributes["types"])))
+        inner = BranchFrame(frame, tuple(s.flat_types(op.types)))
         forms = [(v.element, v.shape) for v in frame.unchanged(s)]
         then, orelse = op.regions
         jumped, *found = self._branches(
-            s[op.operands[0]],
+            s[op.condition],
             [("i1", ()), *forms, *inner.forms],
             lambda: self.block(then, inner),
             lambda: self.block(orelse, inner),
@@ -273,14 +273,14 @@ class ControlFlow:
                 flat += s.flat([value])
         return flat
 
-    def _loop(self, op: Op) -> None:
+    def _loop(self, op: Loop) -> None:
         """Repeats until a break: a while whose condition comes after the body. Triton ties the n-th result to the
         n-th argument, so the carried values come first on both sides."""
         s, w = self.s, self.s.w
         body = op.regions[0]
         inits = s.flat(op.operands)
         carried_forms = [(v.element, v.shape) for v in inits]
-        forms = [*carried_forms, *s.flat_types(op.attributes["types"])]
+        forms = [*carried_forms, *s.flat_types(op.types)]
         left, found = self._results(forms)
         carried = [Val(w.name(), *form) for form in carried_forms]
         pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(carried, inits))

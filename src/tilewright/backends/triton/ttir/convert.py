@@ -42,12 +42,12 @@ def cast_op(w: Writer, op: Cast, operands: Sequence[Val]) -> Val:
         raise TileUnsupportedFeatureError(
             f"the GPU backend does not convert with the rounding mode {mode.name}", op.loc
         )
-    return cast(w, operands[0], op.operands[0].tile.element, op.attributes["dtype"], mode)
+    return cast(w, operands[0], op.x.tile.element, op.dtype, mode)
 
 
 def bitcast_op(w: Writer, op: Bitcast, operands: Sequence[Val]) -> Val:
     (x,) = operands
-    source, target = op.operands[0].tile.dtype, op.attributes["dtype"]
+    source, target = op.x.tile.dtype, op.dtype
     wanted = element(target, w.target)
     if isinstance(target, PointerType) or isinstance(source, PointerType):
         return w.bitcast(x, wanted)

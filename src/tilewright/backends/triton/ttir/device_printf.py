@@ -102,7 +102,7 @@ def assert_op(s: State, op: Assert) -> None:
         for i, word in enumerate(_block(w)):
             _put(w, s.report, FAILED_BLOCK + i, word, first)
         _put(w, s.report, FAILED_ELEMENT, w.convert("arith.extui", element, "i64"), first)
-        for i, value in enumerate(op.operands[1 : 1 + MOST_VALUES]):
+        for i, value in enumerate(op.values[:MOST_VALUES]):
             found = _element_of(s, value, op.condition.tile.shape, condition.shape, element)
             _put(w, s.report, FAILED_VALUES + i, found, first)
         w.located("gpu.barrier")

@@ -43,15 +43,14 @@ from tilewright.ir.ops.arith import (
     Sqrt,
     Sub,
     Xor,
+    flushes_to_zero,
+    is_plain,
+    operand_dtype,
+    rounding_of,
 )
 from tilewright.ir.ops.shape import constant_of
 
 Rule = Callable[[Writer, Any, Sequence[Val]], Val]
-
-
-def dtype_of(op: Op) -> DType:
-    """The dtype of the last operand."""
-    return op.operands[-1].tile.element
 
 
 # -- floats in a wider type
@@ -82,7 +81,7 @@ _PLAIN: dict[type[Op], tuple[str, str]] = {
 
 def _directed(w: Writer, op: Op, operands: Sequence[Val]) -> Val:
     """A float operation in a rounding mode of its own, or with flush to zero."""
-    mode, ftz = op.attributes["rounding"], op.attributes["flush_to_zero"]
+    mode, ftz = rounding_of(op), flushes_to_zero(op)
     element = operands[0].element
     if element in ("f16", "bf16"):
         return narrowed(w, op.name, operands, mode)
@@ -106,7 +105,7 @@ def _arithmetic(w: Writer, op: Add | Mul | Sub, operands: Sequence[Val]) -> Val:
     if x.element.startswith("i"):
         known = isinstance(op, Mul) or not mixes(op)
         return w.op(integer, *operands, attributes="" if known else w.any_multiple(*operands))
-    if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+    if is_plain(op):
         return _through_f32(w, operands, lambda xs: w.op(floating, *xs))
     return _directed(w, op, operands)
 
@@ -117,7 +116,7 @@ def _boolean(w: Writer, name: str, operands: Sequence[Val]) -> Val:
 
 
 def _fma(w: Writer, op: Fma, operands: Sequence[Val]) -> Val:
-    if op.attributes["rounding"] is not RoundingMode.RN or op.attributes["flush_to_zero"]:
+    if not is_plain(op):
         return _directed(w, op, operands)
     element = operands[0].element
     if element in ("f16", "bf16") and w.target.is_cuda:
@@ -132,14 +131,14 @@ def _div(w: Writer, op: Div, operands: Sequence[Val]) -> Val:
     x, y = operands
     mode = op.rounding
     if x.element.startswith("i"):
-        return integer_division(w, x, y, dtype_of(op), mode)[0]
+        return integer_division(w, x, y, operand_dtype(op), mode)[0]
     if mode is RoundingMode.RN and not op.flush_to_zero:
         return _through_f32(w, operands, lambda xs: nearest(w, "div", xs))
     return _directed(w, op, operands)
 
 
 def _sqrt(w: Writer, op: Sqrt, operands: Sequence[Val]) -> Val:
-    if op.attributes["rounding"] is RoundingMode.RN and not op.attributes["flush_to_zero"]:
+    if is_plain(op):
         return _through_f32(w, operands, lambda xs: nearest(w, "sqrt", xs))
     return _directed(w, op, operands)
 
@@ -184,7 +183,7 @@ def _rem(w: Writer, op: Rem, operands: Sequence[Val]) -> Val:
     x, y = operands
     mode = op.rounding
     if x.element.startswith("i"):
-        return integer_division(w, x, y, dtype_of(op), mode)[1]
+        return integer_division(w, x, y, operand_dtype(op), mode)[1]
 
     def remainder(xs: Sequence[Val]) -> Val:
         a, b = xs
@@ -221,7 +220,7 @@ def _abs(w: Writer, op: Abs, operands: Sequence[Val]) -> Val:
     (x,) = operands
     if not x.element.startswith("i"):
         return w.op("math.absf", x)
-    return w.op("math.absi", x) if dtype_of(op).is_signed and x.element != "i1" else x
+    return w.op("math.absi", x) if operand_dtype(op).is_signed and x.element != "i1" else x
 
 
 def _mulhi(w: Writer, op: MulHi, operands: Sequence[Val]) -> Val:
@@ -239,13 +238,13 @@ def _minmax(w: Writer, op: Max | Min, operands: Sequence[Val]) -> Val:
     if x.element == "i1":
         return w.op("arith.ori" if is_max else "arith.andi", x, y)
     if x.element.startswith("i"):
-        sign = "si" if dtype_of(op).is_signed else "ui"
+        sign = "si" if operand_dtype(op).is_signed else "ui"
         return w.op(f"arith.{name}{sign}", x, y, attributes=w.any_multiple(x, y))
     nan = op.propagate_nan
     if x.element == "f64":
         if is_max and w.target.is_cuda and is_maximum_of_numbers(op):
-            number, bound = (x, y) if constant_of(op.rhs) is not None else (y, x)
-            if constant_of(op.operands[1 if bound is y else 0]) == 0:
+            number, bound = (x, op.rhs) if constant_of(op.rhs) is not None else (y, op.lhs)
+            if constant_of(bound) == 0:
                 return _at_least_zero(w, number)
         return _minmax_f64(w, name, nan, x, y)
     if is_max and w.target.is_cuda:
@@ -288,7 +287,7 @@ def _not(w: Writer, op: Not, operands: Sequence[Val]) -> Val:
 def _shift(w: Writer, op: Shl | Shr, operands: Sequence[Val]) -> Val:
     x, count = operands
     wide = w.compare("uge", count, w.like(x.bits, count))
-    if isinstance(op, Shr) and dtype_of(op).is_signed:
+    if isinstance(op, Shr) and operand_dtype(op).is_signed:
         return w.op("arith.shrsi", x, w.select(wide, w.like(x.bits - 1, count), count))
     shifted = w.op("arith.shli" if isinstance(op, Shl) else "arith.shrui", x, w.select(wide, w.like(0, count), count))
     return w.select(wide, w.like(0, x), shifted)
@@ -302,10 +301,10 @@ def pointer_bits(w: Writer, x: Val) -> Val:
 def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
     condition, x, y = operands
     if x.element in ("f16", "bf16", "f32") and w.target.is_cuda and (both := selected_maximum(op)) is not None:
-        numbers = [operands[at] for at in both]
+        numbers = [x if v is op.x else y for v in both]
         return _through_f32(w, numbers, lambda xs: w.op("arith.maximumf", *xs))
     if x.element == "f64" and w.target.is_cuda and (both := selected_maximum(op)) is not None:
-        return _at_least_zero(w, operands[both[0]])
+        return _at_least_zero(w, x if both[0] is op.x else y)
     wrong = _wrong_zero_of_an_extreme(op)
     if wrong == 1:
         x = w.opaque(x)
@@ -314,26 +313,25 @@ def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
     return w.select(condition, x, y)
 
 
-def _wrong_zero_of_an_extreme(op: Op) -> int | None:
+def _wrong_zero_of_an_extreme(op: Select) -> int | None:
     """Which operand of the ``select`` the compiler must not know, or None.
 
     It makes a maximum of ``x > c ? x : c``. If x is 0.0 and c is -0.0 that is the other zero, as it is in a minimum if
     x is -0.0 and c is 0.0.
     """
-    compared = op.operands[0].op
+    compared = op.condition.op
     if not isinstance(compared, Cmp):
         return None
     compares = compared.lhs.tile
     if compares.is_pointer or not compares.element.is_floating:
         return None
     predicate = compared.predicate
-    for x, zero in ((0, 1), (1, 0)):
-        if constant_of(compared.operands[zero]) != 0 or compared.operands[x] not in op.operands[1:]:
+    for x, zero, is_left in ((compared.lhs, compared.rhs, True), (compared.rhs, compared.lhs, False)):
+        if constant_of(zero) != 0 or x not in (op.x, op.y):
             continue
-        kept = op.operands.index(compared.operands[x], 1)
-        other = 3 - kept
-        c = constant_of(op.operands[other])
-        largest = ((predicate is CmpPredicate.GT) == (x == 0)) == (kept == 1)
+        kept, other = (1, 2) if x is op.x else (2, 1)
+        c = constant_of(op.y if other == 2 else op.x)
+        largest = ((predicate is CmpPredicate.GT) == is_left) == (kept == 1)
         if predicate in (CmpPredicate.LT, CmpPredicate.GT) and c == 0 and (math.copysign(1, c) < 0) == largest:
             return other
     return None

@@ -198,8 +198,8 @@ def _divisors(function: Function) -> dict[int, int]:
 def _lower(s: State, op: Op) -> None:
     """One op that is not control flow."""
     kind = type(op)
-    if op in s.plan.rounded:
-        s.bind(op.result, s[op.operands[0]])
+    if isinstance(op, Cast) and op in s.plan.rounded:
+        s.bind(op.result, s[op.x])
     elif kind in _ELEMENTWISE:
         s.bind(op.result, _ELEMENTWISE[kind](s.w, op, s.all(op.operands)))
     elif kind in _VALUES:

@@ -13,22 +13,22 @@ from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.types import TileType
 
 Combine = Callable[[State, Op], None]
 
 
-def reduce(s: State, op: Op, lower: Combine) -> None:
+def reduce(s: State, op: Reduce, lower: Combine) -> None:
     """A custom combiner need not be commutative: its fold is a scan, which keeps the order, and its last element."""
     values = s.all(op.operands)
-    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    shape, axis = op.values[0].tile.shape, op.axis
     if shape[axis] == 1:
         for result, value in zip(op.results, values):
             s.bind(result, value)
         return
     position = len(squeezed(shape[:axis]))
-    if op.attributes["commutative"]:
+    if op.commutative:
         # Triton permutes a flattened tile before a fold of rank 1, each of several tiles in its own way.
         lifted = len(values) > 1 and len(values[0].shape) == 1
         if lifted:
@@ -44,11 +44,11 @@ def reduce(s: State, op: Op, lower: Combine) -> None:
         s.bind(result, value)
 
 
-def scan(s: State, op: Op, lower: Combine) -> None:
+def scan(s: State, op: Scan, lower: Combine) -> None:
     values = s.all(op.operands)
-    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    shape, axis = op.values[0].tile.shape, op.axis
     if shape[axis] != 1:
-        reverse = "true" if op.attributes["reverse"] else "false"
+        reverse = "true" if op.reverse else "false"
         attributes = f"axis = {len(squeezed(shape[:axis]))} : i32, reverse = {reverse}"
         values = _combine(s, op, "scan", values, attributes, values[0].shape, None, lower)
     for result, value in zip(op.results, values):

@@ -10,10 +10,10 @@ from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import element
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.enums import AtomicKind, MemoryOrder
+from tilewright.ir.core import Block, Value
+from tilewright.ir.enums import AtomicKind
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, Store
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Store
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import PointerType
 
@@ -99,7 +99,7 @@ def load(s: State, op: Load) -> Val:
     pointers = s[op.ptrs]
     mask = s[op.mask] if op.mask is not None else None
     other = s[op.padding] if op.padding is not None else None
-    if op.memory_order is not MemoryOrder.WEAK:
+    if not op.is_weak:
         return ordered_memory.load(s, op, pointers, mask, other)
     return load_values(s, pointers, mask, other, s.element(op.result))
 
@@ -124,13 +124,13 @@ def _cell(s: State, cell: Cell) -> Val:
 def _carried(value: Value) -> bool:
     """Whether ``value`` is what a loop carries, or converted from that, perhaps back to what it was."""
     while isinstance(value.op, Cast):
-        (value,) = value.op.operands
+        value = value.op.x
     return isinstance(value.owner, Block)
 
 
 def store(s: State, op: Store) -> None:
     value, mask = s[op.value], s[op.mask] if op.mask is not None else None
-    if op.memory_order is not MemoryOrder.WEAK:
+    if not op.is_weak:
         ordered_memory.store(s, op, s[op.ptrs], value, mask)
         return
     if mask is not None and value.bits == 16 and value.shape and s.dialect < (3, 9) and _carried(op.value):
@@ -142,11 +142,11 @@ def store(s: State, op: Store) -> None:
 # -- atomics
 
 
-def atomic(s: State, op: Op, pointers: Val, value: Val, mask: Val | None, value_of: Value) -> Val:
+def atomic(s: State, op: AtomicRmw | AtomicView, pointers: Val, value: Val, mask: Val | None, value_of: Value) -> Val:
     """Every atomic but compare-and-swap; 0 where the mask is false."""
     w = s.w
     dtype = value_of.tile.element
-    signed, unsigned, floating = _KINDS[op.attributes["kind"]]
+    signed, unsigned, floating = _KINDS[op.kind]
     kind = floating if dtype.is_floating else signed if dtype.is_signed else unsigned
     operands, types = [pointers, value], [pointers.type, value.type]
     if mask is not None:

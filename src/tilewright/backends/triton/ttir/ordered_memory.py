@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer, type_text
-from tilewright.ir.core import Op
 from tilewright.ir.enums import MemoryOrder, MemoryScope
+from tilewright.ir.ops.memory import MemoryOp
 
 _SCOPES = {
     MemoryScope.NONE: "gpu",
@@ -24,20 +24,20 @@ _SCOPES = {
 }
 
 
-def order(op: Op) -> str:
+def order(op: MemoryOp) -> str:
     """The memory order of ``op``, as TTIR and PTX write it."""
-    found: str = op.attributes["memory_order"].value
+    found: str = op.memory_order.value
     return found
 
 
-def scope(op: Op) -> str:
-    return _SCOPES[op.attributes["memory_scope"]]
+def scope(op: MemoryOp) -> str:
+    return _SCOPES[op.memory_scope]
 
 
 # -- loads
 
 
-def load(s: State, op: Op, pointers: Val, mask: Val | None, other: Val | None) -> Val:
+def load(s: State, op: MemoryOp, pointers: Val, mask: Val | None, other: Val | None) -> Val:
     """The elements behind ``pointers``; ``other``, or 0, where the mask is false."""
     w = s.w
     name = s.element(op.results[0])
@@ -58,10 +58,10 @@ _USED_32 = ".reg .b32 low; cvt.u32.u64 low, $1; setp.eq.b32 p, $0, low; @p nanos
 _USED_64 = "setp.eq.b64 p, $0, $1; @p nanosleep.u32 0; "
 
 
-def _load_ptx(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
+def _load_ptx(w: Writer, op: MemoryOp, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
     register = "l" if bits == 64 else "r"
     used = ""
-    if mask is not None and op.attributes["memory_order"] is MemoryOrder.ACQUIRE:
+    if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
         used = _USED_64 if bits == 64 else _USED_32
     enabled = w.convert("arith.extui", mask, "i32") if mask is not None else w.constant(1, "i32", addresses.shape)
     code = (
@@ -72,7 +72,7 @@ def _load_ptx(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val
     return w.asm(code, f"=&{register},l,r,{register}", operands, fallback.element, pure=False)
 
 
-def _load_by_atomics(w: Writer, op: Op, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
+def _load_by_atomics(w: Writer, op: MemoryOp, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
     """The old value of an atomic or with 0."""
     cells, shift = _words(w, addresses, bits)
     zero = w.like(0, fallback)
@@ -85,7 +85,7 @@ def _load_by_atomics(w: Writer, op: Op, addresses: Val, mask: Val | None, fallba
 # -- stores
 
 
-def store(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None:
+def store(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
     """An exchange whose result nobody reads. There is none of less than 32 bits."""
     w = s.w
     if value.element == "i1":
@@ -97,7 +97,7 @@ def store(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None
     _rmw(w, "exch", op, w.bitcast(pointers, f"!tt.ptr<{integer}>"), w.bitcast(value, integer), mask)
 
 
-def _store_narrow(s: State, op: Op, pointers: Val, value: Val, mask: Val | None) -> None:
+def _store_narrow(s: State, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> None:
     """The word around each element is swapped for one with the new bits until nobody else changed it meanwhile."""
     w, bits = s.w, value.bits
     cells, shift = _words(w, pointer_bits(w, pointers), bits)
@@ -113,7 +113,7 @@ def _store_narrow(s: State, op: Op, pointers: Val, value: Val, mask: Val | None)
     where_valid(s, cells, mask, swap_all, [])
 
 
-def _repeat_swaps(s: State, op: Op, cells: Val, pending: Val, kept: Val, new: Val) -> None:
+def _repeat_swaps(s: State, op: MemoryOp, cells: Val, pending: Val, kept: Val, new: Val) -> None:
     """Swap the words that are ``pending`` until all are done. The first guess of what they hold is 0."""
     w = s.w
     waiting, seen = Val(w.name(), "i1", new.shape), Val(w.name(), "i32", new.shape)
@@ -137,7 +137,7 @@ def _repeat_swaps(s: State, op: Op, cells: Val, pending: Val, kept: Val, new: Va
 # -- compare-and-swap, of which TTIR has no masked form
 
 
-def compare_and_swap(s: State, op: Op, pointers: Val, expected: Val, desired: Val) -> Val:
+def compare_and_swap(s: State, op: MemoryOp, pointers: Val, expected: Val, desired: Val) -> Val:
     """The old values."""
     operands = [pointers, expected, desired]
     names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)
@@ -199,7 +199,7 @@ def _pointer(w: Writer, addresses: Val, element: str) -> Val:
     return w.emit(text, element, addresses.shape)
 
 
-def _rmw(w: Writer, kind: str, op: Op, pointers: Val, value: Val, mask: Val | None) -> Val:
+def _rmw(w: Writer, kind: str, op: MemoryOp, pointers: Val, value: Val, mask: Val | None) -> Val:
     enabled = mask if mask is not None else w.constant(True, "i1", value.shape)
     operands = [pointers, value, enabled]
     names, types = ", ".join(v.name for v in operands), ", ".join(v.type for v in operands)

@@ -77,11 +77,11 @@ def zero(w: Writer, name: str, shape: Shape) -> Val:
 
 
 def reshape(s: State, op: Reshape) -> Val:
-    return s.w.reshape(s[op.operands[0]], squeezed(op.attributes["shape"]))
+    return s.w.reshape(s[op.x], squeezed(op.shape))
 
 
 def broadcast(s: State, op: Broadcast) -> Val:
-    x, old, new = s[op.operands[0]], op.operands[0].tile.shape, op.attributes["shape"]
+    x, old, new = s[op.x], op.x.tile.shape, op.shape
     kept = axes_kept(new)
     axes = [i for i, axis in enumerate(kept) if old[axis] != 1]
     return s.w.place(x, axes, squeezed(new))
@@ -99,7 +99,7 @@ def permute(s: State, op: Permute) -> Val:
 def cat(s: State, op: Cat) -> Val:
     """lhs and rhs have equal shapes, since every extent is a power of two."""
     x, y = s.all(op.operands)
-    shape, axis = op.operands[0].tile.shape, op.attributes["axis"]
+    shape, axis = op.lhs.tile.shape, op.axis
     joined = join(s.w, x, y)
     position = len(squeezed(shape[:axis]))
     last = len(x.shape)

@@ -52,7 +52,7 @@ def pointers_of(s: State, op: Any) -> Access:
     w = s.w
     type_: PartitionViewType = op.view.type
     view = s.view(op.view)
-    in_bounds = op.attributes.get("in_bounds", (False,) * len(type_.order))
+    in_bounds = op.promised
     kept = axes_kept(type_.tile_shape)
     shape = tuple(type_.tile_shape[k] for k in kept)
     base, near, far, masks = view.base, None, [], []
@@ -202,11 +202,11 @@ def find_maps(s: State, place: Op) -> None:
         s.listed[op] = known[d, cell]
 
 
-def _array_of(op: Op) -> Any:
+def _array_of(op: Any) -> Any:
     """The op that makes the tensor view of an access to a partition view."""
-    partition = op.operands[0].op
-    assert partition is not None
-    return partition.operands[0].op
+    partition = op.view.op
+    assert isinstance(partition, MakePartitionView)
+    return partition.view.op
 
 
 def _map_of(s: State, d: Descriptor, cell: Cell) -> Val:

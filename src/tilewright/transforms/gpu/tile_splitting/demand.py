@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from math import prod
 from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.ops.control import DECIDING_OPERANDS, Break, Continue, For, If, LoopOp, Yield
+from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Yield, deciding_values
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Load, LoadView, Store, StoreView
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Load,
+    LoadView,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+)
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import PartitionViewType
 
@@ -18,7 +27,6 @@ Axis = int | None  # the one along which a tile is halved; None: each block has 
 
 _ROWS, _COLUMNS = 64, 16  # of the result of a product, at least, that a block computes
 STORES = (Store, StoreView)
-STORED = 1  # which of their operands it is that they store
 MOVES = (Load, LoadView, *STORES)
 
 
@@ -29,7 +37,7 @@ class Undivided(Exception):
 class Needs:
     """How each value of ``function`` is needed where what is stored is halved along ``axes``."""
 
-    def __init__(self, function: Function, axes: dict[Op, int]) -> None:
+    def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
         self.axes = axes
         self.targets: dict[Op, Sequence[Value]] = {}  # a terminator -> what its operands become
         self._of: dict[Value, dict[Axis, None]] = {}
@@ -41,7 +49,7 @@ class Needs:
                 self._sources.setdefault(value, []).append(source)
         for op in function.walk():
             if isinstance(op, (For, If)):
-                self._need(op.operands[: DECIDING_OPERANDS[type(op)]], [None] * DECIDING_OPERANDS[type(op)])
+                self._need(deciding_values(op), repeat(None))
             elif op in axes:
                 self._need(op.operands, operand_axes(op, axes[op]))
         while self._pending:
@@ -54,10 +62,10 @@ class Needs:
     def _enter(self, block: Block, continued: Sequence[Value], broken: Sequence[Value]) -> None:
         """Find what the terminators in ``block`` lead to; those of a loop around it to ``continued`` and ``broken``."""
         for op in block.ops:
-            if type(op) in DECIDING_OPERANDS:
+            if isinstance(op, CONTROL_FLOW):
                 carried = carried_by(op)
                 inner = (continued, broken) if isinstance(op, If) else (carried, op.results)
-                for value, source in zip(carried, op.operands[DECIDING_OPERANDS[type(op)] :]):
+                for value, source in zip(carried, op.inits if isinstance(op, LoopOp) else ()):
                     self._sources[value] = [source]
                 if isinstance(op, For):
                     self._sources.update((result, [value]) for result, value in zip(op.results, carried))
@@ -109,12 +117,13 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
         if isinstance(op, (Mma, MmaScaled)):
             raise Undivided
         return [None] * len(op.operands)
-    if isinstance(op, MOVES) and isinstance(op.operands[0].type, PartitionViewType):
-        t = op.operands[0].type
+    if isinstance(op, ViewMemoryOp):
+        t = op.view.type
+        assert isinstance(t, PartitionViewType)
         if t.steps[axis] % (t.tile_shape[axis] // 2):
             raise Undivided
-        stored = STORED if isinstance(op, STORES) else None
-        return [axis if i == stored else None for i in range(len(op.operands))]
+        stored = op.value if isinstance(op, StoreView) else None
+        return [axis if v is stored else None for v in op.operands]
     rule = _RULES.get(type(op))
     if rule is not None:
         return rule(op, axis)
@@ -133,7 +142,7 @@ def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:
 
 
 def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
-    x, y, acc = op.operands
+    x, y, acc = op.x, op.y, op.acc
     *_, rows, columns = acc.tile.shape
     rank = acc.tile.rank
     if (axis == rank - 2 and rows < 2 * _ROWS) or (axis == rank - 1 and columns < 2 * _COLUMNS):
@@ -150,10 +159,10 @@ def _along_others(op: Cat | Scan, axis: int) -> Sequence[Axis]:
 
 
 def _parts_of_whole_length(op: Extract | Insert, axis: int) -> Sequence[Axis]:
-    count = 1 if isinstance(op, Extract) else 2  # of the operands that are tiles; the others are indices
-    if len({v.tile.shape[axis] for v in (*op.operands[:count], *op.results)}) > 1:
+    tiles = (op.x,) if isinstance(op, Extract) else (op.x, op.value)
+    if len({v.tile.shape[axis] for v in (*tiles, *op.results)}) > 1:
         raise Undivided
-    return [axis] * count + [None] * (len(op.operands) - count)
+    return [axis] * len(tiles) + [None] * len(op.indices)
 
 
 def _leading(op: Iota, axis: int) -> Sequence[Axis]:
@@ -166,10 +175,10 @@ _RULES: dict[type[Op], Callable[[Any, int], Sequence[Axis]]] = {
     Constant: lambda op, axis: [],
     Undefined: lambda op, axis: [],
     Iota: _leading,
-    Broadcast: lambda op, axis: [axis if op.operands[0].tile.shape[axis] > 1 else None],
+    Broadcast: lambda op, axis: [axis if op.x.tile.shape[axis] > 1 else None],
     Reshape: _reshaped,
-    Permute: lambda op, axis: [op.attributes["axes"][axis]],
-    Reduce: lambda op, axis: [axis + (axis >= op.attributes["axis"])] * len(op.operands),
+    Permute: lambda op, axis: [op.axes[axis]],
+    Reduce: lambda op, axis: [axis + (axis >= op.axis)] * len(op.operands),
     Scan: _along_others,
     Cat: _along_others,
     Extract: _parts_of_whole_length,

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from tilewright.analysis.alias import Root, Roots, meets
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.mma_graph import loops_of_products, products
-from tilewright.ir.core import Function, Op
-from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.ir.types import PartitionViewType, Type
-from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORED, STORES, Needs, Undivided
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, Needs, Undivided
 from tilewright.transforms.gpu.tile_splitting.splitter import Halver
 from tilewright.transforms.pipelines import optimize
 
@@ -59,7 +59,7 @@ def divide(function: Function, blocks: int) -> Divided:
 
 
 def _halved(function: Function) -> Function | None:
-    stores: list[Op] = [op for op in function.walk() if isinstance(op, STORES)]
+    stores = [op for op in function.walk() if isinstance(op, STORES)]
     if not stores or not _is_independent(function):
         return None
     for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
@@ -72,9 +72,9 @@ def _halved(function: Function) -> Function | None:
     return None
 
 
-def _axes(store: Op) -> list[int]:
+def _axes(store: Store | StoreView) -> list[int]:
     """The axes of what is stored, the longest first."""
-    shape = store.operands[STORED].tile.shape
+    shape = store.value.tile.shape
     return sorted((a for a, n in enumerate(shape) if n > 1), key=lambda a: -shape[a])
 
 
@@ -87,23 +87,23 @@ def _is_independent(function: Function) -> bool:
         effect = op.spec.effect
         if effect == Effect.NONE:
             continue
-        if not isinstance(op, MOVES) or op.memory_order is not MemoryOrder.WEAK:
+        if not isinstance(op, MOVES) or not op.is_weak:
             return False
-        (writes if isinstance(op, STORES) else reads).add(roots.of(op.operands[0]))
+        (writes if isinstance(op, STORES) else reads).add(roots.of(op.address))
     return not any(meets(root, writes) for root in reads)
 
 
-def _keep_their_order(function: Function, axes: dict[Op, int]) -> bool:
+def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
     roots = Roots(function)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
     kinds: dict[Root, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
-        view = store.operands[0].type
+        view = store.address.type
         if isinstance(view, PartitionViewType):
             if view.steps != view.tile_shape:
                 return False
         elif store in looped or len(axes) > 1:
             return False
-        kinds.setdefault(roots.of(store.operands[0]), set()).add((view, axis))
+        kinds.setdefault(roots.of(store.address), set()).add((view, axis))
     return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

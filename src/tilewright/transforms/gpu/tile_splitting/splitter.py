@@ -9,12 +9,20 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
-from tilewright.ir.ops.control import DECIDING_OPERANDS, For
-from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, MakePartitionView, NumBlocks
+from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, deciding_values
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Bid,
+    MakePartitionView,
+    NumBlocks,
+    ViewMemoryOp,
+)
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import PartitionViewType, TileType
-from tilewright.transforms.gpu.tile_splitting.demand import MOVES, Axis, Needs, captured, carried_by, operand_axes
+from tilewright.transforms.gpu.tile_splitting.demand import Axis, Needs, captured, carried_by, operand_axes
 
 
 def _half(t: TileType, axis: Axis) -> TileType:
@@ -43,7 +51,7 @@ class Halver:
             self._b.loc = op.loc
             if op.spec.terminator:
                 self._end(op)
-            elif type(op) in DECIDING_OPERANDS:
+            elif isinstance(op, CONTROL_FLOW):
                 self._structured(op)
             elif op in self._needs.axes:
                 self._copy(op, self._needs.axes[op])
@@ -57,14 +65,14 @@ class Halver:
     # -- control flow
 
     def _structured(self, op: Op) -> None:
-        carried, count = carried_by(op), DECIDING_OPERANDS[type(op)]
+        carried, fixed = carried_by(op), deciding_values(op)
         results = carried if isinstance(op, For) else op.results
-        operands = [self._get(v, None) for v in op.operands[:count]]
-        operands += self._versions(op.operands[count:], carried)
+        operands = [self._get(v, None) for v in fixed]
+        operands += self._versions(op.inits if isinstance(op, LoopOp) else (), carried)
         attributes, types = dict(op.attributes), tuple(_half(v.tile, axis) for v, axis in self._keys(results))
         if "types" in attributes:
             attributes["types"] = types
-        segments = (*[1] * count, len(operands) - count)[: len(op.segments)]
+        segments = (*[1] * len(fixed), len(operands) - len(fixed))[: len(op.segments)]
         regions = [self._region(op, region) for region in op.regions]
         made = type(op)(operands, segments, attributes, regions, types, op.loc)
         self._b.block.ops.append(made)
@@ -101,7 +109,7 @@ class Halver:
         if found is None:
             attributes = dict(op.attributes)
             if axis is not None:
-                if isinstance(op, MOVES) and isinstance(op.operands[0].type, PartitionViewType):
+                if isinstance(op, ViewMemoryOp):
                     self._narrow(op, axis, operands)
                 if isinstance(attributes.get("type"), TileType):
                     attributes["type"] = _half(attributes["type"], axis)
@@ -130,23 +138,23 @@ class Halver:
             return [b.emit(Add, b.emit(type(op), type=t), first)]
         return None
 
-    def _narrow(self, op: Op, axis: int, operands: list[Value]) -> None:
+    def _narrow(self, op: ViewMemoryOp, axis: int, operands: list[Value]) -> None:
         """Let ``operands`` of an access say where its half is."""
-        b, view = self._b, op.operands[0]
+        b, view = self._b, op.view
         t = view.type
-        assert isinstance(t, PartitionViewType) and view.op is not None
+        assert isinstance(t, PartitionViewType) and isinstance(view.op, MakePartitionView)
         half = t.tile_shape[axis] // 2
         tile_shape, steps = (
             tuple(half if a == axis else n for a, n in enumerate(of)) for of in (t.tile_shape, t.steps)
         )
         narrow = replace(t, tile_shape=tile_shape, steps=steps)
-        operands[0] = b.emit(MakePartitionView, self._get(view.op.operands[0], None), type=narrow)
+        operands[0] = b.emit(MakePartitionView, self._get(view.op.view, None), type=narrow)
         place = len(operands) - len(t.tile_shape) + axis
         index = operands[place]
         if index.tile.element.bitwidth < t.view.index_dtype.bitwidth:
             index = b.emit(Cast, index, dtype=t.view.index_dtype)
         dtype, factor = index.tile.element, t.steps[axis] // half
-        if not op.attributes["in_bounds"][axis]:  # far outside is to stay outside
+        if not op.promised[axis]:  # far outside is to stay outside
             index = b.emit(Max, index, b.constant(-(-dtype.min // factor), dtype))
             index = b.emit(Min, index, b.constant((dtype.max - 1) // factor, dtype))
         part = self._part if dtype is int32 else b.emit(Cast, self._part, dtype=dtype)
