@@ -447,6 +447,30 @@ def test_a_compiler_that_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
         refused()
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_a_cubin_that_prints(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it prints goes to a variable of the cubin, which the JSON file says how to read."""
+    pytest.importorskip("triton", reason="the package triton is not installed")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    @ct.kernel
+    def talks(x):
+        tile = ct.load(x, (0,), (8,))
+        ct.print("block", ct.bid(0), tile)
+        ct.assert_(tile > 0, "positive")
+
+    file = tmp_path / "kernels.cubin"
+    signatures = [KernelSignature([array(1, dtype=d)], V2, f"talks_{d}") for d in (ct.float32, ct.int32)]
+    export_kernel(talks, signatures, file, gpu_code=architecture, output_format="cubin")
+    content, launches = file.read_bytes(), json.loads(file.with_suffix(".json").read_text())
+    for symbol, launch in launches.items():
+        output = launch["output"]
+        printed, failed = output["sites"]
+        assert output["symbol"] == f"{symbol}_output" and f"{symbol}_output".encode() in content
+        assert [v["shape"] for v in printed["values"]] == [[], [8]] and printed["words"] == 4 + 1 + 8
+        assert (failed["assert"], failed["condition"]) == ("positive", {"dtype": "bool_", "shape": [8]})
+
+
 def test_cubin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two variants in one file, made without a GPU: each symbol is there, and takes what the convention says."""
     pytest.importorskip("triton", reason="the package triton is not installed")

@@ -2,7 +2,8 @@
 
 Triton's machine code takes the parameters of the function and pointers of its own; the exported kernel takes what the
 calling convention says, in its order. Beside the cubin stands a JSON file with what a launch has to know: the number of
-threads per block and the bytes of dynamic shared memory of each symbol.
+threads per block and the bytes of dynamic shared memory of each symbol. What a kernel prints, and which assert failed,
+is in a variable of the cubin, which the JSON file describes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from typing import Any
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.base import Export, Parameter
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.ttir import device_printf
 from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.ops.memory import Print
+from tilewright.transforms.pipelines import optimize
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(\s*(.*?)\s*\)\s*(?=\.|\{)", re.DOTALL)
 _WIDTHS = {8: "u8", 16: "u16", 32: "u32", 64: "u64"}
@@ -34,6 +38,8 @@ def write_cubin(kernels: Sequence[tuple[Export, Artifact]], path: Path, target: 
         declarations.update(dict.fromkeys(head))
         entries.append(entry)
         launches[export.symbol] = _launch(artifact)
+        if artifact.reports:
+            launches[export.symbol]["output"] = _output(export)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernels.ptx")
         source.write_text("\n".join([*declarations, *entries]) + "\n")
@@ -54,12 +60,33 @@ def _launch(artifact: Artifact) -> dict[str, Any]:
     }
 
 
+def _output(export: Export) -> dict[str, Any]:
+    """How to read what a kernel has printed from the variable that holds it (see ``ttir.device_printf``)."""
+    described: list[dict[str, Any]] = []
+    for op in device_printf.sites(optimize(export.function)):
+        values = [{"dtype": str(v.tile.dtype), "shape": v.tile.shape} for v in op.operands]
+        if isinstance(op, Print):
+            words = device_printf.record_words(op)
+            described.append({"parts": op.parts, "formats": op.formats, "values": values, "words": words})
+        else:
+            described.append({"assert": op.attributes["message"], "condition": values[0], "values": values[1:]})
+    return {
+        "symbol": _output_symbol(export),
+        "words": device_printf.WORDS,
+        "header_words": device_printf.HEADER,
+        "sites": described,
+    }
+
+
+def _output_symbol(export: Export) -> str:
+    return f"{export.symbol}_output"
+
+
 def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
     """The declarations of a PTX module, and its entry with the name and the parameters of ``export``."""
-    if artifact.reports or artifact.local_bytes:
+    if artifact.local_bytes:
         raise TileUnsupportedFeatureError(
-            "an exported GPU kernel cannot print, assert or have local arrays: nobody reads or allocates them",
-            export.function.loc,
+            "an exported GPU kernel cannot have local arrays: nobody allocates them", export.function.loc
         )
     ptx = artifact.binary.texts["PTX"]
     found = _ENTRY.search(ptx)
@@ -69,6 +96,11 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
     body = "\n".join(line for line in lines if not line.lstrip().startswith((".loc", ".file")))
     names = [line.split()[-1].split("[")[0] for line in declared]
     count = len(export.function.params)
+    head = [line for line in ptx[: found.start()].splitlines() if line.startswith(".")]
+    if artifact.reports:
+        head.append(f".visible .global .align 8 .b64 {_output_symbol(export)}[{device_printf.WORDS}];")
+        load = re.compile(rf"ld\.param\.[bu]64(\s+%\w+), \[{names[count]}\];")
+        body = load.sub(rf"mov.b64\1, {_output_symbol(export)};", body)
     for name in names[count:]:
         if f"[{name}]" in body or f"[{name}+" in body:
             raise TileUnsupportedFeatureError("the compiled kernel needs memory that only Python allocates")
@@ -76,7 +108,6 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
         declared[p.position] if p.position is not None else f".param .{_WIDTHS[_bits(p)]} unused_{i}"
         for i, p in enumerate(export.parameters)
     ]
-    head = [line for line in ptx[: found.start()].splitlines() if line.startswith(".")]
     return head, f".visible .entry {export.symbol}(\n  " + ",\n  ".join(parameters) + f"\n)\n{body}"
 
 
