@@ -42,9 +42,9 @@ def export_kernel(
     A cubin is for the architecture that ``gpu_code`` names (``"sm_90"``) and needs no GPU to be made. Its kernels take
     the same parameters; a JSON file beside it says with how many threads and how much dynamic shared memory to launch
     each. What they print, and which assert failed, goes to a variable of the cubin that the JSON file describes; the
-    host zeroes its header between launches. Bytecode is CUDA Tile IR of the version ``bytecode_version``, by default 13.3 or the first later one that can
-    express the kernels; any of NVIDIA's tools and drivers from that release on compiles it. A file object, such as an
-    ``io.BytesIO``, gets the binary alone, without the header or JSON file.
+    host zeroes its header between launches. Bytecode is CUDA Tile IR of the version ``bytecode_version``, by default
+    13.3 or the first later one that can express the kernels; any of NVIDIA's tools and drivers from that release on
+    compiles it. A file object, such as an ``io.BytesIO``, gets the binary alone, without the header or JSON file.
 
     TypeError and ValueError for wrong arguments, and for constraints that contradict the kernel's annotations;
     TileUnsupportedFeatureError for a library without a C compiler; TileError for what a version of bytecode cannot
