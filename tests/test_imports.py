@@ -42,14 +42,15 @@ ALLOWED: dict[str, set[str]] = {
     "tune": {"runtime", "ir", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
-    "": {"version", "ir", "language", "runtime", "compilation", "cpp", "ops", "tune", "sanitizer"},  # the package itself
+    "composition": {"system", "language", "backends"},  # the composition root: it names the modules of backends
+    # the package itself
+    "": {"version", "ir", "language", "runtime", "compilation", "composition", "cpp", "ops", "tune", "sanitizer"},
 }
 UNRESTRICTED = {"cli", "compat", "__main__", "pytest_plugin"}  # nothing imports them: see test_nothing_imports_the_top
 ON_DEMAND = {  # they import by name, at run time
+    "composition.py",  # backends, which load on first use
     "system/forks.py",  # for those that call its ``load``
-    "backends/base.py",  # the registry of backends
     "backends/native/__init__.py",  # LLVM, which takes a while to load
-    "runtime/repeat.py",  # machine code for launches, of no use for the first ones
     "backends/triton/fallbacks.py",  # Triton, which is optional and takes a while to load
     "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
@@ -57,7 +58,6 @@ ON_DEMAND = {  # they import by name, at run time
     "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load
     "ops/torch_operator.py",  # DTensor
     "ops/traced_launch.py",
-    "language/functions.py",  # tile operations that Python calls: eager tiles
     "compat/modules.py",
     "compat/torch_cpu.py",
     "tileir/__init__.py",  # kernels, which need the runtime; reading and writing files does not

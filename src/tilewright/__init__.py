@@ -12,7 +12,7 @@ A kernel is a function of tiles, compiled for the processor or GPU at hand and r
 
 from typing import NoReturn
 
-from tilewright import compilation, cpp, language, tune
+from tilewright import compilation, composition, cpp, language, tune  # noqa: F401 - the composition root wires them
 from tilewright.ir.diagnostics import show_short_tracebacks
 from tilewright.language import *  # noqa: F403
 from tilewright.language.suggestions import instead_of_ours

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.base import backend_names, get_backend
+from tilewright.backends.registry import backend_names, get_backend
 from tilewright.cli import demo, doctor, main
 from tilewright.cli.arguments import parse_argument
 from tilewright.cli.errors import UsageError

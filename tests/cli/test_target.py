@@ -91,7 +91,7 @@ def test_the_compiler_is_missing_or_old(
     with pytest.raises(
         ct.TileUnsupportedFeatureError, match="no cubin can be written here: it needs the package triton"
     ):
-        TRITON.export([], tmp_path, "cubin", "sm_90")
+        TRITON.capabilities.exports["cubin"]([], tmp_path, "cubin", "sm_90")
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(requirements, "version_text", lambda: "3.2.0+git1")
     assert inspect("--target", "sm_90") == 1

@@ -60,7 +60,7 @@ class Exported:
 
 
 def in_machine_code(kernel: Any) -> bool:
-    return type(kernel.again.launch) is types.BuiltinFunctionType
+    return type(kernel.cached.launch) is types.BuiltinFunctionType
 
 
 def fresh(kernel: Any) -> Any:
@@ -83,7 +83,7 @@ def test_arrays_of_every_kind(kind: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("num_ctas", [1, 2])
-def test_tiles_of_the_copy_backend(num_ctas: int) -> None:
+def test_tiles_of_the_copy_engine(num_ctas: int) -> None:
     kernel = product.replace_hints(num_ctas=num_ctas)
     memory = torch.randn(512, 256, device="cuda", dtype=torch.float16)
     for i in range(40):

@@ -10,16 +10,18 @@ import pytest
 import tilewright as ct
 from tilewright.frontend.signature import ArraySpec, ConstantSpec, ListSpec, ScalarSpec, TupleSpec
 from tilewright.ir.dtypes import dtype_from_name
-from tilewright.runtime.arguments import Explained, describe, explain
-from tilewright.runtime.arrays import Flat
+from tilewright.runtime.arguments import BoundArguments, bind_argument, describe
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.layout import Place
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule, rule_of
 
 
 def spec_of(value: Any, annotation: Any = None) -> Any:
     rule = rule_of(annotation, "argument 'x'", {})
-    return explain(rule, Place("f", "x"), describe(rule, value, Flat()), Explained([], [], []))
+    return bind_argument(
+        rule, ArgumentRef("f", "x"), describe(rule, value, RuntimeValues()), BoundArguments([], [], [])
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.runtime.cache import DiskCache, cache_key, disk_cache
 
 

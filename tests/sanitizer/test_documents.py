@@ -11,7 +11,8 @@ import pytest
 from support.sanitizer_runs import HAS_COMPILER
 
 import tilewright as ct
-from tilewright.backends.base import Buffer, LaunchArguments, get_backend
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
+from tilewright.backends.registry import get_backend
 from tilewright.ir.dtypes import int32
 from tilewright.sanitizer import CATEGORIES, Violation
 

@@ -6,7 +6,8 @@ import numpy as np
 from support.irbuild import KernelBuilder
 
 import tilewright as ct
-from tilewright.backends.base import Buffer, LaunchArguments, get_backend
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
+from tilewright.backends.registry import get_backend
 from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops import arith, memory, shape

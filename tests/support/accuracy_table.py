@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support.accuracy import BOUNDS, FUNCTIONS, error
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.ir.dtypes import FLOATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "numerics.md"

@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tilewright.analysis.gpu.lowering_plan import Descriptor
+from tilewright.backends.base import Capabilities
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.backends.triton.constraints import Constraints
+from tilewright.backends.triton.executable import FIRST, TritonExecutable
+from tilewright.runtime.variants import MultiVersioned
 
 Launch = tuple[tuple[int, int, int], int, list[bytes]]
 _POINTER, _WORD, _INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int
@@ -165,31 +168,52 @@ def encoded(base: int, extents: Sequence[int], steps: Sequence[int]) -> bytes:
     return _MAP.pack(base, *(*extents, *[0] * _AXES)[:_AXES], *(*steps, *[0] * _AXES)[:_AXES])
 
 
+class Compiler:
+    """A backend whose executables are those that ``make`` gives for a function and a variant, None at first."""
+
+    name, device = "triton", "cuda"
+    capabilities = Capabilities(direct_launch=True, variants=True)
+
+    def __init__(self, make: Callable[[Any, Any], Any]) -> None:
+        self.compile = lambda function, options, variant=None: make(function, variant)
+
+    def target(self) -> str:
+        return f"tests {id(self)}"
+
+
+def versions(function: Any, make: Callable[[Any, Any], Any]) -> MultiVersioned:
+    """What launches ``function`` as ``make`` compiles it."""
+    compiler: Any = Compiler(make)
+    return MultiVersioned(make(function, None), function, compiler, {})
+
+
 def executable(
     formats: tuple[str, ...],
     on: Any = None,
     maps: Sequence[tuple[Descriptor, dict[str, Any]]] = (),
     depths: tuple[int, int] = (0, 0),
     shared: int = 0,
-    copier: TritonExecutable | None = None,
-) -> TritonExecutable:
+    copier: Any = None,
+) -> MultiVersioned:
     """A kernel with numbers of these formats and maps, and as many parameters added by the compiler as make four. The
-    handles of its forms are their stages."""
-    binary = GpuBinary(b"", "kernel", 4, 1, shared, 0, 1, tuple(meta for _, meta in maps))
+    handles of its variants are their stages. ``copier`` is the kernel that copies arrays."""
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
-    artifact = Artifact(binary, formats, tuple(d for d, _ in maps), max(4 - len(formats), 0), depths=depths)
 
-    def variant(how: Any) -> TritonExecutable:
-        if how.get("descriptors") is False:
-            return executable(formats, on, depths=depths)
-        if "stages" not in how:
-            return made
-        form = executable(formats, on, maps, shared=100 * how["stages"])
-        for kernel in form._loaded.values():
-            kernel.handle = ctypes.c_void_p(how["stages"])
-        return form
+    def loaded(variant: Constraints, handle: int, **chosen: Any) -> TritonExecutable:
+        described = maps if variant.descriptors else ()
+        binary = GpuBinary(b"", "kernel", 4, 1, chosen.pop("shared", 0), 0, 1, tuple(meta for _, meta in described))
+        descriptors, hidden = tuple(d for d, _ in described), max(4 - len(formats), 0)
+        made = TritonExecutable(function, Artifact(binary, formats, descriptors, hidden, **chosen), variant, dict)
+        for device in (0, 1):
+            found: Any = SimpleNamespace(handle=ctypes.c_void_p(handle or 16 + device), device=on or Driver())
+            made._loaded[device] = found
+        return made
 
-    made = TritonExecutable(function, artifact, dict, variant, lambda item: copier or made)
-    for device in (0, 1):
-        made._loaded[device] = SimpleNamespace(handle=ctypes.c_void_p(16 + device), device=on or Driver())  # type: ignore[assignment]
-    return made
+    def make(of: Any, variant: Constraints | None) -> Any:
+        if of is not function:
+            return copier
+        if variant is not None and variant.stages:
+            return loaded(variant, variant.stages, shared=100 * variant.stages)
+        return loaded(variant or FIRST, 0, shared=shared, depths=depths)
+
+    return versions(function, make)

@@ -9,7 +9,7 @@ import numpy as np
 from support.irbuild import KernelBuilder, run
 
 import tilewright as ct
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 

@@ -16,25 +16,26 @@ from typing import Any
 
 import pytest
 
-from tilewright.backends import base, cpu
-from tilewright.backends.base import Buffer, LaunchArguments, ListTable
+from tilewright.backends import cpu, registry
+from tilewright.backends.base import Capabilities, Serialization
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.executable import TritonExecutable
 from tilewright.ir.core import Function
+from tilewright.runtime.variants import MultiVersioned
 
 _MARGIN = 256  # keeps the alignment of addresses
 
 
 def pytest_configure() -> None:
-    base._MODULES["cpu"] = __name__
+    registry.register_backend("cpu", lambda: BACKEND, default_for="cpu")
     cpu.BACKEND = BACKEND  # type: ignore[assignment]
     if importlib.util.find_spec("gmpy2") is not None:  # the tests of accuracy need it
         bounds = importlib.import_module("support.accuracy").BOUNDS
         bounds["cpu"] = bounds["triton"]
 
 
-# Part of the name of a test -> why a GPU gives something else.
+# ArgumentKey of the name of a test -> why a GPU gives something else.
 NOT_ON_A_GPU = {
     "test_orders": "the order of a fold depends on the layout of the tile",
     "test_reduce_and_scan": "the order of a fold depends on the layout of the tile",
@@ -86,9 +87,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class HostExecutable:
-    def __init__(self, function: Function, executable: TritonExecutable) -> None:
+    def __init__(self, function: Function, executable: Any, options: Mapping[str, Any]) -> None:
         self._function = function
-        self.executable = executable
+        self.compiled = executable
+        self.executable = MultiVersioned(executable, function, TRITON, options)
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         device = _device()
@@ -167,14 +169,26 @@ class HostTriton:
     def target(self) -> str:
         return TRITON.target()
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> HostExecutable:
-        return HostExecutable(function, TRITON.compile(function, {}))
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(serialization=Serialization(_to_bytes, _from_bytes))
 
-    def serialize(self, executable: HostExecutable) -> bytes | None:
-        return TRITON.serialize(executable.executable)
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> HostExecutable:
+        return HostExecutable(function, TRITON.compile(function, {}), {})
 
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> HostExecutable:
-        return HostExecutable(function, TRITON.deserialize(function, data, {}))
+
+def _to_bytes(executable: HostExecutable) -> bytes:
+    return _serialization().to_bytes(executable.compiled)
+
+
+def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> HostExecutable:
+    return HostExecutable(function, _serialization().from_bytes(function, data, {}, None), {})
+
+
+def _serialization() -> Serialization:
+    found = TRITON.capabilities.serialization
+    assert found is not None
+    return found
 
 
 BACKEND = HostTriton()

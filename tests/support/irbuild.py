@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Buffer, LaunchArguments
+from tilewright.backends.base import Backend
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import DType, int32

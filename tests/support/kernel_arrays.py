@@ -105,7 +105,7 @@ def view(
 
 
 def _memory(numbers: np.random.Generator, dtype: str, count: int, low: int, high: int) -> NumpyArray:
-    """Flat memory; numbers of less than the whole range of an integer are mostly small."""
+    """RuntimeValues memory; numbers of less than the whole range of an integer are mostly small."""
     if dtype in INTEGERS:
         return numbers.integers(low, high, count, storage(dtype), endpoint=True)
     return numbers.integers(low, high, count, endpoint=True).astype(storage(dtype))

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Buffer, LaunchArguments
 from tilewright.backends.cpu.executable import CpuExecutable
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError

@@ -9,7 +9,8 @@ import numpy as np
 from support.sanitizer_cases import CPP, PYTHON, Case
 
 import tilewright as ct
-from tilewright.backends.base import Buffer, LaunchArguments, get_backend
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
+from tilewright.backends.registry import get_backend
 from tilewright.cli.files import load_module
 from tilewright.frontend.cpp.toolchain import find_compiler
 from tilewright.ir.core import Function

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as ct
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.dtypes import int32
 from tilewright.view.layout import element_numbers
 from tilewright.view.recorder import GROUP_COLUMNS, KINDS, Recorder, Recording, runs

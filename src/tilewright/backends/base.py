@@ -1,83 +1,31 @@
-"""What a backend is, what it gives to the runtime, and which backends exist."""
+"""What a backend is: the protocol that the runtime knows it by, and the record of what else it can do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from tilewright.backends.native import Embedded, Entry
+from tilewright.backends.export import Export
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import DType
-from tilewright.ir.types import TileType
-from tilewright.system.forks import load
 
-
-@dataclass(frozen=True)
-class Buffer:
-    """The memory behind one base-pointer parameter of a launch.
-
-    ``address`` is what the parameter holds: the address of element 0, which is not the lowest one when a stride
-    is negative. ``low`` and ``high`` delimit the bytes that the array covers. ``name`` is the kernel argument.
-    ``shape`` and ``strides`` count elements; None where the memory is no array.
-    """
-
-    name: str
-    address: int
-    low: int
-    high: int
-    dtype: DType
-    writable: bool
-    shape: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
-
-
-class ListTable(NamedTuple):
-    """The table of a list argument: rows of 64-bit integers, of which the first is the address of an array.
-
-    ``rows`` are those rows without the ``addresses``. Launches that differ by addresses share them, and nobody changes
-    them.
-    """
-
-    rows: np.ndarray[Any, Any]
-    addresses: Sequence[int]
-
-    def filled(self) -> np.ndarray[Any, Any]:
-        """The rows with the addresses."""
-        rows = self.rows.copy()
-        rows[:, 0] = np.array(self.addresses, np.uint64).view(np.int64)
-        return rows
-
-
-class LaunchArguments(NamedTuple):
-    """The flattened arguments of one launch.
-
-    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. The address
-    of a table is that of rows in host memory; ``tables`` has all of them, in order, for backends that copy them.
-    ``buffers`` lists the memory that the pointers among them refer to; backends that run native code ignore it.
-    On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
-    """
-
-    values: Sequence[int | float | bool]
-    buffers: Sequence[Buffer]
-    stream: int = 0
-    device: int = 0
-    tables: Sequence[ListTable] = ()
+Grid = tuple[int, int, int]
+Exporter = Callable[[Sequence[Export], Path, str, "str | None"], None]  # kernels, path, format, target
 
 
 class Executable(Protocol):
     """A compiled kernel, safe to launch from several threads at once."""
 
-    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+    def launch(self, grid: Grid, arguments: LaunchArguments) -> None:
         """Run every block of ``grid``. Raises TileError when an ``assert`` fails.
 
         A backend of a CPU returns when all blocks have ended; one of a GPU when they are queued on the stream.
         """
 
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+    def bind(self, grid: Grid, arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with these arguments, to be called any number of times, also from several threads at once.
 
         Everything that can be done once is done here; ``functools.partial`` of ``launch`` will do. What is returned
@@ -88,6 +36,41 @@ class Executable(Protocol):
         """What ``tilewright inspect`` can show of this kernel: stage name to text, in order of compilation."""
 
 
+class DirectLaunch(Executable, Protocol):
+    """An executable that needs nothing but the values of its parameters, and no list of buffers."""
+
+    def run(self, grid: Grid, values: Sequence[int | float | bool], stream: int, device: int) -> None:
+        """``launch`` with these ``LaunchArguments``, but for tables, which are instances of ``ListTable``."""
+
+    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
+        """How machine code does that, or runs one of ``variants``, which launches have needed; None where it cannot."""
+
+
+class NeedsVariant(Exception):
+    """A launch needs its kernel compiled in another way, and nothing has happened. ``variant``, which is hashable, says
+    in which; its ``repr`` is part of a key of the disk cache."""
+
+    def __init__(self, variant: Any) -> None:
+        super().__init__(variant)
+        self.variant = variant
+
+
+class NeedsKernel(Exception):
+    """A launch runs another kernel, too, and nothing has happened: ``function``, compiled with ``options``, is to
+    become ``executable.kernels[key]``. It is one for all executables of a device."""
+
+    def __init__(self, key: Any, function: Function, options: Mapping[str, Any]) -> None:
+        super().__init__(key)
+        self.key, self.function, self.options = key, function, options
+
+
+class Versioned(DirectLaunch, Protocol):
+    """An executable whose launches may raise ``NeedsVariant`` and ``NeedsKernel``."""
+
+    kernels: dict[Any, Any]  # other kernels that launches run
+    may_need_more: bool  # whether what ``bind`` gives may raise them as well
+
+
 class Work(NamedTuple):
     """What a launch does: floating-point operations, and bytes between arrays and registers."""
 
@@ -95,55 +78,68 @@ class Work(NamedTuple):
     moved: float
 
 
-@runtime_checkable
-class Native(Protocol):
-    """An executable that needs nothing but the values of its parameters, and no list of buffers."""
+class Serialization(NamedTuple):
+    """Executables as bytes, for the disk cache."""
 
-    def run(self, grid: tuple[int, int, int], values: Sequence[int | float | bool], stream: int, device: int) -> None:
-        """``launch`` with these ``LaunchArguments``, but for tables, which are instances of ``ListTable``."""
-
-    def entry(self, device: int) -> Entry | None:
-        """How machine code does that; None where it cannot."""
-
-
-@runtime_checkable
-class Embeddable(Protocol):
-    """An executable that programs of other compilers can launch."""
-
-    def embedded(self, name: str, device: int) -> Embedded:
-        """How machine code does that, as a function ``name``. ValueError where it cannot, with the reason."""
+    to_bytes: Callable[[Any], bytes]
+    """The executable as bytes."""
+    from_bytes: Callable[[Function, bytes, Mapping[str, Any], Any], Executable]
+    """The executable of a function that ``to_bytes`` wrote, compiled with these options and as this variant. ValueError
+    for other bytes."""
 
 
-class Storage(Protocol):
-    """Where data are kept for later processes."""
+@dataclass(frozen=True)
+class Devices:
+    """Devices with memory of their own, of which a machine may have several, and not all alike."""
 
-    def get(self, key: str) -> bytes | None:
-        """What was put there, or None."""
-
-    def put(self, key: str, data: bytes) -> None:
-        """Keep ``data``."""
-
-
-@runtime_checkable
-class Formed(Protocol):
-    """An executable that compiles its kernel in other ways when launches need that, and keeps those in ``storage``."""
-
-    storage: Storage | None
+    backend_of: Callable[[int], Backend]
+    """The backend for the device of this index."""
+    count: Callable[[], int]
+    """How many devices there are."""
+    index_of: Callable[[int], int | None]
+    """The index of the device whose memory an address is in; None when it is in that of none. 0 where there is no
+    driver to ask."""
 
 
-@runtime_checkable
-class Counting(Protocol):
-    """An executable that knows how much a launch does."""
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can do besides compiling kernels and launching them: this record says it, never its name.
 
-    def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
-        """ValueError when that depends on what the kernel finds in memory."""
+    ``direct_launch``: its executables are instances of ``DirectLaunch``; ``variants``: of ``Versioned``.
+    ``finds_undefined_behavior``: it looks for that itself, and kernels state what the language leaves undefined even
+    where that costs. ``serialization``: executables are worth keeping in the disk cache. ``work``: what a launch of an
+    executable does; ValueError when that depends on what the kernel finds in memory. ``run_source``: the executable of
+    a function of the Python front end, without IR, for arguments that a signature describes. ``for_target``: the
+    backend for an architecture that need not be in this machine (None: the one that is); ValueError for an unknown
+    one. ``elapsed(launch, stream, flush_cache)``: the seconds that what ``launch`` queues on a stream takes, after the
+    caches were flushed or not, where launches return before they have ended. ``embed(executable, name, device)``: how
+    programs of other compilers launch it, as a function ``name``; ValueError where they cannot, with the reason.
+    ``exports``: format -> what writes kernels to a path, in this format, for a target; TileUnsupportedFeatureError for
+    what the format or the target cannot hold.
+    """
+
+    direct_launch: bool = False
+    variants: bool = False
+    finds_undefined_behavior: bool = False
+    serialization: Serialization | None = None
+    work: Callable[[Any, Grid, LaunchArguments], Work] | None = None
+    run_source: Callable[[Any, Any], Executable] | None = None
+    for_target: Callable[[str | None], Backend] | None = None
+    devices: Devices | None = None
+    elapsed: Callable[[Callable[[], None], int, bool], float] | None = None
+    embed: Callable[[Any, str, int], Embedded] | None = None
+    exports: Mapping[str, Exporter] = field(default_factory=dict)
 
 
 class Backend(Protocol):
-    """A backend that compiles kernels."""
+    """What compiles kernels."""
 
     name: str
     device: str  # the device type of the arrays it runs on: "cpu" or "cuda"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What else it can do."""
 
     def unavailable(self) -> str | None:
         """Why this backend cannot be used here and what to install, or None when it can."""
@@ -151,122 +147,5 @@ class Backend(Protocol):
     def target(self) -> str:
         """Identifies the machine code: part of every cache key."""
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> Executable:
-        """Compile ``function``, which is not modified."""
-
-    def serialize(self, executable: Executable) -> bytes | None:
-        """The executable as bytes for the disk cache, or None when it is not worth storing."""
-
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> Executable:
-        """The executable that ``serialize`` wrote."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of an exported function.
-
-    ``position`` is that of the parameter of the IR function which it becomes, or None when the code relies on the
-    number ``known`` instead. Callers promise at least ``lower``, and a multiple of ``divisor`` (bytes for addresses).
-    ``argument`` is what the kernel's author calls it.
-    """
-
-    name: str
-    type: TileType
-    argument: str
-    position: int | None
-    known: int | None = None
-    lower: int | None = None
-    divisor: int = 1
-
-
-@dataclass(frozen=True)
-class Export:
-    """A kernel to export: its IR, the symbol, and the parameters of the exported function."""
-
-    function: Function
-    symbol: str
-    parameters: tuple[Parameter, ...]
-
-
-@runtime_checkable
-class Exporter(Protocol):
-    """A backend that can write kernels for programs without Python."""
-
-    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
-        """Write ``kernels`` to ``path``. TileUnsupportedFeatureError for what the format or ``target`` cannot hold."""
-
-
-@runtime_checkable
-class CrossCompiler(Protocol):
-    """A backend that compiles for more than the device of this machine."""
-
-    def for_target(self, target: str | None) -> Backend:
-        """This backend, compiling for the architecture ``target``, or for the device of this machine (None).
-
-        ValueError for an architecture that it does not have.
-        """
-
-
-@runtime_checkable
-class MultiDevice(Protocol):
-    """A backend for devices with memory of their own, of which a machine may have several, and not all alike."""
-
-    def for_device(self, index: int) -> Backend:
-        """This backend for the device ``index``."""
-
-    def device_count(self) -> int:
-        """How many devices there are."""
-
-    def device_of(self, address: int) -> int | None:
-        """The index of the device whose memory ``address`` is in; None when it is in that of none.
-
-        0 where there is no driver to ask.
-        """
-
-
-@runtime_checkable
-class SourceBackend(Backend, Protocol):
-    """A backend that runs kernels as their front end has them, without IR."""
-
-    def load(self, function: Any, signature: Any) -> Executable:
-        """What runs ``function``, of the Python front end, for arguments that ``signature`` describes."""
-
-
-@runtime_checkable
-class Stopwatch(Protocol):
-    """A backend whose launches return before they have ended, and which therefore times them itself."""
-
-    def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
-        """The seconds that what ``launch`` queues on the stream with this handle takes, when it has ended.
-
-        With ``flush_cache`` the data of earlier launches leave the caches of the device first.
-        """
-
-
-# name -> module that defines ``BACKEND``. Modules load on first use.
-_MODULES = {
-    "reference": "tilewright.backends.reference",
-    "cpu": "tilewright.backends.cpu",
-    "python": "tilewright.eager",
-    "triton": "tilewright.backends.triton",
-    "tileir": "tilewright.backends.tileir",
-    "sanitizer": "tilewright.sanitizer.backend",
-}
-
-
-def watches(backend: Backend) -> bool:
-    """Whether ``backend`` looks for undefined behaviour: kernels then state it even where that costs."""
-    return getattr(backend, "watches", False) is True
-
-
-def backend_names() -> tuple[str, ...]:
-    """Every backend that exists, usable here or not."""
-    return tuple(_MODULES)
-
-
-def get_backend(name: str) -> Backend:
-    """The backend called ``name``. ValueError when there is none."""
-    if name not in _MODULES:
-        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(_MODULES)}")
-    backend: Backend = load(_MODULES[name]).BACKEND
-    return backend
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> Executable:
+        """Compile ``function``, which is not modified; as the ``variant`` that a launch needs, or as is tried first."""

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.cli.errors import UsageError
 from tilewright.cpp.module import Module, request_of
 from tilewright.cpp.translation import Request
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 
 _SUFFIX = r"\.(?:cu|cuh|cc|cpp|cxx|h|hpp)"
 _TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})::(?P<kernel>.+)", re.DOTALL)

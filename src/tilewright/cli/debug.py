@@ -24,7 +24,7 @@ from tilewright.eager.backend import Stepper, stepping
 from tilewright.runtime.backend_choice import force_backend, use_backend
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 
 Index = tuple[int, int, int]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as ct
-from tilewright.backends.base import backend_names, get_backend
+from tilewright.backends.registry import backend_names, get_backend
 from tilewright.cli.output import say
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import CrossCompiler, get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.cli import roofline
 from tilewright.cli.arguments import SPECIFICATIONS, parse_argument
 from tilewright.cli.cpp import add_options, find_kernel, refuse_options
@@ -24,7 +24,8 @@ from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import requested, use_backend
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable, Specialization
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.specialization import Specialization
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.kernels import Kernel as TileIRKernel
 from tilewright.tileir.text import print_module
@@ -107,7 +108,7 @@ def _show_pass(name: str, function: Function) -> None:
 def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> Specialization:
     """``kernel`` compiled for the target or the backend that was asked for. UsageError when they contradict."""
     backend = requested(options.backend)
-    on_gpu = backend is not None and isinstance(get_backend(backend), CrossCompiler)
+    on_gpu = backend is not None and get_backend(backend).capabilities.for_target is not None
     if options.target is None and not on_gpu:
         return specialization(kernel, args, backend)
     if options.target is not None and options.backend is not None and not on_gpu:

@@ -17,8 +17,8 @@ from tilewright.compat import add_program
 from tilewright.ir.errors import TileError
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.cache import disk_cache
+from tilewright.runtime.compiling import compiled
 from tilewright.runtime.manifest import RECORD, ManifestError, read
-from tilewright.runtime.specialize import compiled
 
 
 def add_parser(commands: Any) -> None:

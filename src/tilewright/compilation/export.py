@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tilewright.backends.base import Export, Exporter, get_backend
+from tilewright.backends.export import Export
+from tilewright.backends.registry import exporters
 from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
-from tilewright.runtime.backend_choice import usable
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Argument, Kernel, export_module
 from tilewright.tileir.optable import NEWEST
 
-_BACKENDS = {"shared_library": "cpu", "cubin": "triton"}  # format -> the backend that writes it
 _BYTECODE = "tileir_bytecode"  # which needs no backend
 _BYTECODE_VERSIONS = tuple(f"13.{minor}" for minor in range(1, NEWEST + 1))
 
@@ -55,10 +54,9 @@ def export_kernel(
     _check_signatures(signatures)
     if not isinstance(output_file, (str, bytes, os.PathLike)) and not hasattr(output_file, "write"):
         raise TypeError(f"output_file is {output_file!r}; give a path or a binary file that can be written")
-    if output_format not in (*_BACKENDS, _BYTECODE):
-        raise ValueError(
-            f"unknown output_format {output_format!r}; the formats are {', '.join((*_BACKENDS, _BYTECODE))}"
-        )
+    writers = exporters()
+    if output_format not in (*writers, _BYTECODE):
+        raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join((*writers, _BYTECODE))}")
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
         raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
     if output_format == "cubin" and gpu_code is None:
@@ -70,16 +68,14 @@ def export_kernel(
         else:
             output_file.write(data)
         return
-    backend = _BACKENDS[output_format]
-    exporter: Any = get_backend(backend) if output_format == "cubin" else usable(backend)  # a GPU is not needed
-    assert isinstance(exporter, Exporter)
+    write_to = writers[output_format]
     exports = _exports(kernel, signatures)
     if isinstance(output_file, (str, bytes, os.PathLike)):
-        exporter.export(exports, Path(os.fsdecode(output_file)), output_format, gpu_code)
+        write_to(exports, Path(os.fsdecode(output_file)), output_format, gpu_code)
         return
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         path = Path(folder, "kernels")
-        exporter.export(exports, path, output_format, gpu_code)
+        write_to(exports, path, output_format, gpu_code)
         output_file.write(path.read_bytes())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tilewright.backends.base import Export, Parameter
+from tilewright.backends.export import Export, Parameter
 from tilewright.compilation.constraints import (
     ArrayConstraint,
     ConstantConstraint,
@@ -29,9 +29,9 @@ from tilewright.ir.core import Param
 from tilewright.ir.dtypes import uint32
 from tilewright.ir.types import PointerType, TileType
 from tilewright.language.annotations import ArrayAnnotation
-from tilewright.runtime.layout import Place
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
-from tilewright.runtime.specialize import Launchable
 
 _KINDS = {
     ScalarConstraint: "a scalar",
@@ -65,7 +65,7 @@ def lower(kernel: Launchable, signature: KernelSignature) -> Export:
     return Export(function, symbol, tuple(abi))
 
 
-def _spec(place: Place, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
+def _spec(place: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
     """What the kernel is specialised on for a parameter with this annotation and this constraint."""
     if isinstance(constraint, TupleConstraint):
         return _tuple_spec(place, rule, constraint)
@@ -98,7 +98,7 @@ def _annotated_kind(rule: Rule) -> type | None:
     return ListConstraint if rule.element is not None else None
 
 
-def _tuple_spec(place: Place, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
+def _tuple_spec(place: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
     if not rule.constant and _annotated_kind(rule) not in (None, TupleConstraint):
         raise TypeError(f"{place} is annotated as no tuple, but its constraint is that of a tuple")
     if rule.items is not None and not rule.repeated and len(rule.items) != len(constraint.items):
@@ -109,7 +109,7 @@ def _tuple_spec(place: Place, rule: Rule, constraint: TupleConstraint) -> TupleS
     return TupleSpec(tuple(_spec(place.item(i), rule.item(i), item) for i, item in enumerate(constraint.items)))
 
 
-def _array_spec(place: Place, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
+def _array_spec(place: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
     if c.index_dtype is uint32:
         raise TypeError(f"{place} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
     annotation = annotation or ArrayAnnotation(index_dtype=c.index_dtype)
@@ -137,7 +137,7 @@ def _array_spec(place: Place, annotation: ArrayAnnotation | None, c: ArrayConstr
     )
 
 
-def _static(place: Place, dims: tuple[int, ...], known: tuple[int | None, ...], name: str) -> tuple[int, ...]:
+def _static(place: ArgumentRef, dims: tuple[int, ...], known: tuple[int | None, ...], name: str) -> tuple[int, ...]:
     rank = len(known)
     for dim in dims:
         if not -rank <= dim < rank:

@@ -28,8 +28,8 @@ from tilewright.frontend.signature import (
     ScalarSpec,
     TupleSpec,
 )
+from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import ALIGNMENT
-from tilewright.runtime.specialize import Launchable
 
 
 @dataclass(frozen=True)

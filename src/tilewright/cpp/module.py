@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from tilewright.backends.base import Backend, backend_names
+from tilewright.backends.base import Backend
+from tilewright.backends.registry import backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
 from tilewright.frontend.cpp.source import declared_kernels
 from tilewright.frontend.signature import Signature
@@ -17,11 +18,12 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.location import Loc
 from tilewright.runtime.alignment import with_alignment
-from tilewright.runtime.arrays import Flat
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.backend_choice import requested
-from tilewright.runtime.layout import Place
+from tilewright.runtime.launch_plan import LaunchPlan
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
-from tilewright.runtime.specialize import Launchable, Prepared
 from tilewright.system.forks import MODULE, fork_aware_lock
 
 REQUESTED = "kernel "  # what the front end calls the source of the expressions that name kernels
@@ -175,14 +177,15 @@ class Kernel(Launchable):
         self._target = target
         types = [value.tile.dtype for value in function.body.args]
         self._parameters = [
-            (Place(self.name, param.argument), Rule(declared=dtype)) for param, dtype in zip(function.params, types)
+            (ArgumentRef(self.name, param.argument), Rule(declared=dtype))
+            for param, dtype in zip(function.params, types)
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._request, self._target, self.name, self.options)
 
     @property
-    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         """The parameters with their declared types."""
         return self._parameters
 
@@ -194,8 +197,8 @@ class Kernel(Launchable):
         """The IR of a checked program (``TW_CHECKED`` in our headers)."""
         return with_alignment(self._checked(), signature)
 
-    def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
-        return super().prepared_for(args, backend or requested() or self._target, flat)
+    def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
+        return super().plan_for(args, backend or requested() or self._target, runtime)
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
         return super().described(args, backend or requested() or self._target)

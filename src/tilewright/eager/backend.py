@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
-from tilewright.backends.base import Executable, LaunchArguments, SourceBackend
+from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.memory import Memory
 from tilewright.eager.blocks import Body, run
 from tilewright.eager.builder import Index
@@ -111,10 +112,14 @@ class PythonBackend:
     def unavailable(self) -> str | None:
         return None
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(run_source=self._load)
+
     def target(self) -> str:
         return f"python-{platform.python_version()}"
 
-    def load(self, function: types.FunctionType, signature: Signature) -> PythonExecutable:
+    def _load(self, function: types.FunctionType, signature: Signature) -> PythonExecutable:
         joins: Joins | None = Joins()
         try:
             trace(function, signature, {}, joins=joins)
@@ -122,17 +127,11 @@ class PythonBackend:
             joins = None
         return PythonExecutable(function, signature, joins)
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> NoReturn:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> NoReturn:
         raise TileUnsupportedFeatureError(
             f"the backend 'python' steps through Python source, which {function.name}() does not have; use another one",
             function.loc,
         )
 
-    def serialize(self, executable: Executable) -> bytes | None:
-        return None
 
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> NoReturn:
-        raise ValueError("the backend 'python' writes no executables, so this is not one of them")
-
-
-BACKEND: SourceBackend = PythonBackend()
+BACKEND: Backend = PythonBackend()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Pointers
 from tilewright.eager.builder import EagerBuilder, Index, Known
@@ -22,9 +22,9 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileTypeError
 from tilewright.ir.semantics import constant_array
-from tilewright.runtime.arguments import HOLE, Explained, describe, explain
-from tilewright.runtime.arrays import Flat
-from tilewright.runtime.layout import Place
+from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, bind_argument, describe
+from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import DEFAULT
 
 
@@ -60,9 +60,9 @@ class Session(EagerTracer):
         self._allocations: dict[tuple[int, Buffer], int] = {}
 
     def host_array(self, value: Any) -> Array:
-        flat, into, place = Flat(), Explained([], [], []), Place("ct", "array")
+        flat, into, place = RuntimeValues(), BoundArguments([], [], []), ArgumentRef("ct", "array")
         try:
-            spec = explain(DEFAULT, place, describe(DEFAULT, value, flat), into)
+            spec = bind_argument(DEFAULT, place, describe(DEFAULT, value, flat), into)
         except (TypeError, ValueError, OverflowError) as e:
             self.fail(TileTypeError, str(e))
         assert isinstance(spec, ArraySpec)
@@ -71,7 +71,7 @@ class Session(EagerTracer):
         low, high = layout.extent()
         buffer = Buffer("array", address, address + low, address + high, layout.dtype, layout.writable)
         allocation = self._allocation(value, buffer, flat.owners)
-        numbers = iter([flat.numbers[0] if v is HOLE else v for v in into.values])
+        numbers = iter([flat.numbers[0] if v is RUNTIME_SLOT else v for v in into.values])
         return array(self.builder, "array", spec, known_arguments("array", spec, numbers, lambda *_: allocation))
 
     def _allocation(self, owner: Any, buffer: Buffer, borrowed: list[Any]) -> int:

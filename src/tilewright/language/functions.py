@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from tilewright.ir.errors import TileError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@functools.cache
-def _eager() -> Any:
-    """What evaluates tile code that Python itself runs. It needs the reference backend, so it loads on first use."""
-    return importlib.import_module("tilewright.eager")
+class Evaluator(Protocol):
+    """What evaluates tile code that Python itself runs."""
+
+    def call(self, operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], /) -> Any:
+        """A tile operation at once, on eager tiles."""
+
+    def call_function(self, function: TileFunction, arguments: tuple[Any, ...], keywords: dict[str, Any], /) -> Any:
+        """A function of tile code. RuntimeError unless eager tiles are among its arguments."""
+
+
+_evaluator: Callable[[], Evaluator] | None = None
+
+
+def set_evaluator(load: Callable[[], Evaluator]) -> None:
+    """Let what ``load`` returns evaluate tile code that Python itself runs; ``load`` is called for each."""
+    global _evaluator
+    _evaluator = load
+
+
+def _loaded_evaluator() -> Evaluator:
+    if _evaluator is None:
+        raise RuntimeError("tile operations can be called once the package tilewright is imported")
+    return _evaluator()
 
 
 # Set while a kernel is compiled and host code runs on its behalf: what tile operations mean to that code.
@@ -31,7 +49,7 @@ def evaluate(operation: Any, arguments: tuple[Any, ...], keywords: dict[str, Any
     if at_compile_time is not None:
         return at_compile_time(operation, arguments, keywords)
     try:
-        return _eager().call(operation, arguments, keywords)
+        return _loaded_evaluator().call(operation, arguments, keywords)
     except TileError as e:
         raise e.with_traceback(None) from None
 
@@ -61,7 +79,7 @@ class TileFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host:
             return self.function(*args, **kwargs)
-        return _eager().call_function(self, args, kwargs)
+        return _loaded_evaluator().call_function(self, args, kwargs)
 
 
 @overload

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.ir.dtypes import ALL_DTYPES
 from tilewright.ops.dims import Dims
 from tilewright.runtime.launch import launch
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.system.forks import load
 
 _NUMBERS = {int: "int", float: "float", bool: "bool"}

@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
 from tilewright.runtime.abstract import abstract_array
 from tilewright.runtime.launch import launch
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.system.forks import load
 
 KERNELS: dict[int, Launchable] = {}  # by identity; they live as long as compiled functions may launch them

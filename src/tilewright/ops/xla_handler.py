@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.backends import native
-from tilewright.backends.base import Embeddable
 from tilewright.backends.native import Embedded
 from tilewright.ir.types import TileType
 from tilewright.runtime.abstract import RecordedLaunch
@@ -147,11 +146,11 @@ class Handler:
 
 
 def _embedded(name: str, launch: RecordedLaunch, function: str, device: int) -> Embedded:
-    executable = launch.executable
-    if not isinstance(executable, Embeddable):
+    embed = launch.capabilities.embed
+    if embed is None:
         raise NotImplementedError(f"{name}: {launch.kernel.name}() runs on a backend that only Python can call")
     try:
-        return executable.embedded(function, device)
+        return embed(launch.executable, function, device)
     except ValueError as e:
         raise NotImplementedError(f"{name}: XLA cannot launch {launch.kernel.name}(): {e}") from None
 
@@ -298,5 +297,3 @@ class _Strings:
         return "\n".join(
             f'@text{i} = internal constant [{len(text)} x i8] c"{escaped(text)}"' for i, text in enumerate(self._texts)
         )
-
-

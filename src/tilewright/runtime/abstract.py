@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.backends.base import Executable, ListTable
+from tilewright.backends.base import Capabilities, Executable
+from tilewright.backends.launch_arguments import ListTable
 from tilewright.ir.core import Function
-from tilewright.runtime.arrays import AbstractArray, Flat
+from tilewright.runtime.arrays import AbstractArray, RuntimeValues
 from tilewright.runtime.grid import checked_grid
+from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.layout import contiguous_strides
-from tilewright.runtime.specialize import Launchable
 
 
 class RecordedLaunch(NamedTuple):
@@ -23,6 +24,7 @@ class RecordedLaunch(NamedTuple):
     grid: tuple[int, int, int]
     function: Function
     executable: Executable
+    capabilities: Capabilities  # of the backend
     values: Sequence[Any]
     written: frozenset[str]
 
@@ -50,11 +52,13 @@ class LaunchRecorder:
 
     def record_launch(self, grid: Any, kernel: Launchable, args: Any, backend: str | None) -> None:
         """Note a launch: ``ct.launch`` calls this."""
-        blocks, flat = checked_grid(grid), Flat()
-        prepared = kernel.prepared_for(args, backend, flat)
-        values = prepared.values(flat)
+        blocks, runtime = checked_grid(grid), RuntimeValues()
+        plan = kernel.plan_for(args, backend, runtime)
+        values = plan.values(runtime)
         if any(isinstance(value, ListTable) for value in values):
             raise ValueError(f"{kernel.name}() takes a list of arrays, which cannot be recorded; pass them one by one")
-        found = prepared.specialization
-        launch = RecordedLaunch(kernel, blocks, found.function, found.executable, values, found.written)
+        found = plan.specialization
+        launch = RecordedLaunch(
+            kernel, blocks, found.function, found.executable, plan.capabilities, values, found.written
+        )
         self.launches.append(launch)

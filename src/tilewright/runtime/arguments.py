@@ -1,6 +1,7 @@
 """Kernel arguments: how each becomes part of a specialisation and numbers for the machine code.
 
-``describe`` runs at every launch and only collects (see ``arrays``); ``explain`` runs for what was not met before.
+``describe`` runs at every launch and only collects (see ``arrays``); ``bind_argument`` runs for what was not met
+before.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from tilewright.frontend.signature import (
 from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime.arrays import LAYOUTS, Describe, Flat, Part, array_describer, is_masked
+from tilewright.runtime.arrays import LAYOUTS, ArgumentKey, Describe, RuntimeValues, array_describer, is_masked
 from tilewright.runtime.declared import describe_declared, pointer_spec
-from tilewright.runtime.layout import Layout, Place, array_spec
+from tilewright.runtime.layout import ArgumentRef, Layout, array_spec
 from tilewright.runtime.rules import Rule
 
 MAX_TUPLE_DEPTH = 64
-HOLE = object()  # stands for a number that each launch supplies
+RUNTIME_SLOT = object()  # stands for a number that each launch supplies
 
 
 @dataclass(frozen=True)
@@ -63,22 +64,23 @@ class Table:
 
 
 @dataclass
-class Explained:
+class BoundArguments:
     """Arguments in the form that compilation needs, and the recipe for the values of a launch.
 
-    ``values`` holds, for every function parameter, its value or HOLE; the n-th HOLE gets ``numbers[n]`` of the launch.
+    ``values`` holds, for every function parameter, its value or RUNTIME_SLOT; the n-th RUNTIME_SLOT gets ``numbers[n]``
+    of the launch.
     """
 
     values: list[Any]
     regions: list[Region]
     tables: list[Table]
-    holes: int = 0
+    slots: int = 0
 
-    def hole(self) -> int:
-        """Add a HOLE; returns the index of its number."""
-        self.values.append(HOLE)
-        self.holes += 1
-        return self.holes - 1
+    def add_slot(self) -> int:
+        """Add a RUNTIME_SLOT; returns the index of its number."""
+        self.values.append(RUNTIME_SLOT)
+        self.slots += 1
+        return self.slots - 1
 
 
 _PLAIN, _PLAIN_ARRAY = Rule(), ArrayAnnotation()
@@ -90,9 +92,9 @@ _INT64, _HUGE = ("wide int", int64), ("wide int", None)
 
 
 def describer(rule: Rule, argument: Any) -> Describe:
-    """What gives the part of the launch key for arguments like this one, and their run-time numbers to ``flat``.
+    """What gives the key for arguments like this one, and their run-time numbers to ``runtime``.
 
-    It is not asked for the faults of an argument: ``explain`` finds those.
+    It is not asked for the faults of an argument: ``bind_argument`` finds those.
     """
     if rule.constant:
         return _describe_constant
@@ -112,50 +114,50 @@ def one_for_type(argument: Any) -> bool:
     return not isinstance(argument, (type, enum.Enum))
 
 
-def describe(rule: Rule, argument: Any, flat: Flat) -> Part:
-    """The part of the launch key for ``argument``; its run-time numbers go to ``flat``."""
-    return describer(rule, argument)(argument, flat)
+def describe(rule: Rule, argument: Any, runtime: RuntimeValues) -> ArgumentKey:
+    """The key of ``argument``; its run-time numbers go to ``runtime``."""
+    return describer(rule, argument)(argument, runtime)
 
 
-def _describe_constant(value: Any, flat: Flat) -> Part:
+def _describe_constant(value: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "constant", _constant_facts(value)
 
 
-def _describe_tuple(rule: Rule, entries: tuple[Any, ...], flat: Flat) -> Part:
-    return "tuple", *(describe(rule.item(i), entry, flat) for i, entry in enumerate(entries))
+def _describe_tuple(rule: Rule, entries: tuple[Any, ...], runtime: RuntimeValues) -> ArgumentKey:
+    return "tuple", *(describe(rule.item(i), entry, runtime) for i, entry in enumerate(entries))
 
 
-def _describe_list(arrays: list[Any], flat: Flat) -> Part:
-    addresses = Flat()
-    parts = [describe(_PLAIN, entry, addresses) for entry in arrays]
-    flat.numbers.append(addresses.numbers)
-    flat.owners.extend(addresses.owners)
-    return "list", *parts
+def _describe_list(arrays: list[Any], runtime: RuntimeValues) -> ArgumentKey:
+    addresses = RuntimeValues()
+    keys = [describe(_PLAIN, entry, addresses) for entry in arrays]
+    runtime.numbers.append(addresses.numbers)
+    runtime.owners.extend(addresses.owners)
+    return "list", *keys
 
 
-def _describe_bool(value: Any, flat: Flat) -> Part:
-    flat.numbers.append(bool(value))
+def _describe_bool(value: Any, runtime: RuntimeValues) -> ArgumentKey:
+    runtime.numbers.append(bool(value))
     return _BOOL
 
 
-def _describe_int(value: int, flat: Flat) -> Part:
-    flat.numbers.append(value)
+def _describe_int(value: int, runtime: RuntimeValues) -> ArgumentKey:
+    runtime.numbers.append(value)
     if _INT32_MIN <= value <= _INT32_MAX:
         return _INT
     return _INT64 if _INT64_MIN <= value <= _INT64_MAX else _HUGE
 
 
-def _describe_float(value: float, flat: Flat) -> Part:
-    flat.numbers.append(value)
+def _describe_float(value: float, runtime: RuntimeValues) -> ArgumentKey:
+    runtime.numbers.append(value)
     return _FLOAT
 
 
-def _describe_numpy_scalar(value: np.generic, flat: Flat) -> Part:
-    flat.numbers.append(value.item())
+def _describe_numpy_scalar(value: np.generic, runtime: RuntimeValues) -> ArgumentKey:
+    runtime.numbers.append(value.item())
     return "typed", value.dtype
 
 
-def _describe_unsupported(value: Any, flat: Flat) -> Part:
+def _describe_unsupported(value: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "unsupported", _advice(value)
 
 
@@ -214,31 +216,31 @@ def _advice(value: Any) -> str:
     )
 
 
-# -- explaining
+# -- binding
 
 
-def explain(rule: Rule, place: Place, part: Part, into: Explained) -> ArgumentSpec:
-    """What the kernel is specialised on for the argument that ``part`` describes.
+def bind_argument(rule: Rule, place: ArgumentRef, key: ArgumentKey, into: BoundArguments) -> ArgumentSpec:
+    """What the kernel is specialised on for the argument that ``key`` describes.
 
     TypeError, ValueError or OverflowError, naming the argument, when a kernel cannot take it.
     """
-    kind, *facts = part
+    kind, *facts = key
     if kind not in LAYOUTS:
-        return _EXPLAINERS[kind](rule, place, into, *facts)
+        return _BINDERS[kind](rule, place, into, *facts)
     if rule.scalar is not None or rule.items is not None or rule.element is not None:
         raise TypeError(f"{place} is an array, but {_wanted(rule)}")
     layout = LAYOUTS[kind](place, *facts)
     if rule.declared is not None:
-        into.regions.append(Region(place.argument, layout, into.hole()))
+        into.regions.append(Region(place.argument, layout, into.add_slot()))
         return pointer_spec(place, rule.declared, layout, signless=rule.signless)
     spec = array_spec(place, layout, rule.array or _PLAIN_ARRAY)
-    number = into.hole()
+    number = into.add_slot()
     _add_extents(into, spec, layout)
     into.regions.append(Region(place.argument, layout, number))
     return spec
 
 
-def _add_extents(into: Explained, spec: ArraySpec, layout: Layout) -> None:
+def _add_extents(into: BoundArguments, spec: ArraySpec, layout: Layout) -> None:
     into.values += [n for n, known in zip(layout.shape, spec.shape) if known is None]
     into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
 
@@ -254,23 +256,23 @@ def _wanted(rule: Rule) -> str:
     return "its parameter is annotated as a tuple"
 
 
-def _number(rule: Rule, place: Place, into: Explained, dtype: DType) -> ArgumentSpec:
+def _number(rule: Rule, place: ArgumentRef, into: BoundArguments, dtype: DType) -> ArgumentSpec:
     if rule.array is not None or rule.element is not None or rule.items is not None:
         raise TypeError(f"{place} is a number, but {_wanted(rule)}")
     if rule.scalar is not None and dtype is not int32:
         raise TypeError(f"{place} is a {dtype} number, but {_wanted(rule)}")
-    into.hole()
+    into.add_slot()
     return ScalarSpec(rule.scalar or dtype)
 
 
-def _wide_int(rule: Rule, place: Place, into: Explained, fits: DType | None) -> ArgumentSpec:
+def _wide_int(rule: Rule, place: ArgumentRef, into: BoundArguments, fits: DType | None) -> ArgumentSpec:
     if rule.scalar is None or rule.scalar is not fits:
         advice = "; annotate the parameter with ct.ScalarInt64" if rule.scalar is None and fits is not None else ""
         raise OverflowError(f"{place} is an integer that does not fit in {rule.scalar or int32}{advice}")
     return _number(rule, place, into, int32)
 
 
-def _typed(rule: Rule, place: Place, into: Explained, dtype: np.dtype[Any]) -> ArgumentSpec:
+def _typed(rule: Rule, place: ArgumentRef, into: BoundArguments, dtype: np.dtype[Any]) -> ArgumentSpec:
     known = to_dtype(dtype)
     if known is None:
         raise TypeError(f"{place} is a NumPy {dtype} scalar, which tile code does not have")
@@ -279,38 +281,38 @@ def _typed(rule: Rule, place: Place, into: Explained, dtype: np.dtype[Any]) -> A
     return _number(rule, place, into, known)
 
 
-def _tuple(rule: Rule, place: Place, into: Explained, *parts: Part) -> ArgumentSpec:
+def _tuple(rule: Rule, place: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
     if rule.array is not None or rule.scalar is not None or rule.element is not None:
         raise TypeError(f"{place} is a tuple, but {_wanted(rule)}")
-    if rule.items is not None and not rule.repeated and len(rule.items) != len(parts):
-        raise TypeError(f"{place} has {len(parts)} entries, but its annotation has {len(rule.items)}")
+    if rule.items is not None and not rule.repeated and len(rule.items) != len(keys):
+        raise TypeError(f"{place} has {len(keys)} entries, but its annotation has {len(rule.items)}")
     if place.argument.count("[") >= MAX_TUPLE_DEPTH:
         raise TypeError(f"{place.kernel}() got tuples nested more than {MAX_TUPLE_DEPTH} deep")
-    return TupleSpec(tuple(explain(rule.item(i), place.item(i), part, into) for i, part in enumerate(parts)))
+    return TupleSpec(tuple(bind_argument(rule.item(i), place.item(i), key, into) for i, key in enumerate(keys)))
 
 
-def _list(rule: Rule, place: Place, into: Explained, *parts: Part) -> ArgumentSpec:
+def _list(rule: Rule, place: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
     if rule.array is not None or rule.scalar is not None or rule.items is not None:
         raise TypeError(f"{place} is a list, but {_wanted(rule)}")
-    if not parts:
+    if not keys:
         raise TypeError(f"{place} is an empty list; a list argument needs at least one array")
-    for i, (kind, *_) in enumerate(parts):
+    for i, (kind, *_) in enumerate(keys):
         if kind not in LAYOUTS:
             raise TypeError(
                 f"{place.item(i)} is not an array; a list argument holds arrays. Pass numbers as a tuple or an array"
             )
-    layouts = [LAYOUTS[kind](place.item(i), *facts) for i, (kind, *facts) in enumerate(parts)]
+    layouts = [LAYOUTS[kind](place.item(i), *facts) for i, (kind, *facts) in enumerate(keys)]
     annotation = rule.element or _PLAIN_ARRAY
     element = _common(place, [array_spec(place.item(i), a, annotation) for i, a in enumerate(layouts)])
-    number = into.hole()
-    into.values.append(len(parts))
+    number = into.add_slot()
+    into.values.append(len(keys))
     rows = np.array([[0, *a.shape, *a.strides] for a in layouts], np.int64)
     into.tables.append(Table(place.argument, number, rows))
     into.regions += [Region(place.item(i).argument, a, number, i) for i, a in enumerate(layouts)]
     return ListSpec(element)
 
 
-def _common(place: Place, specs: list[ArraySpec]) -> ArraySpec:
+def _common(place: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
     """The descriptor that holds for every array of a list."""
     first = specs[0]
     for i, spec in enumerate(specs):
@@ -335,16 +337,16 @@ def _common(place: Place, specs: list[ArraySpec]) -> ArraySpec:
     return found
 
 
-def _declared(rule: Rule, place: Place, into: Explained, spec: ArgumentSpec) -> ArgumentSpec:
-    into.hole()
+def _declared(rule: Rule, place: ArgumentRef, into: BoundArguments, spec: ArgumentSpec) -> ArgumentSpec:
+    into.add_slot()
     return spec
 
 
-def _refused(rule: Rule, place: Place, into: Explained, error: type[Exception], text: str) -> ArgumentSpec:
+def _refused(rule: Rule, place: ArgumentRef, into: BoundArguments, error: type[Exception], text: str) -> ArgumentSpec:
     raise error(f"{place} is {text}")
 
 
-def _unsupported(rule: Rule, place: Place, into: Explained, advice: str) -> ArgumentSpec:
+def _unsupported(rule: Rule, place: ArgumentRef, into: BoundArguments, advice: str) -> ArgumentSpec:
     raise TypeError(f"{place} is {advice}")
 
 
@@ -375,7 +377,7 @@ def _constant_facts(value: Any) -> Any:
     return None, _advice(value)
 
 
-def _constant(rule: Rule, place: Place, into: Explained, facts: Any) -> ArgumentSpec:
+def _constant(rule: Rule, place: ArgumentRef, into: BoundArguments, facts: Any) -> ArgumentSpec:
     kind, value = facts
     if kind is None:
         raise TypeError(f"{place} is {value}")
@@ -388,7 +390,7 @@ def _constant(rule: Rule, place: Place, into: Explained, facts: Any) -> Argument
     return ConstantSpec.of(value)
 
 
-_EXPLAINERS: dict[str, Callable[..., ArgumentSpec]] = {
+_BINDERS: dict[str, Callable[..., ArgumentSpec]] = {
     "constant": _constant,
     "tuple": _tuple,
     "list": _list,

@@ -1,7 +1,7 @@
 """Which objects are arrays, and how each kind says what it is.
 
 Describing an array happens at every launch, so it only collects: the address goes to the numbers of the launch, and
-everything else into a *part* of the key under which launches are remembered. A part is ``(kind, *facts)``;
+everything else into its *key*, a part of the key under which launches are remembered. It is ``(kind, *facts)``;
 ``LAYOUTS[kind](place, *facts)`` checks the facts and returns the layout, for keys not met before.
 """
 
@@ -15,16 +15,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.backends.base import MultiDevice, get_backend
+from tilewright.backends.base import Devices
+from tilewright.backends.registry import default_backend, get_backend
 from tilewright.runtime import dlpack
-from tilewright.runtime.layout import Layout, Place, contiguous_strides, layout
+from tilewright.runtime.layout import ArgumentRef, Layout, contiguous_strides, layout
 from tilewright.runtime.numpy_memory import address_of
 
-Part = tuple[Any, ...]
+ArgumentKey = tuple[Any, ...]
 _INTERFACE, _CUDA_INTERFACE = "__array_interface__", "__cuda_array_interface__"
 
 
-class Flat:
+class RuntimeValues:
     """What one launch collects besides its key: run-time numbers, in order, and objects that own borrowed memory."""
 
     __slots__ = ("numbers", "owners")
@@ -34,7 +35,7 @@ class Flat:
         self.owners: list[Any] = []
 
 
-Describe = Callable[[Any, Flat], Part]
+Describe = Callable[[Any, RuntimeValues], ArgumentKey]
 
 
 class AbstractAddress(int):
@@ -58,8 +59,8 @@ class AbstractArray:
         return len(self.shape)
 
 
-def _describe_abstract(array: AbstractArray, flat: Flat) -> Part:
-    flat.numbers.append(array.address)
+def _describe_abstract(array: AbstractArray, runtime: RuntimeValues) -> ArgumentKey:
+    runtime.numbers.append(array.address)
     return "dlpack", array.dtype, array.shape, array.strides, 0, True, array.device, array.index
 
 
@@ -119,11 +120,11 @@ def _is_empty(shape: Any) -> bool:
     return any(type(n) is int and n == 0 for n in shape)
 
 
-def _describe_absent(array: Any, flat: Flat) -> Part:
+def _describe_absent(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "absent", type(array).__name__
 
 
-def _absent(place: Place, kind: str) -> Layout:
+def _absent(place: ArgumentRef, kind: str) -> Layout:
     raise TypeError(
         f"{place} is a {kind} with elements but without memory: its address is 0. Programs that are traced or compiled "
         "have such stand-ins (FakeTensor, functional tensors); wrappers keep their elements in other arrays. Pass an "
@@ -131,50 +132,50 @@ def _absent(place: Place, kind: str) -> Layout:
     )
 
 
-def describe_numpy(array: np.ndarray[Any, Any], flat: Flat) -> Part:
+def describe_numpy(array: np.ndarray[Any, Any], runtime: RuntimeValues) -> ArgumentKey:
     address = address_of(array)
     if not address and array.size:
-        return _describe_absent(array, flat)
-    flat.numbers.append(address)
+        return _describe_absent(array, runtime)
+    runtime.numbers.append(address)
     return "numpy", array.dtype, array.shape, array.strides, address & 15, array.flags.writeable
 
 
 def _numpy(
-    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
+    place: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
 ) -> Layout:
     return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
 
 
-def _describe_cupy(array: Any, flat: Flat) -> Part:
+def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     address = array.data.ptr
     if not address and not _is_empty(array.shape):
-        return _describe_absent(array, flat)
-    flat.numbers.append(address)
+        return _describe_absent(array, runtime)
+    runtime.numbers.append(address)
     return "cupy", array.dtype, array.shape, array.strides, address & 15, array.data.device_id
 
 
 def _cupy(
-    place: Place, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
+    place: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
 ) -> Layout:
     return layout(place, dtype, shape, strides, misalignment, byte_strides=True, device="cuda", device_index=device)
 
 
-def _describe_torch(tensor: Any, flat: Flat) -> Part:
+def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
     try:
         address = tensor.data_ptr()
         if not address and tensor.device.type != "meta" and not _is_empty(tensor.shape):
-            return _describe_absent(tensor, flat)
-        flat.numbers.append(address)
+            return _describe_absent(tensor, runtime)
+        runtime.numbers.append(address)
         return "torch", tensor.dtype, tensor.shape, tensor.stride(), address & 15, tensor.device, tensor.is_neg()
     except RuntimeError:  # only strided tensors have an address and strides
         return "odd tensor", tensor.layout
 
 
-def _describe_wrapper(tensor: Any, flat: Flat) -> Part:
+def _describe_wrapper(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "wrapper", type(tensor).__name__
 
 
-def _wrapper(place: Place, kind: str) -> Layout:
+def _wrapper(place: ArgumentRef, kind: str) -> Layout:
     raise TypeError(
         f"{place} is a {kind}, which wraps other tensors and has no elements of its own; pass those, such as "
         "x.to_local() of a DTensor"
@@ -182,7 +183,7 @@ def _wrapper(place: Place, kind: str) -> Layout:
 
 
 def _torch(
-    place: Place,
+    place: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -198,7 +199,7 @@ def _torch(
     return layout(place, dtype, shape, strides, misalignment, byte_strides=False, device=kind, device_index=index)
 
 
-def _odd_tensor(place: Place, kind: Any) -> Layout:
+def _odd_tensor(place: ArgumentRef, kind: Any) -> Layout:
     if str(kind) == "torch.strided":
         raise TypeError(
             f"{place} is a tensor without memory: transformations such as torch.vmap, torch.func.grad and torch.export "
@@ -208,33 +209,35 @@ def _odd_tensor(place: Place, kind: Any) -> Layout:
     raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
 
-def describe_interface(array: Any, flat: Flat) -> Part:
-    return _interface_part(array, _INTERFACE, "cpu", flat)
+def describe_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
+    return _interface_key(array, _INTERFACE, "cpu", runtime)
 
 
-def describe_cuda_interface(array: Any, flat: Flat) -> Part:
-    part = _interface_part(array, _CUDA_INTERFACE, "cuda", flat)
-    if part[0] != "interface":
-        return part
+def describe_cuda_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
+    key = _interface_key(array, _CUDA_INTERFACE, "cuda", runtime)
+    if key[0] != "interface":
+        return key
     # The protocol does not tell the device. CuPy, JAX and others do; of other arrays the driver knows it.
     index = getattr(getattr(array, "device", None), "id", None)
     if not isinstance(index, int):
-        address = flat.numbers[-1]
-        index = _gpus().device_of(address) if address else 0
-    return ("stray interface", address) if index is None else (*part, index)
+        address = runtime.numbers[-1]
+        gpus = _gpus()
+        index = gpus.index_of(address) if address and gpus is not None else 0
+    return ("stray interface", address) if index is None else (*key, index)
 
 
 def several_gpus() -> bool:
     """Whether the address of an array decides which GPU it is on."""
-    return _gpus().device_count() > 1
+    gpus = _gpus()
+    return gpus is not None and gpus.count() > 1
 
 
-def _gpus() -> MultiDevice:
-    backend: Any = get_backend("triton")
-    return backend
+def _gpus() -> Devices | None:
+    name = default_backend("cuda")
+    return None if name is None else get_backend(name).capabilities.devices
 
 
-def _interface_part(array: Any, name: str, device: str, flat: Flat) -> Part:
+def _interface_key(array: Any, name: str, device: str, runtime: RuntimeValues) -> ArgumentKey:
     try:
         interface = getattr(array, name)
         data = interface.get("data")
@@ -250,14 +253,14 @@ def _interface_part(array: Any, name: str, device: str, flat: Flat) -> Part:
     if not fits or not isinstance(typestr, str) or not 0 <= address < 1 << 64:
         return "odd interface", f"that is malformed ({typestr!r}, address {address:#x}, {shape}, {strides})"
     if not address and not _is_empty(shape):
-        return _describe_absent(array, flat)
-    flat.numbers.append(address)
+        return _describe_absent(array, runtime)
+    runtime.numbers.append(address)
     writable = not read_only and not _is_immutable(array)
     return "interface", typestr, shape, strides, address & 15, writable, device
 
 
 def _interface(
-    place: Place,
+    place: ArgumentRef,
     typestr: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
@@ -286,37 +289,37 @@ def _interface(
     )
 
 
-def _stray_interface(place: Place, address: int) -> Layout:
+def _stray_interface(place: ArgumentRef, address: int) -> Layout:
     raise ValueError(
         f"{place} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
         "knows of none there"
     )
 
 
-def _odd_interface(place: Place, fault: str) -> Layout:
+def _odd_interface(place: ArgumentRef, fault: str) -> Layout:
     raise TypeError(f"{place} exposes an array interface {fault}; pass np.asarray(x)")
 
 
-def describe_dlpack(array: Any, flat: Flat) -> Part:
+def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     try:
         found = dlpack.read(array)
     except Exception as e:  # noqa: BLE001 - whatever the code of another library raises
         return "odd export", type(array).__name__, f"{type(e).__name__}: {e}".split("\n")[0]
     if not found.address and not _is_empty(found.shape):
-        return _describe_absent(array, flat)
-    flat.owners.append(found.capsule)
-    flat.numbers.append(found.address)
+        return _describe_absent(array, runtime)
+    runtime.owners.append(found.capsule)
+    runtime.numbers.append(found.address)
     writable = found.writable and not _is_immutable(array)
     place = found.device, found.index
     return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, writable, *place
 
 
-def _odd_export(place: Place, kind: str, fault: str) -> Layout:
+def _odd_export(place: ArgumentRef, kind: str, fault: str) -> Layout:
     raise TypeError(f"{place} is a {kind} that cannot be had through DLPack: {fault}")
 
 
 def _dlpack(
-    place: Place,
+    place: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],

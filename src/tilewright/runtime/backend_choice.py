@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilewright.backends.base import Backend, CrossCompiler, MultiDevice, backend_names, get_backend
+from tilewright.backends.base import Backend
 from tilewright.backends.environment import state
+from tilewright.backends.registry import backend_names, default_backend, get_backend
 from tilewright.runtime.arguments import Region
-from tilewright.runtime.layout import Place
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.system.environment import variable
 
-# The backend for arrays of each type of device.
-_BACKENDS = {"cpu": "cpu", "cuda": "triton"}
 _ONLY_COMPILED = " yet: for AMD GPUs kernels can be compiled, by compile_for() or 'tilewright inspect --target gfx942'"
 CURRENT: ContextVar[str | None] = ContextVar("tilewright backend", default=None)
 FORCED: list[str] = []  # backends that run every launch of the process, whatever it asks for; the last one counts
@@ -68,20 +67,21 @@ def select(name: str | None, kernel: str, regions: Sequence[Region]) -> Backend:
                 f"'{region.name}' on {here}; copy one of them"
             )
     if name is None:
-        name = _BACKENDS.get(device or "cpu")
+        name = default_backend(device or "cpu")
         if name is None:
             raise ValueError(
-                f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that no backend can use"
-                f"{_ONLY_COMPILED if device == 'rocm' else ''}; copy it to host memory"
+                f"{ArgumentRef(kernel, regions[0].name)} is in the memory of a device ({device}) that no backend can "
+                f"use{_ONLY_COMPILED if device == 'rocm' else ''}; copy it to host memory"
             )
     backend = usable(name)
     if device not in (None, backend.device):
         raise ValueError(
-            f"{Place(kernel, regions[0].name)} is in the memory of a device ({device}) that the backend {name!r} "
+            f"{ArgumentRef(kernel, regions[0].name)} is in the memory of a device ({device}) that the backend {name!r} "
             f"cannot use: it runs on {backend.device} arrays"
         )
-    if regions and isinstance(backend, MultiDevice):
-        return backend.for_device(regions[0].layout.device_index)
+    devices = backend.capabilities.devices
+    if regions and devices is not None:
+        return devices.backend_of(regions[0].layout.device_index)
     return backend
 
 
@@ -106,12 +106,12 @@ def compiling_for(target: str | None) -> Backend:
     the GPU that is. Of the backends that can, it is the one asked for, if one was. ValueError for an unknown
     architecture; RuntimeError when something is not installed.
     """
-    name = requested()
-    backend: Any = get_backend(_BACKENDS["cuda"] if name is None else name)
-    if not isinstance(backend, CrossCompiler):
-        backend = get_backend(_BACKENDS["cuda"])
-    assert isinstance(backend, CrossCompiler)
-    backend = backend.for_target(target)
+    names = requested() or "", default_backend("cuda") or ""
+    able = (get_backend(name).capabilities.for_target for name in names if name)
+    for_target = next((found for found in able if found is not None), None)
+    if for_target is None:
+        raise RuntimeError("no backend compiles for other GPUs than that of this machine")
+    backend = for_target(target)
     _require(backend)
     return backend
 

@@ -215,20 +215,6 @@ def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
-@dataclass(frozen=True)
-class Compartment:
-    """What belongs to the entry ``key`` of a cache, under names of its own."""
-
-    cache: DiskCache
-    key: str
-
-    def get(self, key: str) -> bytes | None:
-        return self.cache.get(cache_key(self.key, key))
-
-    def put(self, key: str, data: bytes) -> None:
-        self.cache.put(cache_key(self.key, key), data)
-
-
 def cache_key(*parts: str) -> str:
     """The name for data that depends on ``parts`` and on the code of this package."""
     digest = hashlib.sha256(source_fingerprint().encode())

@@ -16,38 +16,38 @@ from tilewright.frontend.signature import PointerSpec, ScalarSpec
 from tilewright.ir.dtypes import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime.arrays import Describe, Flat, Part, array_describer, is_masked
-from tilewright.runtime.layout import ALIGNMENT, Layout, Place
+from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues, array_describer, is_masked
+from tilewright.runtime.layout import ALIGNMENT, ArgumentRef, Layout
 
 _UNSIGNED = dict(zip(SIGNED_INTEGERS, UNSIGNED_INTEGERS))
 _ARRAYS: dict[type, Describe] = {}  # how to describe arrays of types met before
 
 
-def describe_declared(declared: ElementType, argument: Any, flat: Flat) -> Part:
-    """The part of the launch key for ``argument``, given to a parameter of type ``declared``."""
+def describe_declared(declared: ElementType, argument: Any, runtime: RuntimeValues) -> ArgumentKey:
+    """The key of ``argument``, given to a parameter of type ``declared``."""
     if isinstance(declared, PointerType):
-        return _describe_pointer(declared, argument, flat)
+        return _describe_pointer(declared, argument, runtime)
     value = _converted(declared, argument)
     if isinstance(value, tuple):
         return "refused", *value
-    flat.numbers.append(value)
+    runtime.numbers.append(value)
     return "declared", ScalarSpec(declared)
 
 
-def _describe_pointer(declared: PointerType, argument: Any, flat: Flat) -> Part:
+def _describe_pointer(declared: PointerType, argument: Any, runtime: RuntimeValues) -> ArgumentKey:
     describe = _ARRAYS.get(type(argument))
     if describe is None:
         if argument is None:
-            flat.numbers.append(0)
+            runtime.numbers.append(0)
             return "declared", PointerSpec(declared.pointee)
         describe = array_describer(argument)
         if describe is None:
             return "refused", TypeError, f"{_what(argument)}, but its parameter is {_pointer(declared)}: pass an array"
         _ARRAYS[type(argument)] = describe
-    return describe(argument, flat)
+    return describe(argument, runtime)
 
 
-def pointer_spec(place: Place, declared: ElementType, layout: Layout, *, signless: bool = False) -> PointerSpec:
+def pointer_spec(place: ArgumentRef, declared: ElementType, layout: Layout, *, signless: bool = False) -> PointerSpec:
     """What a kernel is specialised on for an array given to a parameter of type ``declared``. TypeError if no pointer
     to its elements may be; ``signless`` integers may be unsigned in the array."""
     if not isinstance(declared, PointerType):

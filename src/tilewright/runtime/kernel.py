@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, overload
 
-from tilewright.backends.base import Backend, SourceBackend
+from tilewright.backends.base import Backend
 from tilewright.frontend.python.compile import parameter_names, trace
 from tilewright.frontend.python.source import source_of
 from tilewright.frontend.signature import Signature
@@ -21,9 +21,10 @@ from tilewright.runtime import explain as explanation
 from tilewright.runtime.captures import Captures
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.hints import checked_hints
-from tilewright.runtime.layout import Place
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule, resolve, rule_of
-from tilewright.runtime.specialize import Launchable, SourceSpecialization, Specialization
+from tilewright.runtime.specialization import SourceSpecialization, Specialization
 
 Hint = Union[int, ByTarget, None]
 _MOST_VARIANTS = 64  # with other hints that a kernel remembers: the one asked for least recently is forgotten first
@@ -98,22 +99,22 @@ class kernel(Launchable):
         self.name = function.__name__
         self.hints = hints
         self._annotations = annotations
-        self._parameters: Sequence[tuple[Place, Rule]] | None = None
+        self._parameters: Sequence[tuple[ArgumentRef, Rule]] | None = None
         functools.update_wrapper(self, function)
         return self
 
     @property
-    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         """The parameters with the rules of their annotations."""
         if self._parameters is None:  # functools.cached_property has a lock, which a fork may copy locked
             self._parameters = self._found_parameters()
         return self._parameters
 
-    def _found_parameters(self) -> Sequence[tuple[Place, Rule]]:
+    def _found_parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         function = self.function
         names = parameter_names(source_of(function.__code__))
         annotations = resolve(function, {}) if self._annotations is None else self._annotations
-        places = [Place(self.name, name) for name in names]
+        places = [ArgumentRef(self.name, name) for name in names]
         return [(p, rule_of(annotations.get(p.argument), str(p), function.__globals__)) for p in places]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -138,11 +139,12 @@ class kernel(Launchable):
         return trace(self.function, signature, self.hints, self.name)
 
     def _compile(self, signature: Signature, backend: Backend) -> Specialization:
-        if not isinstance(backend, SourceBackend):
+        run_source = backend.capabilities.run_source
+        if run_source is None:
             return super()._compile(signature, backend)
         facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
         made = Compilation(backend.name, "compiled", 0.0, facts, ("this backend runs the source",))
-        return SourceSpecialization(lambda: self.trace(signature), backend.load(self.function, signature), made)
+        return SourceSpecialization(lambda: self.trace(signature), run_source(self.function, signature), made)
 
     def replace_hints(self, **hints: Any) -> kernel:
         """The same kernel with other hints, and with a cache of its own. TypeError for an unknown hint.

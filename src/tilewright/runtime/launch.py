@@ -6,9 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright.runtime.arrays import Flat
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.grid import checked_grid
-from tilewright.runtime.specialize import Launchable, Specialization
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.specialization import Specialization
 from tilewright.runtime.versions import note_writes
 from tilewright.system.environment import switch
 
@@ -47,10 +48,10 @@ def launch(
         raise TypeError(_not_a_kernel(kernel))
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
-    again = kernel.again
-    if again is not None and check_overlap is None and again.launch(stream, grid, kernel_args, backend):
-        if again.written:
-            note_writes(kernel_args, again.written)
+    cached = kernel.cached
+    if cached is not None and check_overlap is None and cached.launch(stream, grid, kernel_args, backend):
+        if cached.written:
+            note_writes(kernel_args, cached.written)
         return
     record = getattr(stream, "record_launch", None)
     if record is not None:
@@ -60,13 +61,13 @@ def launch(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
     blocks = checked_grid(grid)
-    flat = Flat()
-    prepared = kernel.prepared_for(kernel_args, backend, flat)
+    runtime = RuntimeValues()
+    plan = kernel.plan_for(kernel_args, backend, runtime)
     if check_overlap is None:
         check_overlap = switch("TILEWRIGHT_CHECK_OVERLAP")
-    prepared.run(blocks, flat, stream, check=check_overlap)
-    if prepared.written:
-        note_writes(kernel_args, prepared.written)
+    plan.run(blocks, runtime, stream, check=check_overlap)
+    if plan.written:
+        note_writes(kernel_args, plan.written)
 
 
 _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
@@ -74,7 +75,7 @@ _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
 
 def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None = None) -> Specialization:
     """``kernel`` compiled as a launch with these arguments would compile it."""
-    return kernel.prepared_for(kernel_args, backend, Flat()).specialization
+    return kernel.plan_for(kernel_args, backend, RuntimeValues()).specialization
 
 
 def _not_a_kernel(kernel: Any) -> str:

@@ -17,14 +17,14 @@ ALIGNMENT = 16  # the divisor of addresses and strides (bytes) and of extents (e
 
 
 @dataclass(frozen=True)
-class Place:
+class ArgumentRef:
     """The argument that an error is about."""
 
     kernel: str
     argument: str
 
-    def item(self, index: int) -> Place:
-        return Place(self.kernel, f"{self.argument}[{index}]")
+    def item(self, index: int) -> ArgumentRef:
+        return ArgumentRef(self.kernel, f"{self.argument}[{index}]")
 
     def __str__(self) -> str:
         return f"argument '{self.argument}' of {self.kernel}()"
@@ -68,7 +68,7 @@ class Layout:
 
 
 def layout(
-    place: Place,
+    place: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -117,7 +117,7 @@ def contiguous_strides(shape: tuple[int, ...], unit: int = 1) -> tuple[int, ...]
     return tuple(unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def array_spec(place: Place, found: Layout, annotation: ArrayAnnotation) -> ArraySpec:
+def array_spec(place: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -> ArraySpec:
     """What a kernel is specialised on for an array of this layout.
 
     OverflowError when an extent or stride does not fit the index dtype; TypeError when a static axis does not exist.
@@ -173,7 +173,7 @@ def _pitches(dtype: DType) -> tuple[int, ...]:
     return (2 * _unit(dtype), _unit(dtype)) if dtype.bytes == 2 else (_unit(dtype),)
 
 
-def _axes(place: Place, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _axes(place: ArgumentRef, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     for axis in axes:
         if not -rank <= axis < rank:
             raise ValueError(f"{place}: {option} names axis {axis}, but the array has rank {rank}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.arguments import Region
-from tilewright.runtime.layout import Place
+from tilewright.runtime.layout import ArgumentRef
 
 # After so many steps of the exact search, arrays whose ranges of bytes overlap count as overlapping.
 _EFFORT: Any = 100_000
@@ -22,8 +22,9 @@ def check_overlap(kernel: str, regions: Sequence[Region], numbers: list[Any], wr
         if (written[i] or written[j]) and _share(arrays[i], arrays[j]):
             first, second = (j, i) if written[j] else (i, j)
             raise ValueError(
-                f"{Place(kernel, regions[first].name)} is written but overlaps '{regions[second].name}'; blocks run in "
-                "any order, so the result would depend on it. Write to an array of its own"
+                f"{ArgumentRef(kernel, regions[first].name)} is written but overlaps "
+                f"'{regions[second].name}'; blocks run in any order, so the result would depend on "
+                "it. Write to an array of its own"
             )
 
 

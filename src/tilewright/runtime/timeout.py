@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from tilewright.backends.abandonment import COMPILATION, Compilation
+from tilewright.backends.cancellation import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
 
 _T = TypeVar("_T")
 _seconds: float | None = None
-_abandoned: list[threading.Thread] = []
+_cancelled: list[threading.Thread] = []
 _PATIENCE = 20  # seconds
 
 
@@ -88,8 +88,8 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        compilation.abandon()
-        _abandoned[:] = [t for t in (*_abandoned, thread) if t.is_alive()]
+        compilation.cancel()
+        _cancelled[:] = [t for t in (*_cancelled, thread) if t.is_alive()]
         raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
     succeeded, result = outcome
     if not succeeded:
@@ -101,5 +101,5 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
 def _wait_at_exit() -> None:
     """Native code that comes back to a Python that ends aborts the process: wait for it, if not forever."""
     end = time.monotonic() + _PATIENCE
-    for thread in _abandoned:
+    for thread in _cancelled:
         thread.join(max(0.0, end - time.monotonic()))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.backends.base import Backend, Stopwatch
+from tilewright.backends.base import Backend
 from tilewright.runtime.streams import stream_handle
 
 
@@ -16,8 +16,9 @@ def elapsed(backend: Backend, launch: Callable[[], None], stream: Any, *, flush_
     By the clock of the host where launches return when they have ended; otherwise the backend times it on ``stream``.
     ``flush_cache`` asks for cold caches, which only backends with a stopwatch of their own can provide.
     """
-    if isinstance(backend, Stopwatch):
-        return backend.elapsed(launch, stream_handle(stream), flush_cache=flush_cache)
+    timed = backend.capabilities.elapsed
+    if timed is not None:
+        return timed(launch, stream_handle(stream), flush_cache)
     if backend.device != "cpu":
         raise RuntimeError(f"the backend {backend.name!r} cannot time its launches, which end after they return")
     start = time.perf_counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.launch import LaunchState
 from tilewright.sanitizer.report import Place, Violation

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
 from tilewright.sanitizer.report import Place
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.analysis.argument_effects import argument_effects
-from tilewright.backends.base import Backend, Executable, LaunchArguments
+from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
@@ -120,22 +121,19 @@ class SanitizerBackend:
 
     name = "sanitizer"
     device = "cpu"
-    watches = True
 
     def unavailable(self) -> str | None:
         return None
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(finds_undefined_behavior=True)
+
     def target(self) -> str:
         return f"numpy-{np.__version__}"
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> SanitizedExecutable:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> SanitizedExecutable:
         return SanitizedExecutable(function)
-
-    def serialize(self, executable: Executable) -> bytes | None:
-        return None
-
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> SanitizedExecutable:
-        raise ValueError("the sanitizer writes no executables, so this is not one of them")
 
 
 BACKEND: Backend = SanitizerBackend()

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer.report import Index, Violation
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Function

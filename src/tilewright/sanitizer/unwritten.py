@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 
 Array = np.ndarray[Any, Any]
 _WORD = 8

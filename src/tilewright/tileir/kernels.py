@@ -16,10 +16,12 @@ from tilewright.ir.core import Function
 from tilewright.ir.types import TileType
 from tilewright.runtime.alignment import with_alignment
 from tilewright.runtime.arguments import Region
-from tilewright.runtime.arrays import Flat
-from tilewright.runtime.layout import Place
+from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.launch_plan import LaunchPlan
+from tilewright.runtime.launchable import Launchable
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
-from tilewright.runtime.specialize import Launchable, Prepared, Specialization
+from tilewright.runtime.specialization import Specialization
 from tilewright.tileir import module as form
 from tilewright.tileir.bytecode import read
 from tilewright.tileir.errors import BytecodeError, TileIRError
@@ -152,7 +154,7 @@ class Kernel(Launchable):
         types = parameter_types(entry)
         self.own_parameters = len(types)  # without the memory that it takes from its module
         self._parameters = [
-            (Place(self.name, param.argument), Rule(declared=t.dtype, signless=True))
+            (ArgumentRef(self.name, param.argument), Rule(declared=t.dtype, signless=True))
             for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
         ]
 
@@ -160,7 +162,7 @@ class Kernel(Launchable):
         return _restored, (self.owner, self.name, self.options)
 
     @property
-    def parameters(self) -> Sequence[tuple[Place, Rule]]:
+    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
         """The parameters with their types: those of the entry, then the memory that it takes from its module."""
         return self._parameters
 
@@ -188,10 +190,10 @@ class Kernel(Launchable):
             )
         return *args, *(self.owner.memory(self._module, m) for m in self._memory)
 
-    def prepared_for(self, args: Any, backend: str | None, flat: Flat) -> Prepared:
-        found = super().prepared_for(self._complete(args), backend, flat)
+    def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
+        found = super().plan_for(self._complete(args), backend, runtime)
         if self._memory:
-            self.again = None  # it would look for these arguments among those of the launch
+            self.cached = None  # it would look for these arguments among those of the launch
         return found
 
     def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
@@ -236,6 +238,6 @@ def _module(data: bytes, file: str) -> Module:
 
 def _restored(owner: Module, name: str, options: dict[str, dict[str, Any]]) -> Kernel:
     found = owner.kernel(name)
-    for engine, chosen in options.items():
-        found = found.replace_options(engine, **chosen)
+    for backend, chosen in options.items():
+        found = found.replace_options(backend, **chosen)
     return found

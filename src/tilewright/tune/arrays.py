@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.arrays import array_describer
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 
 Args = tuple[Any, ...]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tilewright.runtime.launch import launch, specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.timing import elapsed
 from tilewright.tune.results import Measurement
 

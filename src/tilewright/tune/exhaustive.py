@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.tune.candidate import BATCH, Candidate, Work, with_hints
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress

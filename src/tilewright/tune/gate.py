@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import sanitizer
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.runtime.launch import launch, specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, as_numpy, copy_of, named_arrays, on_host, with_arrays
 from tilewright.tune.candidate import Work
 

@@ -12,7 +12,7 @@ from tilewright.runtime.backend_choice import requested
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.runtime.explain import facts
 from tilewright.runtime.launch import launch, specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
 from tilewright.tune.candidate import Candidate, Work, with_hints

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 
 
 def shape_of(buffer: Buffer) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer import Access, Launch, Violation
 from tilewright.view.layout import element_numbers

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support.irbuild import KernelBuilder, launch_arguments, run
 
-from tilewright.backends.base import get_backend
 from tilewright.backends.cpu import BACKEND
+from tilewright.backends.registry import get_backend
 from tilewright.ir import dtypes
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import DType, bool_, float16, float32, int32
@@ -21,6 +21,9 @@ from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Or
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.memory import Assert, NumBlocks, Print
 from tilewright.ir.types import TileType
+
+SERIALIZATION = BACKEND.capabilities.serialization
+assert SERIALIZATION is not None
 
 
 def double_kernel() -> Function:
@@ -142,8 +145,8 @@ def test_launches_from_several_threads() -> None:
 
 def test_stored_kernel_runs_again() -> None:
     function = double_kernel()
-    data = BACKEND.serialize(BACKEND.compile(function, {}))
-    again = BACKEND.deserialize(function, data, {})
+    data = SERIALIZATION.to_bytes(BACKEND.compile(function, {}))
+    again = SERIALIZATION.from_bytes(function, data, {}, None)
     x, y = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
     again.launch((2, 1, 1), launch_arguments(function, {"x": x, "y": y}))
     np.testing.assert_array_equal(y, x + x)
@@ -168,7 +171,7 @@ def test_print(stored: bool, capsys: pytest.CaptureFixture[str]) -> None:
     function = k.function()
     executable = BACKEND.compile(function, {})
     if stored:
-        executable = BACKEND.deserialize(function, BACKEND.serialize(executable), {})
+        executable = SERIALIZATION.from_bytes(function, SERIALIZATION.to_bytes(executable), {}, None)
     executable.launch((1, 1, 1), launch_arguments(function, {"n": 1}))
     text = capsys.readouterr().out
     assert text == "n=  1 [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]] [0, 1]\n"

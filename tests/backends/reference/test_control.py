@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.irbuild import KernelBuilder, launch_arguments, run
 
-from tilewright.backends.base import get_backend
 from tilewright.backends.reference import BACKEND, ReferenceExecutable, scheduler
+from tilewright.backends.registry import get_backend
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_, float32, int32
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope
@@ -252,5 +252,5 @@ def test_interface() -> None:
     function = chain_kernel().function()
     executable = BACKEND.compile(function, {})
     assert executable.stages()["Tile IR"].startswith("func @kernel(")
-    assert BACKEND.serialize(executable) is None
+    assert BACKEND.capabilities.serialization is None
     assert isinstance(function.body, Block)

@@ -46,10 +46,12 @@ def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
     text = found.stage("CUDA Tile IR")
     assert "entry @scaled_sum(" in text and "load_view_tko" in text
     backend = get_backend("tileir")
-    data = backend.serialize(found.executable)
+    serialization = backend.capabilities.serialization
+    assert serialization is not None
+    data = serialization.to_bytes(found.executable)
     assert data is not None
-    again = backend.deserialize(found.function, data, {})
-    assert backend.serialize(again) == data
+    again = serialization.from_bytes(found.function, data, {}, None)
+    assert serialization.to_bytes(again) == data
     binary = again.artifact.binary  # type: ignore[attr-defined]
     assert binary.code.startswith(b"\x7fELF") and binary.block_threads == 1 and binary.symbol == "scaled_sum"
 

@@ -19,7 +19,7 @@ from tilewright.backends.triton.resource_usage import footprint
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.transforms.gpu.attention_pipelining import Rotate
 from tilewright.transforms.gpu.fma_contraction import Contract
 from tilewright.transforms.pipelines import optimize

@@ -104,7 +104,7 @@ def two_stores(a, out, other, n, KIND: ct.Constant[int]):
 
 
 @pytest.mark.parametrize(("kind", "waits"), [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1)])
-def test_stores_of_the_copy_backend_side_by_side(kind: int, waits: int) -> None:
+def test_stores_of_the_copy_engine_side_by_side(kind: int, waits: int) -> None:
     """The first waits for those of the last iteration, the second where it may meet the first."""
     halves = np.zeros((256, 256), np.float16)
     function = specialization(two_stores, (halves, halves, halves.copy(), 2, kind), "reference").function

@@ -27,6 +27,7 @@ from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.requirements import version
@@ -35,7 +36,7 @@ from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 
 pytest.importorskip("triton", reason="the package triton is not installed")
 
@@ -53,16 +54,16 @@ EXAMPLE_FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
 def example_functions() -> Iterator[dict[str, Function]]:
     """The kernels of the examples, by name, as their small cases launch them."""
     found: dict[str, Function] = {}
-    original = Launchable.prepare
+    original = Launchable.make_plan
 
-    def prepare(self: Launchable, requested: Any, parts: Any) -> Any:
-        prepared = original(self, requested, parts)
-        found.setdefault(self.name, prepared.specialization.function)
-        return prepared
+    def make_plan(self: Launchable, requested: Any, keys: Any) -> Any:
+        plan = original(self, requested, keys)
+        found.setdefault(self.name, plan.specialization.function)
+        return plan
 
     path = list(sys.path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Launchable, "prepare", prepare)
+        patch.setattr(Launchable, "make_plan", make_plan)
         for file in EXAMPLE_FILES:
             module = load_module(file)
             for case in module.cases(small=True):
@@ -131,7 +132,7 @@ def spills(binary: GpuBinary) -> bool:
 @pytest.mark.parametrize(
     ("kernel", "args", "descriptors"), [(product, PRODUCT_ARGS, 3), (attention, ATTENTION_ARGS, 4)], ids=["mm", "attn"]
 )
-def test_hopper_uses_its_matrix_units_and_copy_backend(
+def test_hopper_uses_its_matrix_units_and_copy_engine(
     kernel: Launchable, args: tuple[Any, ...], descriptors: int
 ) -> None:
     artifact = compiled(kernel, args, "sm_90")
@@ -194,12 +195,12 @@ def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
     assert "wgmma.mma_async" in compiled(product_of_transposed, (a, a, c, 64, True, fast), "sm_90").binary.texts["PTX"]
 
 
-def test_a_stride_that_the_copy_backend_cannot_take() -> None:
+def test_a_stride_that_the_copy_engine_cannot_take() -> None:
     odd = np.zeros((512, 515), ml_dtypes.bfloat16)[:, :512]
     artifact = compiled(product, (odd, odd, HALF, 128, 128, 64), "sm_90")
     assert [d.staged for d in artifact.descriptors] == [True, True, False]
     function = specialization(product, (odd, odd, HALF, 128, 128, 64), "reference").function
-    plain = compile_for(function, parse_target("sm_90"), {}, staging=False)
+    plain = compile_for(function, parse_target("sm_90"), {}, Constraints(staging=False))
     assert [d.staged for d in plain.descriptors] == [False]  # the result
 
 
@@ -512,7 +513,7 @@ def publish(flags, data, out, N: ct.Constant[int]):
     ct.store(out, (0, 1), ct.load(data, (0, 0), (64, 64), allow_tma=True))
 
 
-def test_order_of_the_copy_backend() -> None:
+def test_order_of_the_copy_engine() -> None:
     """Before it stores to an array again, and before a release, what it stored has arrived; after an acquire it sees
     what other blocks stored."""
     args = (np.zeros(1, np.int32), np.zeros((64, 64), np.float32), np.zeros((64, 128), np.float32), 4)
@@ -803,7 +804,7 @@ SINGLE = np.zeros((512, 512), np.float32)
         (SINGLE.T, SINGLE.T, (128, 128, 32), True),
     ],
 )
-def test_tf32_operands_are_rounded_by_the_copy_backend(
+def test_tf32_operands_are_rounded_by_the_copy_engine(
     a: Any, b: Any, shape: tuple[int, int, int], by_registers: bool, tmp_path: Path
 ) -> None:
     """At most one operand passes through registers, each step of a product has a load of its own, and steps overlap."""
@@ -833,7 +834,7 @@ def rounded(x, out):
     ct.store(out, (0, 0), ct.load(x, (0, 0), (64, 64), allow_tma=True).astype(ct.tfloat32).astype(ct.float32))
 
 
-def test_conversions_that_are_seen_are_not_left_to_the_copy_backend() -> None:
+def test_conversions_that_are_seen_are_not_left_to_the_copy_engine() -> None:
     """It does not keep the bits of NaN."""
     assert [d.rounds for d in compiled(rounded, (SINGLE, SINGLE.copy()), "sm_90").descriptors] == [False, False]
 

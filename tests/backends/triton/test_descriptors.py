@@ -64,7 +64,7 @@ def test_arrays_that_may_be_the_one_that_is_written(written: str) -> None:
     assert descriptors(PRODUCT.replace(" noalias", "")) == []
 
 
-def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_backend() -> None:
+def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_engine() -> None:
     """It fills the unit, which is memory of others. Loads need no whole units."""
 
     @ct.kernel
@@ -77,7 +77,7 @@ def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_back
 
 
 @pytest.mark.parametrize("scattered", [False, True])
-def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_backend(scattered: bool) -> None:
+def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_engine(scattered: bool) -> None:
     """It may overtake them."""
 
     @ct.kernel

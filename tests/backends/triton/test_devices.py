@@ -12,8 +12,8 @@ from support.driver import executable
 import tilewright as ct
 from tilewright.backends.triton import backend as triton_backend
 from tilewright.backends.triton import driver
-from tilewright.runtime import specialize
-from tilewright.runtime.arrays import Flat
+from tilewright.runtime import launchable
+from tilewright.runtime.arrays import RuntimeValues
 
 CAPABILITIES = (90, 90, 80)
 GIB = 1 << 30
@@ -110,9 +110,9 @@ def test_each_architecture_has_code_of_its_own(machine: Machine, monkeypatch: py
         compiled.append(backend.target().split()[-1])
         return SimpleNamespace(stages=dict, launch=None, bind=None), "compiled"
 
-    monkeypatch.setattr(specialize, "compiled", compile_)
+    monkeypatch.setattr(launchable, "compiled", compile_)
     for index in (2, 0, 1, 0, 2):
-        prepared = doubled.prepared_for(arrays(index, index), None, Flat())
+        prepared = doubled.plan_for(arrays(index, index), None, RuntimeValues())
         assert prepared._device == index
         assert doubled.described(arrays(index, index), None)[1].target().endswith(f"sm_{CAPABILITIES[index]}")
     assert compiled == ["sm_80", "sm_90"]

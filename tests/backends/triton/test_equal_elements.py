@@ -12,6 +12,7 @@ import tilewright as ct
 pytest.importorskip("triton", reason="the package triton is not installed")
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.runtime.launch import specialization
 
 
@@ -44,7 +45,7 @@ def never_loops(x, out, n):
 @pytest.mark.parametrize("hides", [False, True])
 def test_compiles(kernel: Any, hides: bool) -> None:
     function = specialization(kernel, (np.zeros(64, np.int32), np.zeros((8, 16), np.int32), 4), "reference").function
-    assert compile_for(function, parse_target("sm_90"), {}, hides=hides).binary.code
+    assert compile_for(function, parse_target("sm_90"), {}, Constraints(hides=hides)).binary.code
 
 
 @ct.kernel
@@ -60,5 +61,5 @@ def test_nothing_is_said_of_several_axes_where_it_is_hidden() -> None:
     function = specialization(two_axes, (np.zeros(64, np.int32), np.zeros((8, 16), np.int32), 4), "reference").function
     said = "tt.divisibility = dense<1> : tensor<2xi32>"
     for hides in (False, True):
-        ttir = compile_for(function, parse_target("sm_90"), {}, hides=hides).binary.texts["TTIR"]
+        ttir = compile_for(function, parse_target("sm_90"), {}, Constraints(hides=hides)).binary.texts["TTIR"]
         assert (said in ttir) != hides

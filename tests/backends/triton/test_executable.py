@@ -17,7 +17,7 @@ from support.driver import Driver, Launch, executable
 
 from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends import native
-from tilewright.backends.base import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.driver import CudaError
 
@@ -104,7 +104,6 @@ def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
     for launch in (
         lambda: run.run((1, 1, 1), arguments.values, 0, 0),
         lambda: run.launch((1, 1, 1), arguments),
-        lambda: run._start((1, 1, 1), arguments),
         lambda: run.bind((1, 1, 1), arguments)(),
     ):
         before = len(looking.launches)

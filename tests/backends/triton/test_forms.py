@@ -14,16 +14,18 @@ from support.driver import Driver, executable
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.base import LaunchArguments
+from tilewright.backends.base import NeedsVariant
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import backend, driver, ptx
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.executable import TritonExecutable
-from tilewright.runtime.alike_native import native_launch
-from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.backend_choice import settings
+from tilewright.runtime.compiling import compiled
 from tilewright.runtime.launch import specialization
+from tilewright.runtime.native_guards import native_launch
 from tilewright.runtime.rules import Rule
-from tilewright.runtime.specialize import compiled
 
 DEFAULT, SHARED = 16, 300  # the handle and the bytes of the form for many blocks
 GRIDS = [
@@ -66,8 +68,8 @@ def test_the_form_is_that_for_the_grid(looking: Driver, depths: tuple[int, int])
 
 
 def by_machine_code(made: Any) -> Callable[..., bool]:
-    rules, recipe = (Rule(), Rule()), (HOLE, HOLE)
-    found = native_launch(settings(None), rules, (np.zeros(64, np.float32), 1), recipe, made, 0)
+    rules, template = (Rule(), Rule()), (RUNTIME_SLOT, RUNTIME_SLOT)
+    found = native_launch(settings(None), rules, (np.zeros(64, np.float32), 1), template, made, 0)
     assert found is not None
     return found
 
@@ -149,7 +151,7 @@ def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
         return fit(*arguments)
 
     monkeypatch.setattr(backend, "fit", failing)
-    made = backend.compile_for(function, parse_target("sm_90"), {}, stages=8, capacity=32)
+    made = backend.compile_for(function, parse_target("sm_90"), {}, Constraints(stages=8, capacity=32))
     assert left == ["without descriptors"] and not made.descriptors
     assert made.depths == (0, 0) and depth(made.binary.texts["choices"]) == [8]
 
@@ -161,7 +163,7 @@ def test_who_asks_for_stages_gets_them() -> None:
 
 
 def test_what_the_disk_cache_holds_has_forms() -> None:
-    made = executable(("u64",), Driver(), depths=(8, 4)).artifact
+    made = executable(("u64",), Driver(), depths=(8, 4))._first.artifact
     assert Artifact.from_bytes(made.to_bytes()).depths == (8, 4)
 
 
@@ -172,9 +174,12 @@ def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, mon
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
 
     def form() -> TritonExecutable:
-        made, _ = compiled(function, compiling, {})
-        assert isinstance(made, TritonExecutable)
-        return made._form((8, 1, 1), 0)
+        made: Any = compiled(function, compiling, {})[0]
+        with pytest.raises(NeedsVariant) as need:
+            made._require_depth((8, 1, 1), 0)
+        found, _ = compiled(function, compiling, {}, need.value.variant)
+        assert isinstance(found, TritonExecutable)
+        return found
 
     first = form()
     assert first.artifact.depths == (0, 0) and first.artifact.binary.shared_bytes > 8 * 16384

@@ -15,16 +15,17 @@ import pytest
 from backends.triton.test_compile import compiled, spills
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driver import Driver, encoded
+from support.driver import Driver, encoded, versions
 
 import tilewright as ct
 from tilewright.analysis.gpu.lowering_plan import TableForm
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import native
-from tilewright.backends.base import LaunchArguments, ListTable
-from tilewright.backends.triton import driver, executable, frame, ptx, tensormap
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
+from tilewright.backends.triton import driver, executable, launch_parameters, ptx, tensormap
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable
 from tilewright.backends.triton.ptx import UnknownForm, pass_by_value
 from tilewright.backends.triton.tma_boxes import boxes
@@ -65,8 +66,8 @@ def function_of(arrays: Sequence[Any], size: int = 64) -> Function:
 
 
 @pytest.mark.parametrize("capacity", [*CAPACITIES, 0])
-def test_hopper_uses_its_matrix_units_and_copy_backend(capacity: int) -> None:
-    artifact = compile_for(function_of([HALF], 128), HOPPER, {}, capacity=capacity)
+def test_hopper_uses_its_matrix_units_and_copy_engine(capacity: int) -> None:
+    artifact = compile_for(function_of([HALF], 128), HOPPER, {}, Constraints(capacity=capacity))
     ptx = artifact.binary.texts["PTX"]
     assert "wgmma.mma_async" in ptx and "mma.sync" not in ptx
     assert ptx.count("cp.async.bulk.tensor") >= 3
@@ -79,14 +80,14 @@ def test_hopper_uses_its_matrix_units_and_copy_backend(capacity: int) -> None:
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100", "gfx942"])
 def test_other_architectures(target: str) -> None:
-    artifact = compile_for(function_of([HALF]), parse_target(target), {}, capacity=CAPACITIES[0])
+    artifact = compile_for(function_of([HALF]), parse_target(target), {}, Constraints(capacity=CAPACITIES[0]))
     assert artifact.binary.code
     assert all(t.by_value == target.startswith("sm") for t in artifact.tables)
 
 
-def test_arrays_that_the_copy_backend_cannot_take() -> None:
+def test_arrays_that_the_copy_engine_cannot_take() -> None:
     odd = np.zeros((9, 257), np.float16)[:, 1:]
-    artifact = compile_for(function_of([HALF, odd]), HOPPER, {}, capacity=CAPACITIES[0])
+    artifact = compile_for(function_of([HALF, odd]), HOPPER, {}, Constraints(capacity=CAPACITIES[0]))
     assert [t.descriptors for t in artifact.tables] == [()] * 3
     assert all(t.by_value for t in artifact.tables)
 
@@ -97,7 +98,7 @@ def test_lists_that_the_kernel_chooses_between_are_passed_by_address() -> None:
     assert [t.by_value for t in artifact.tables] == [False, False]
 
 
-def test_the_copy_backend_leaves_lists_alone_that_are_loaded_and_stored() -> None:
+def test_the_copy_engine_leaves_lists_alone_that_are_loaded_and_stored() -> None:
     @ct.kernel
     def in_place(xs):
         x = ct.load(xs[1], (0, 0), (64, 64))
@@ -177,16 +178,15 @@ def kernel() -> Iterator[TritonExecutable]:
         patch.setattr(native, "available", lambda: False)
         patch.setattr(tensormap, "_nothing", lambda device: 64)
         patch.setattr(executable, "CAPACITIES", (3, 6))
-        patch.setattr(frame, "_MAX_TABLES", 4)
-        yield made(function_of([HALF]), {"capacity": 3})
+        patch.setattr(launch_parameters, "_MAX_TABLES", 4)
+        yield versions(
+            function_of([HALF]), lambda function, variant: made(function, variant or Constraints(capacity=3))
+        )
 
 
-def made(function: Function, how: Mapping[str, Any]) -> TritonExecutable:
-    """The kernel on two GPUs, and its other forms."""
-    artifact = compile_for(function, HOPPER, {}, **how)
-    found = TritonExecutable(
-        function, artifact, dict, lambda changed: made(function, {**how, **changed}), lambda item: found
-    )
+def made(function: Function, how: Constraints) -> TritonExecutable:
+    """The kernel on two GPUs, compiled so."""
+    found = TritonExecutable(function, compile_for(function, HOPPER, {}, how), how, dict)
     handle = 2 * len(LOOKING.kernels) + 2
     LOOKING.kernels[handle] = found
     for index in (0, 1):
@@ -307,5 +307,5 @@ def test_kernels_do_without_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> 
         raise UnknownForm("something new")
 
     monkeypatch.setattr(ptx, "pass_by_value", unknown)
-    artifact = compile_for(function_of([HALF]), HOPPER, {}, capacity=3)
+    artifact = compile_for(function_of([HALF]), HOPPER, {}, Constraints(capacity=3))
     assert [(t.by_value, t.descriptors) for t in artifact.tables] == [(False, ())] * 3

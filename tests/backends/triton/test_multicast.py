@@ -23,7 +23,7 @@ from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.transforms.gpu.persistent_flattening import Flattened, flatten
 from tilewright.transforms.pipelines import optimize
 

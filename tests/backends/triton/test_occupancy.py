@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.triton.test_chains import attend
+from backends.triton.test_attention_pipelining import attend
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
@@ -60,9 +60,11 @@ def test_attention_keeps_the_registers_it_needs() -> None:
 
 def test_what_is_cached_holds_the_decision() -> None:
     backend, function = TritonBackend(HOPPER), attention(2)
-    kept = backend.serialize(backend.compile(function, {}))
+    serialization = backend.capabilities.serialization
+    assert serialization is not None
+    kept = serialization.to_bytes(backend.compile(function, {}))
     assert kept is not None
-    found = backend.deserialize(function, kept, {})
+    found: Any = serialization.from_bytes(function, kept, {}, None)
     assert spilled(found.artifact.binary, HOPPER) == 0
     assert "occupancy (spills " in found.stages()["choices"]
 

@@ -14,7 +14,7 @@ from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.transforms.gpu.persistent_flattening import flatten
 from tilewright.transforms.pipelines import optimize
 

@@ -15,7 +15,7 @@ from tilewright.analysis.gpu.pipelinable_loops import find_streams, how_far_ahea
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.ir.hints import ByTarget
 from tilewright.runtime.launch import specialization
-from tilewright.runtime.specialize import Launchable
+from tilewright.runtime.launchable import Launchable
 from tilewright.transforms.pipelines import optimize
 
 pytest.importorskip("triton", reason="the package triton is not installed")

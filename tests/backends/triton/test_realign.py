@@ -16,15 +16,14 @@ from support.driver import Driver, executable
 
 from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.base import Buffer, LaunchArguments
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton import backend, driver, realign
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.executable import TritonExecutable
 from tilewright.backends.triton.resource_usage import footprint
 from tilewright.ir.dtypes import dtype_from_short
-from tilewright.runtime.specialize import compiled
+from tilewright.runtime.compiling import compiled
 
 BYTES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -134,11 +133,7 @@ def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monk
     compiling = backend.TritonBackend(parse_target("sm_90"))
 
     def copiers() -> list[Artifact]:
-        monkeypatch.setattr(backend, "_copiers", {})  # as in a new process
-        made, _ = compiled(realign.kernel(1), compiling, {})  # any kernel
-        assert isinstance(made, TritonExecutable)
-        found = [made._copier(item) for item in (2, 4)]
-        assert [made._copier(item) for item in (2, 4)] == found
+        found: list[Any] = [compiled(realign.kernel(item), compiling, realign.OPTIONS)[0] for item in (2, 4)]
         return [replace(f.artifact, binary=replace(f.artifact.binary, texts={})) for f in found]
 
     first = copiers()
@@ -148,7 +143,7 @@ def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_the_copy_backend_reads(looking: Looking, turned: bool) -> None:
+def test_what_the_copy_engine_reads(looking: Looking, turned: bool) -> None:
     rng, copier = np.random.default_rng(0), Copier()
     kernel = product_of(copier, looking, turned)
     for columns, others, begin in ((67, 128, 0), (128, 67, 0), (67, 69, 0), (128, 128, 0), (128, 128, 1)):

@@ -58,7 +58,7 @@ def steps(x, y, out, M: ct.Constant[int], K: ct.Constant[int], N: ct.Constant[in
         (np.int8, (32, 8, 16), [(8, 32), (8, 16)]),
     ],
 )
-def test_the_copy_backend_moves_no_tiles_below_its_alignment(dtype: Any, sizes: Any, described: Any) -> None:
+def test_the_copy_engine_moves_no_tiles_below_its_alignment(dtype: Any, sizes: Any, described: Any) -> None:
     m, _, n = sizes
     total = np.zeros((m, n), np.int32 if dtype is np.int8 else np.float32)
     artifact = compiled(steps, (np.zeros((64, m), dtype), np.zeros((64, n), dtype), total, *sizes), "sm_90")

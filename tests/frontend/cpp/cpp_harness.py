@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.base import Backend, Buffer, LaunchArguments, get_backend
+from tilewright.backends.base import Backend
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.diagnostics import errors
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.module import CppKernel, Module

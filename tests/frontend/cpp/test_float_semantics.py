@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from cpp_harness import C_TYPES, PREAMBLE, launch
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import Module
 
 MODES = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cpp_harness import PREAMBLE, launch, ops, run
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.dtypes import float16, float32, int32, uint64
 from tilewright.ir.errors import TileError

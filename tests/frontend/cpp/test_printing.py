@@ -8,7 +8,7 @@ import math
 import pytest
 from cpp_harness import FIRST_LINE, PREAMBLE, launch, refused
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 
 INTEGERS = (0, 7, -5, 123456, -(2**31))

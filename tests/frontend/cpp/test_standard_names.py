@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cpp_harness import PREAMBLE, check_expressions, launch, run
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import Module
 from tilewright.ir.errors import TileError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from cpp_harness import C_TYPES, PREAMBLE, launch, run
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import Module
 
 CODE = """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from cpp_harness import C_TYPES, PREAMBLE, launch, run
 
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import Module
 
 INDEX_TYPES = ("signed char", "unsigned short", "int", "unsigned", "long", "unsigned long long")

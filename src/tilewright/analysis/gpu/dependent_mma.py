@@ -17,7 +17,7 @@ from tilewright.ir.ops.memory import Load, LoadView
 
 def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> Sequence[For]:
     """The loops of ``function`` with two products of 16-bit floats, one computed from the other, in which the copy
-    backend does all loads. Empty when there is another loop of products: what is decided for them holds for all."""
+    engine does all loads. Empty when there is another loop of products: what is decided for them holds for all."""
     if not target.has_wgmma:
         return []
     plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)

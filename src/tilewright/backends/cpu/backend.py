@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.base import Executable, Export
+from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.cpu import codegen, record
 from tilewright.backends.cpu.compiled import CompiledKernel, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.options import Options
+from tilewright.backends.export import Export
 from tilewright.ir.core import Function
 
 
@@ -28,11 +29,21 @@ class CpuBackend:
             return None
         return "it needs LLVM: pip install llvmlite; the backend 'reference' does without, slowly"
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            direct_launch=True,
+            serialization=Serialization(_to_bytes, _from_bytes),
+            work=CpuExecutable.work,
+            embed=CpuExecutable.embedded,
+            exports={"shared_library": _write_library},
+        )
+
     def target(self) -> str:
         """Processor, its features, and the versions of LLVM's wrapper and of the generated code."""
         return target_key()
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> CpuExecutable:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
         lowered = codegen.lower(codegen.optimize(function), codegen.host())
@@ -46,23 +57,27 @@ class CpuBackend:
         )
         return CpuExecutable(function, compiled, chosen)
 
-    def serialize(self, executable: Executable) -> bytes:
-        """Machine code, and a text that describes it."""
-        assert isinstance(executable, CpuExecutable)
-        return record.to_bytes(executable.compiled)
 
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> CpuExecutable:
-        """Load machine code; nothing is compiled. ValueError for data that ``serialize`` did not write."""
-        compiled = record.from_bytes(data)
-        if compiled.arguments != tuple(a.tile for a in function.body.args):
-            raise ValueError("this is the code of a kernel with other parameters")
-        return CpuExecutable(function, compiled, Options.of(options))
+def _to_bytes(executable: CpuExecutable) -> bytes:
+    """Machine code, and a text that describes it."""
+    return record.to_bytes(executable.compiled)
 
-    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
-        """Write a shared library for this kind of processor, and its C header."""
-        if target is not None:
-            raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
-        codegen.write_library(kernels, path, codegen.host())
+
+def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> CpuExecutable:
+    """Load machine code; nothing is compiled. ValueError for data that ``_to_bytes`` did not write."""
+    compiled = record.from_bytes(data)
+    if compiled.arguments != tuple(a.tile for a in function.body.args):
+        raise ValueError("this is the code of a kernel with other parameters")
+    return CpuExecutable(function, compiled, Options.of(options))
+
+
+def _write_library(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+    """Write a shared library for this kind of processor, and its C header."""
+    if (reason := BACKEND.unavailable()) is not None:
+        raise RuntimeError(f"the backend 'cpu' cannot be used here: {reason}")
+    if target is not None:
+        raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
+    codegen.write_library(kernels, path, codegen.host())
 
 
 BACKEND = CpuBackend()

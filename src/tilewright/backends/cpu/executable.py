@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends import native
-from tilewright.backends.base import LaunchArguments, Work
+from tilewright.backends.base import Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.embedded import embedded
-from tilewright.backends.cpu.entry import MAX_SCRATCH, entry
 from tilewright.backends.cpu.image import Image, LoadedImage
+from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.printing import printer
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
@@ -83,7 +84,7 @@ class CpuExecutable:
         else:
             self._run(grid, total, count, packed)
 
-    def entry(self, device: int) -> native.Entry | None:
+    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> native.LaunchStub | None:
         """How machine code runs the launches that are too short for several threads; None where a block may print or
         fail."""
         if not self._silent:
@@ -91,7 +92,7 @@ class CpuExecutable:
         work = self.compiled.block_work
         blocks = 1 if work is None else (_WORTH_A_THREAD - 1) // max(int(work), 1)
         address = self._native.address(SERIAL_SYMBOL)
-        return entry(address, max(blocks, 1), self._scratch_bytes, self._native)
+        return launch_stub(address, max(blocks, 1), self._scratch_bytes, self._native)
 
     def embedded(self, name: str, device: int = 0) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need

@@ -17,12 +17,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.backends.base import Export
 from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.library_source import FIELDS, RESERVED, definition, header, with_c_names
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 _RUNTIME = Path(__file__).with_name("library_runtime.c")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.analysis.argument_effects import argument_effects
-from tilewright.backends.base import Export, Parameter
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.export import Export, Parameter
 from tilewright.ir.formatting import parse_conversion
 from tilewright.ir.types import PointerType, TileType
 

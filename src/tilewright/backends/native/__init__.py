@@ -16,20 +16,20 @@ from tilewright.backends.native.body import Body
 from tilewright.system.forks import load
 
 
-class Entry(NamedTuple):
+class LaunchStub(NamedTuple):
     """How machine code starts a launch: LLVM IR of the function ``i32 @enter(ptr values, i64 x, i64 y, i64 z, i64
     stream)``, and what this function needs to live.
 
     ``values`` are those of the kernel's parameters, 8 bytes each: an integer, or a number of 64 bits for what is
     floating; the function may change them. It returns 0 when the launch is done, and otherwise has had no effect: then
-    ``Native.run`` does it, or says what is wrong.
+    ``DirectLaunch.run`` does it, or says what is wrong.
     """
 
     text: str
     kept: tuple[Any, ...]
 
     @classmethod
-    def of(cls, body: Body, code: str, *kept: Any) -> Entry:
+    def of(cls, body: Body, code: str, *kept: Any) -> LaunchStub:
         """That with the instructions ``body``, which ends with the result ``code``."""
         head = "define i32 @enter(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
         return cls(f"{head} {{\n{body}\nret i32 {code}\nno:\nret i32 1\n}}\n", (*body.kept, *kept))

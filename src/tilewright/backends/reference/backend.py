@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Executable, LaunchArguments
+from tilewright.backends.base import Backend, Capabilities
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
@@ -67,17 +68,15 @@ class ReferenceBackend:
     def unavailable(self) -> str | None:
         return None
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
     def target(self) -> str:
         return f"numpy-{np.__version__}"
 
-    def compile(self, function: Function, options: Mapping[str, Any]) -> ReferenceExecutable:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> ReferenceExecutable:
         return ReferenceExecutable(function)
-
-    def serialize(self, executable: Executable) -> bytes | None:
-        return None
-
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> ReferenceExecutable:
-        raise ValueError("the reference backend writes no executables, so this is not one of them")
 
 
 BACKEND: Backend = ReferenceBackend()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.backends.base import Buffer
+from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, TensorView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import TableForm
-from tilewright.backends.base import Executable
+from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.tileir import assembler
 from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.executable import TritonExecutable, formats_of
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -50,25 +51,21 @@ class TileIRBackend:
             raise TileError(f"tileiras {assembler.version()} does not compile for GPU {self._index}, {found}")
         return found
 
-    def for_target(self, target: str | None) -> TileIRBackend:
-        """This backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
-        known = assembler.targets()
-        if target is not None and known and target not in known:
-            raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
-        return TileIRBackend(target)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            direct_launch=True,
+            serialization=Serialization(_to_bytes, _from_bytes),
+            for_target=_for_target,
+            devices=Devices(self._for_device, driver.device_count, driver.device_of),
+            elapsed=self._elapsed,
+        )
 
-    def for_device(self, index: int) -> TileIRBackend:
+    def _for_device(self, index: int) -> TileIRBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
         return self if index == self._index else _backend_of(index)
 
-    def device_count(self) -> int:
-        return driver.device_count()
-
-    def device_of(self, address: int) -> int | None:
-        """The index of the GPU whose memory ``address`` is in."""
-        return driver.device_of(address)
-
-    def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> TritonExecutable:
         """``function`` assembled. ValueError for options, of which there are none."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
@@ -85,24 +82,34 @@ class TileIRBackend:
             descriptors=(),
             threads=1,
         )
-        return self._executable(function, Artifact(binary, formats_of(function), (), 0, tables=_tables(function)))
+        return _executable(function, Artifact(binary, formats_of(function), (), 0, tables=_tables(function)))
 
-    def _executable(self, function: Function, artifact: Artifact) -> TritonExecutable:
-        def texts() -> Mapping[str, str]:
-            return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
-
-        return TritonExecutable(function, artifact, texts, _no_variant, _no_copies)
-
-    def serialize(self, executable: Executable) -> bytes | None:
-        assert isinstance(executable, TritonExecutable)
-        return executable.artifact.to_bytes()
-
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
-        return self._executable(function, Artifact.from_bytes(data))
-
-    def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
+    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
+
+
+def _executable(function: Function, artifact: Artifact) -> TritonExecutable:
+    def texts() -> Mapping[str, str]:
+        return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
+
+    return TritonExecutable(function, artifact, Constraints(descriptors=False, staging=False), texts)
+
+
+def _to_bytes(executable: TritonExecutable) -> bytes:
+    return executable.artifact.to_bytes()
+
+
+def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> TritonExecutable:
+    return _executable(function, Artifact.from_bytes(data))
+
+
+def _for_target(target: str | None) -> TileIRBackend:
+    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+    known = assembler.targets()
+    if target is not None and known and target not in known:
+        raise ValueError(f"{target} is not supported: tileiras {assembler.version()} knows {', '.join(known)}")
+    return TileIRBackend(target)
 
 
 def _tables(function: Function) -> tuple[TableForm, ...]:
@@ -110,14 +117,6 @@ def _tables(function: Function) -> tuple[TableForm, ...]:
     return tuple(
         TableForm(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
     )
-
-
-def _no_variant(changed: Mapping[str, Any]) -> TritonExecutable:
-    raise AssertionError(f"kernels of tileiras have no variants: {changed}")
-
-
-def _no_copies(item: int) -> TritonExecutable:
-    raise AssertionError("kernels of tileiras read arrays where they are")
 
 
 def _old_driver() -> str | None:

@@ -14,11 +14,12 @@ from tilewright.analysis.gpu.dependent_mma import find_chains
 from tilewright.analysis.gpu.lowering_plan import Ahead
 from tilewright.analysis.gpu.pipelinable_loops import Stream, find_streams, how_far_ahead, is_light
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
-from tilewright.backends.base import Executable, Export, Storage
-from tilewright.backends.triton import driver, realign, stopwatch
+from tilewright.backends.base import Capabilities, Devices, Serialization
+from tilewright.backends.export import Export
+from tilewright.backends.triton import driver, stopwatch
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.constraints import CompileAgain, Constraints
-from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable, formats_of
+from tilewright.backends.triton.executable import FIRST, TritonExecutable, formats_of
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import Fit, compiler, fit
 from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks
@@ -48,8 +49,6 @@ from tilewright.transforms.gpu.tile_splitting import divided
 from tilewright.transforms.instrumentation import after_pass
 from tilewright.transforms.pipelines import optimize, run_passes
 
-_FIRST: Mapping[str, Any] = {"capacity": CAPACITIES[0]}  # how kernels are compiled first
-
 
 class TritonBackend:
     """Compiles kernels with the Triton compiler, for GPU ``index`` of this machine or for another ``target``."""
@@ -71,76 +70,68 @@ class TritonBackend:
         """The architecture that kernels are compiled for. TileError when that is not possible."""
         return self._target or _gpu_of_this_machine(self._index)
 
-    def for_target(self, target: str | None) -> TritonBackend:
-        """This backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
-        return TritonBackend(None if target is None else parse_target(target))
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            direct_launch=True,
+            variants=True,
+            serialization=Serialization(_to_bytes, self._from_bytes),
+            for_target=_for_target,
+            devices=Devices(self._for_device, driver.device_count, driver.device_of),
+            elapsed=self._elapsed,
+            exports={"cubin": _write_cubin},
+        )
 
-    def for_device(self, index: int) -> TritonBackend:
+    def compile(
+        self, function: Function, options: Mapping[str, Any], variant: Constraints | None = None
+    ) -> TritonExecutable:
+        constraints = variant or FIRST
+        artifact = compile_for(function, self.gpu(), options, constraints)
+        return self._executable(function, artifact, options, constraints)
+
+    def _from_bytes(
+        self, function: Function, data: bytes, options: Mapping[str, Any], variant: Constraints | None
+    ) -> TritonExecutable:
+        return self._executable(function, Artifact.from_bytes(data), options, variant or FIRST)
+
+    def _executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], constraints: Constraints
+    ) -> TritonExecutable:
+        """The executable of ``artifact``, which was compiled under ``constraints``."""
+
+        def texts() -> Mapping[str, str]:
+            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, constraints)
+            return made.binary.texts
+
+        return TritonExecutable(function, artifact, constraints, texts)
+
+    def _for_device(self, index: int) -> TritonBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
         return self if index == self._index else _backend_of(index)
 
-    def device_count(self) -> int:
-        return driver.device_count()
-
-    def device_of(self, address: int) -> int | None:
-        """The index of the GPU whose memory ``address`` is in."""
-        return driver.device_of(address)
-
-    def compile(self, function: Function, options: Mapping[str, Any]) -> TritonExecutable:
-        artifact = compile_for(function, self.gpu(), options, **_FIRST)
-        return self._executable(function, artifact, options, _FIRST)
-
-    def _executable(
-        self, function: Function, artifact: Artifact, options: Mapping[str, Any], how: Mapping[str, Any]
-    ) -> TritonExecutable:
-        """That of ``artifact``, which ``compile_for`` made with the keywords ``how``."""
-
-        def texts() -> Mapping[str, str]:
-            made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, **how)
-            return made.binary.texts
-
-        def variant(changed: Mapping[str, Any]) -> TritonExecutable:
-            wanted = {**how, **changed}
-            compiling = functools.partial(compile_for, function, self.gpu(), options, **wanted)
-            form = _stored(repr(sorted(wanted.items())), compiling, made.storage)
-            found = self._executable(function, form, options, wanted)
-            found.storage = made.storage
-            return found
-
-        made = TritonExecutable(function, artifact, texts, variant, lambda item: self._copier(item, made.storage))
-        return made
-
-    def _copier(self, item: int, storage: Storage | None) -> TritonExecutable:
-        """What copies arrays with elements of ``item`` bytes to where the TMA unit can read them: one for all
-        kernels of the process, each of which may have stored it."""
-        key = self.gpu(), item
-        if key not in _copiers:
-            function = realign.kernel(item)
-            compiling = functools.partial(compile_for, function, self.gpu(), realign.OPTIONS)
-            artifact = _stored(f"copies of {item} bytes", compiling, storage)
-            _copiers[key] = self._executable(function, artifact, realign.OPTIONS, {})
-        return _copiers[key]
-
-    def serialize(self, executable: Executable) -> bytes | None:
-        assert isinstance(executable, TritonExecutable)
-        return executable.artifact.to_bytes()
-
-    def deserialize(self, function: Function, data: bytes, options: Mapping[str, Any]) -> TritonExecutable:
-        return self._executable(function, Artifact.from_bytes(data), options, _FIRST)
-
-    def export(self, kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
-        """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
-        if (reason := compiler_missing()) is not None:
-            raise TileUnsupportedFeatureError(f"no {output_format} can be written here: {reason}")
-        gpu = parse_target(target or "")
-        if not gpu.is_cuda:
-            raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
-        made = [(k, compile_for(k.function, gpu, {}, descriptors=False)) for k in kernels]
-        write_cubin(made, path, gpu, compiler().assembler(gpu))
-
-    def elapsed(self, launch: Callable[[], None], stream: int, *, flush_cache: bool) -> float:
+    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
+
+
+def _to_bytes(executable: TritonExecutable) -> bytes:
+    return executable.artifact.to_bytes()
+
+
+def _for_target(target: str | None) -> TritonBackend:
+    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+    return TritonBackend(None if target is None else parse_target(target))
+
+
+def _write_cubin(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+    """Write ``kernels`` as a cubin for the architecture ``target``. No GPU is needed."""
+    if (reason := compiler_missing()) is not None:
+        raise TileUnsupportedFeatureError(f"no {output_format} can be written here: {reason}")
+    gpu = parse_target(target or "")
+    if not gpu.is_cuda:
+        raise TileUnsupportedFeatureError(f"a {output_format} is for NVIDIA GPUs, not for {gpu.name}")
+    made = [(k, compile_for(k.function, gpu, {}, Constraints(descriptors=False))) for k in kernels]
+    write_cubin(made, path, gpu, compiler().assembler(gpu))
 
 
 @functools.cache
@@ -156,24 +147,12 @@ def _gpu_of_this_machine(index: int) -> GpuTarget:
         raise TileError(f"GPU {index} of this machine cannot run kernels: {e}; use the cpu backend") from e
 
 
-_copiers: dict[tuple[GpuTarget, int], TritonExecutable] = {}
-
-
-def _stored(name: str, compiling: Callable[[], Artifact], storage: Storage | None) -> Artifact:
-    """What ``compiling`` gives, or has given before: it is in the ``storage`` of a kernel under this ``name``."""
-    data = storage.get(name) if storage is not None else None
-    if data is not None:
-        return Artifact.from_bytes(data)
-    artifact = compiling()
-    if storage is not None:
-        storage.put(name, artifact.to_bytes())
-    return artifact
-
-
-def compile_for(function: Function, target: GpuTarget, options: Mapping[str, Any], **constraints: Any) -> Artifact:
+def compile_for(
+    function: Function, target: GpuTarget, options: Mapping[str, Any], constraints: Constraints | None = None
+) -> Artifact:
     """``function`` compiled for ``target``, which need not be in this machine, under ``Constraints``: those given at
     first, others where the kernel does not fit under them, the compiler fails, or they turn out to be worse."""
-    current, reasons = Constraints(**constraints), list[str]()
+    current, reasons = constraints or Constraints(), list[str]()
     while True:
         try:
             return _attempt(function, target, options, current, reasons)

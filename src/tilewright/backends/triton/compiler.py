@@ -21,7 +21,7 @@ from triton.compiler import ASTSource
 from triton.runtime import cache
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.abandonment import Abandoned, until_abandoned
+from tilewright.backends.cancellation import Cancelled, until_cancelled
 from tilewright.backends.triton import (
     barrier_elimination,
     epilogue_buffering,
@@ -205,7 +205,7 @@ def compile_ttir(
     source = _Source(kernel.text, kernel.parameters, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:
-            with until_abandoned(
+            with until_cancelled(
                 _output_to(noise),
                 _known_by_fingerprint(),
                 _tensor_memory(options.tensor_memory),
@@ -216,7 +216,7 @@ def compile_ttir(
             if not e.roomy:
                 raise
             return compile_ttir(kernel, target, options, ahead=ahead, roomy=False)
-        except (ptx.UnknownForm, Abandoned):
+        except (ptx.UnknownForm, Cancelled):
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

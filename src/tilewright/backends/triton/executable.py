@@ -7,19 +7,22 @@ import math
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.analysis.gpu.lowering_plan import Geometry
 from tilewright.backends import native
-from tilewright.backends.base import LaunchArguments, Storage
+from tilewright.backends.base import NeedsKernel, NeedsVariant
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import driver, realign
 from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.device_printf import Reports
-from tilewright.backends.triton.entry import Form, entry
-from tilewright.backends.triton.frame import Frame
 from tilewright.backends.triton.graph import launcher
+from tilewright.backends.triton.launch_parameters import LaunchParameters
+from tilewright.backends.triton.launch_stub import Loaded, launch_stub
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap, Unmapped, encode
 from tilewright.ir.core import Function
@@ -32,6 +35,7 @@ _FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTRO
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
 CAPACITIES = (32, 4096)
+FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
 
 # Short name of a dtype -> how struct packs a number of it into 8 bytes.
@@ -61,15 +65,12 @@ class TritonExecutable:
         self,
         function: Function,
         artifact: Artifact,
+        constraints: Constraints,
         texts: Callable[[], Mapping[str, str]],
-        compile_variant: Callable[[Mapping[str, Any]], TritonExecutable],
-        copier: Callable[[int], TritonExecutable],
     ) -> None:
         self.artifact = artifact
-        self.storage: Storage | None = None
-        self._compile_variant = compile_variant  # the same kernel, compiled in another way
-        self._variants: dict[Any, TritonExecutable] = {}
-        self._copier = copier  # ``realign.kernel`` for elements of so many bytes
+        self.constraints = constraints  # that it was compiled under
+        self.kernels: dict[int, TritonExecutable] = {}  # ``realign.kernel`` for elements of so many bytes
         self._function = function
         self._texts = texts
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
@@ -86,7 +87,8 @@ class TritonExecutable:
         self._only_copies = self._staged and not (  # before it, and numbers to write
             artifact.tables or artifact.local_bytes or artifact.reports or self._converted
         )
-        self._has_forms = any(artifact.depths)
+        self._has_depths = any(artifact.depths)
+        self.may_need_more = self._temporary or artifact.reports  # memory for one launch, or something to do after it
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._reports: dict[int, Reports] = {}
@@ -96,41 +98,38 @@ class TritonExecutable:
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int, device: int) -> None:
         """``launch`` with tables among the ``values``."""
-        if self._has_forms and (form := self._form(grid, device)) is not self:
-            form.run(grid, values, stream, device)
-            return
+        if self._has_depths:
+            self._require_depth(grid, device)
         if self._tables or not self._plain_launch:
-            self._with_room(values)._start(grid, LaunchArguments(values, (), stream, device))
+            self._require_room(values)
+            self._start(grid, LaunchArguments(values, (), stream, device))
             return
         try:
-            frame = self._local.frame
+            params = self._local.params
         except AttributeError:
-            frame = self._local.frame = Frame(self.artifact)
+            params = self._local.params = LaunchParameters(self.artifact)
         kernel = self._loaded.get(device) or self._kernel(device)
-        if frame.grid != grid or frame.stream != stream:
-            frame.configure(self.artifact.binary, grid, stream)
+        if params.grid != grid or params.stream != stream:
+            params.configure(self.artifact.binary, grid, stream)
         if self._numbers_only:
-            self._write(frame, values)
-        elif self._floats or frame.filled != (values, device):  # equal floats may be zeros of either sign
-            frame.filled = None
-            try:
-                self._fill(frame, LaunchArguments(values, (), stream, device), [])
-            except Unmapped:
-                self._without_maps().run(grid, values, stream, device)
-                return
-            frame.filled = values, device
-        if frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None):
-            self._run(frame, kernel)
+            self._write(params, values)
+        elif self._floats or params.filled != (values, device):  # equal floats may be zeros of either sign
+            params.filled = None
+            self._fill(params, LaunchArguments(values, (), stream, device), [])
+            params.filled = values, device
+        if params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None):
+            self._run(params, kernel)
 
-    def _form(self, grid: tuple[int, int, int], device: int) -> TritonExecutable:
-        """That for as many blocks on a multiprocessor as ``grid`` puts there."""
+    def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
+        """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
         for most, stages in self._limits(device):
             if math.prod(grid) <= most:
-                return self._variant(stages=stages) if stages else self
-        return self
+                if stages:
+                    raise NeedsVariant(replace(self.constraints, stages=stages))
+                return
 
     def _limits(self, device: int) -> list[tuple[int, int]]:
-        """The most blocks with one on each multiprocessor, and with two, and the stages of the form for so many."""
+        """The most blocks with one on each SM, and with two, and the stages of the variant for so many."""
         processors = driver.device(device).processors // self.artifact.binary.num_ctas
         return [((i + 1) * processors, stages) for i, stages in enumerate(self.artifact.depths)]
 
@@ -150,87 +149,68 @@ class TritonExecutable:
             values[form.parameter] = table
         return arguments._replace(values=values)
 
-    def _with_room(self, values: Sequence[Any]) -> TritonExecutable:
-        """The kernel that takes lists as long as those among ``values``."""
+    def _require_room(self, values: Sequence[Any]) -> None:
+        """NeedsVariant where the lists among ``values`` are longer than what this kernel takes by value."""
         longest = max([len(values[i].addresses) for i in self._by_value], default=0)
-        if longest <= self.artifact.capacity:
-            return self
-        for capacity in CAPACITIES:
-            if longest <= capacity:
-                found = self._variant(capacity=capacity)
-                if longest <= found.artifact.capacity:
-                    return found
-        return self._variant(capacity=0)
-
-    def _variant(self, **how: Any) -> TritonExecutable:
-        """The same kernel, compiled in another way."""
-        key = tuple(how.items())
-        if key not in self._variants:
-            self._variants[key] = self._compile_variant(how)
-        return self._variants[key]
-
-    def _without_maps(self) -> TritonExecutable:
-        """The kernel that needs no tensor maps, for arrays of which there are none."""
-        return self._variant(descriptors=False, staging=False)
+        if longest > self.artifact.capacity:
+            more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
+            raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
-        try:
-            self._start_with_maps(grid, arguments)
-        except Unmapped:
-            self._without_maps()._start(grid, arguments)
-
-    def _start_with_maps(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        frame = getattr(self._local, "frame", None)
-        if frame is None:
-            frame = self._local.frame = Frame(self.artifact)
-        if self._only_copies and self._repeated(frame, grid, arguments):
+        params = getattr(self._local, "params", None)
+        if params is None:
+            params = self._local.params = LaunchParameters(self.artifact)
+        if self._only_copies and self._repeated(params, grid, arguments):
             return
         if self._staged and not self._layout(arguments.values).pays(math.prod(grid)):
             # the kernel that reads such arrays where they are, with plain loads
-            self._variant(staging=False)._start(grid, arguments)
-            return
+            raise NeedsVariant(replace(self.constraints, staging=False))
         kernel = self._loaded.get(arguments.device) or self._kernel(arguments.device)
         if self._plain_launch:
-            if frame.grid != grid or frame.stream != arguments.stream:
-                frame.configure(self.artifact.binary, grid, arguments.stream)
-            self._fill(frame, arguments, [])
-            self._run(frame, kernel)
+            if params.grid != grid or params.stream != arguments.stream:
+                params.configure(self.artifact.binary, grid, arguments.stream)
+            self._fill(params, arguments, [])
+            self._run(params, kernel)
             return
         with kernel.device.current():
-            self._launch_with_memory(frame, kernel, grid, arguments)
+            self._launch_with_memory(params, kernel, grid, arguments)
 
     def _launch_with_memory(
-        self, frame: Frame, kernel: driver.LoadedKernel, grid: tuple[int, int, int], arguments: LaunchArguments
+        self,
+        params: LaunchParameters,
+        kernel: driver.LoadedKernel,
+        grid: tuple[int, int, int],
+        arguments: LaunchArguments,
     ) -> None:
         reports = self._reports_of(kernel) if self.artifact.reports else None
         if reports is not None:
             arguments = arguments._replace(values=(*arguments.values, reports.address))
-        frame.held = None
+        params.held = None
         with driver.loans() as borrowed:
             if self.artifact.local_bytes:
                 address = self._room(self.artifact.local_bytes * math.prod(grid), arguments, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
-            frame.configure(self.artifact.binary, grid, arguments.stream)
-            self._fill(frame, arguments, borrowed)
-            self._run(frame, kernel)
-            frame.held = grid, arguments
+            params.configure(self.artifact.binary, grid, arguments.stream)
+            self._fill(params, arguments, borrowed)
+            self._run(params, kernel)
+            params.held = grid, arguments
         if reports is not None:
             reports.deliver(arguments.stream)
 
-    def _repeated(self, frame: Frame, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
-        """Launch what ``frame`` holds once more, if it is the same and the copies can be where they were; False, and
+    def _repeated(self, params: LaunchParameters, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
+        """Launch what ``params`` holds once more, if it is the same and the copies can be where they were; False, and
         nothing has happened, if not."""
-        if frame.held != (grid, arguments):
+        if params.held != (grid, arguments):
             return False
         kernel = self._kernel(arguments.device)
         with kernel.device.current(), driver.loans() as borrowed:
-            if self._room(frame.copies_size, arguments, borrowed) != frame.copies_start:
+            if self._room(params.copies_size, arguments, borrowed) != params.copies_start:
                 return False
-            for copy in frame.copies:
+            for copy in params.copies:
                 copy()
-            self._write(frame, arguments.values)  # equal floats may be zeros of either sign
-            self._run(frame, kernel)
+            self._write(params, arguments.values)  # equal floats may be zeros of either sign
+            self._run(params, kernel)
         return True
 
     def _room(self, size: int, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> int:
@@ -239,47 +219,45 @@ class TritonExecutable:
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
-        form = self._form(grid, arguments.device) if self._has_forms else self
-        arguments = form._with_tables(arguments)
-        return form._with_room(arguments.values)._bound(grid, arguments)
-
-    def _bound(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        if self._temporary or self.artifact.reports:  # memory that lives for one launch, or something to do after it
+        if self._has_depths:
+            self._require_depth(grid, arguments.device)
+        arguments = self._with_tables(arguments)
+        self._require_room(arguments.values)
+        if self.may_need_more:
             return functools.partial(self._start, grid, arguments)
-        try:
-            frame, run = self.prepared(grid, arguments)
-        except Unmapped:
-            return self._without_maps()._bound(grid, arguments)
-        return functools.partial(launcher(frame, self._kernel(arguments.device), run)) if native.available() else run
+        params, run = self.prepared(grid, arguments)
+        return functools.partial(launcher(params, self._kernel(arguments.device), run)) if native.available() else run
 
-    def prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> tuple[Frame, Callable[[], None]]:
+    def prepared(
+        self, grid: tuple[int, int, int], arguments: LaunchArguments
+    ) -> tuple[LaunchParameters, Callable[[], None]]:
         """The memory of a launch that has nothing to do before or after it, and what queues it."""
-        frame, kernel = Frame(self.artifact), self._kernel(arguments.device)
-        frame.configure(self.artifact.binary, grid, arguments.stream)
-        self._fill(frame, arguments, [])
-        return frame, functools.partial(self._run, frame, kernel)
+        params, kernel = LaunchParameters(self.artifact), self._kernel(arguments.device)
+        params.configure(self.artifact.binary, grid, arguments.stream)
+        self._fill(params, arguments, [])
+        return params, functools.partial(self._run, params, kernel)
 
-    def entry(self, device: int) -> native.Entry | None:
+    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> native.LaunchStub | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
         if not self._plain_launch or self._tables:
             return None
-        others: list[tuple[int, Form | None]] = []
-        for most, stages in self._limits(device) if self._has_forms else []:
-            form = self._variants.get((("stages", stages),)) if stages else self
-            others.append((most, None if form is None else (form.artifact, form._kernel(device))))
-        return entry(self.artifact, self._kernel(device), others)
+        others: list[tuple[int, Loaded | None]] = []
+        for most, stages in self._limits(device) if self._has_depths else []:
+            found = variants.get(replace(self.constraints, stages=stages)) if stages else self
+            others.append((most, None if found is None else (found.artifact, found._kernel(device))))
+        return launch_stub(self.artifact, self._kernel(device), others)
 
-    def _run(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
-        code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
+    def _run(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
+        code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
         if code in _FOREIGN:
             with kernel.device.current():  # another context was current in this thread, or none
-                code = frame.launch(frame.config_pointer, kernel.handle, frame.pointer_pointer, None)
-        if code and 0 not in (frame.grid or ()):  # nothing is to be done for a grid without blocks
-            raise self._failure(code, frame, kernel)
+                code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
+        if code and 0 not in (params.grid or ()):  # nothing is to be done for a grid without blocks
+            raise self._failure(code, params, kernel)
 
-    def _failure(self, code: int, frame: Frame, kernel: driver.LoadedKernel) -> driver.CudaError:
+    def _failure(self, code: int, params: LaunchParameters, kernel: driver.LoadedKernel) -> driver.CudaError:
         """What the driver says of a launch that it refuses, in the terms of who launched."""
-        doing, on, grid = f"the launch of {self._function.name}()", kernel.device, frame.grid or (1, 1, 1)
+        doing, on, grid = f"the launch of {self._function.name}()", kernel.device, params.grid or (1, 1, 1)
         said = driver.failure(code, doing)
         if code in driver.LOST:
             return driver.CudaError(
@@ -287,10 +265,10 @@ class TritonExecutable:
                 "of the process on this GPU: start it again. To find the kernel, run tilewright check on the program",
                 code,
             )
-        if code in _FOREIGN and frame.stream and not on.owns(frame.stream):
+        if code in _FOREIGN and params.stream and not on.owns(params.stream):
             return driver.CudaError(
-                f"{doing}: its arrays are on cuda:{on.index}, and the stream {frame.stream:#x} is none of that device, "
-                "or was destroyed; pass a stream of the device of the arrays",
+                f"{doing}: its arrays are on cuda:{on.index}, and the stream {params.stream:#x} is none of that "
+                "device, or was destroyed; pass a stream of the device of the arrays",
                 code,
             )
         if code == driver.INVALID_VALUE and max(grid[1:]) > _MOST_BLOCKS:
@@ -313,53 +291,65 @@ class TritonExecutable:
             raise too_much_shared(self._function, binary.shared_bytes, on.shared_bytes)
         return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
 
-    def _fill(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
-        """Write the arguments into ``frame``. What frees the memory that was borrowed for it goes to ``borrowed``."""
+    def _fill(self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
+        """Write the arguments into ``params``. What frees the memory that was borrowed for it goes to ``borrowed``."""
         try:
-            self._put(frame, arguments, borrowed)
+            self._put(params, arguments, borrowed)
         except driver.CudaError as e:
             if e.code not in _FOREIGN:
                 raise
             with self._kernel(arguments.device).device.current():  # tensor maps are not made without a context
-                self._put(frame, arguments, borrowed)
+                self._put(params, arguments, borrowed)
 
-    def _put(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
+    def _put(self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
         values, binary = arguments.values, self.artifact.binary
         if self._tables:
             values = list(values)
-            self._place_tables(frame, values, arguments, borrowed)
+            self._place_tables(params, values, arguments, borrowed)
         if self._converted:
             values = list(values)
             for i, dtype in self._converted:
                 values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
-        self._write(frame, values)
+        self._write(params, values)
         if binary.descriptors:
             if self._staged:
-                arrays = self._aligned(frame, arguments, borrowed)
+                arrays = self._aligned(params, arguments, borrowed)
             else:
                 arrays = [d.geometry(values) for d in self.artifact.descriptors]
-            frame.maps = [self._map(i, *array, arguments.device) for i, array in enumerate(arrays)]
+            try:
+                params.maps = [self._map(i, *array, arguments.device) for i, array in enumerate(arrays)]
+            except Unmapped:
+                raise self._without_maps() from None
             first = len(self.artifact.formats)
-            for i, found in enumerate(frame.maps):
-                frame.pointers[first + i] = found.address
+            for i, found in enumerate(params.maps):
+                params.pointers[first + i] = found.address
 
-    def _write(self, frame: Frame, values: Sequence[Any]) -> None:
+    def _write(self, params: LaunchParameters, values: Sequence[Any]) -> None:
         """The numbers of a launch. Floats beyond the range of their type are infinite."""
         try:
-            self._pack(frame.numbers, 0, *values)
+            self._pack(params.numbers, 0, *values)
         except OverflowError:
-            self._pack(frame.numbers, 0, *map(_in_range, values, self.artifact.formats))
+            self._pack(params.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
-    def _aligned(self, frame: Frame, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> list[Geometry]:
+    def _without_maps(self) -> NeedsVariant:
+        """The need of the kernel without tensor maps, for arrays of which there are none."""
+        return NeedsVariant(replace(self.constraints, descriptors=False, staging=False))
+
+    def _aligned(
+        self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]
+    ) -> list[Geometry]:
         """The arrays of the descriptors, those that the TMA unit cannot read where they are copied."""
         layout = self._layout(arguments.values)
+        for copy in layout.copies:
+            if copy.rows and copy.columns and copy.item not in self.kernels:
+                raise NeedsKernel(copy.item, realign.kernel(copy.item), realign.OPTIONS)
         start = self._room(layout.size, arguments, borrowed)
-        frame.copies, frame.copies_start, frame.copies_size = [], start, layout.size
+        params.copies, params.copies_start, params.copies_size = [], start, layout.size
         for copy, offset in layout.copies.items():
             if copy.rows and copy.columns:
                 numbers = LaunchArguments(copy.numbers(start + offset), (), arguments.stream, arguments.device)
-                frame.copies.append(self._copier(copy.item).prepared(copy.grid, numbers)[1])
-                frame.copies[-1]()
+                params.copies.append(self.kernels[copy.item].prepared(copy.grid, numbers)[1])
+                params.copies[-1]()
         return layout.arrays(start)
 
     def _map(self, i: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], device: int) -> TensorMap:
@@ -383,17 +373,20 @@ class TritonExecutable:
 
     def _place_tables(
         self,
-        frame: Frame,
+        params: LaunchParameters,
         values: list[Any],
         arguments: LaunchArguments,
         borrowed: list[Callable[[], None]],
     ) -> None:
         """Put the tables among ``values`` where the kernel finds them: beside the numbers, or on the device."""
         on = self._kernel(arguments.device).device
-        frame.lists = [frame.table(t, values[t.parameter], self.artifact, arguments.device) for t in self._tables]
-        for form, memory in zip(self._tables, frame.lists):
+        try:
+            params.lists = [params.table(t, values[t.parameter], self.artifact, arguments.device) for t in self._tables]
+        except Unmapped:
+            raise self._without_maps() from None
+        for form, memory in zip(self._tables, params.lists):
             if form.by_value:
-                frame.pointers[form.parameter], values[form.parameter] = memory.address, 0
+                params.pointers[form.parameter], values[form.parameter] = memory.address, 0
             else:
                 values[form.parameter] = memory.copy(self._function.name, on, arguments.stream, borrowed)
 

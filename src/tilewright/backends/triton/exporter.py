@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.base import Export, Parameter
+from tilewright.backends.export import Export, Parameter
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.ttir import device_printf
 from tilewright.backends.triton.ttir.kernel import ENTRY

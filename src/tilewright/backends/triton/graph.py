@@ -10,24 +10,24 @@ from collections.abc import Callable
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.triton import driver
-from tilewright.backends.triton.frame import Frame
+from tilewright.backends.triton.launch_parameters import LaunchParameters
 
 _NODE = struct.Struct("=Q28s4xQ24x")  # the kernel; grid, block and shared bytes; parameters
 _OF_THE_DRIVER = (0, 1, 2)  # streams that are one of whichever context is current
 
 
 class Graph:
-    """The launch that ``frame`` describes, with copies of its parameters. CudaError when the driver refuses."""
+    """The launch that ``params`` describes, with copies of its parameters. CudaError when the driver refuses."""
 
-    def __init__(self, frame: Frame, kernel: driver.LoadedKernel) -> None:
+    def __init__(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
         graph, node, self.handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        function, pointers = kernel.handle.value, frame.pointer_pointer.value
-        parameters = ctypes.create_string_buffer(_NODE.pack(function, frame.sizes, pointers))
+        function, pointers = kernel.handle.value, params.pointer_pointer.value
+        parameters = ctypes.create_string_buffer(_NODE.pack(function, params.sizes, pointers))
         with driver.beside_captures(), kernel.device.current():
             driver.call("cuGraphCreate", ctypes.byref(graph), 0)
             try:
                 driver.call("cuGraphAddKernelNode_v2", ctypes.byref(node), graph, None, ctypes.c_size_t(0), parameters)
-                for number, value in frame.launch_attributes():
+                for number, value in params.launch_attributes():
                     driver.call("cuGraphKernelNodeSetAttribute", node, number, value)
                 driver.call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
             finally:
@@ -41,14 +41,16 @@ def _destroy(graph: ctypes.c_void_p) -> None:
         driver.function("cuGraphExecDestroy")(graph)  # which may be gone with its device
 
 
-def launcher(frame: Frame, kernel: driver.LoadedKernel, otherwise: Callable[[], None]) -> Callable[[], None]:
-    """A function that queues the launch that ``frame`` describes; ``otherwise`` does, or says why that is not possible,
-    where a graph cannot: while another graph is recorded, or where the stream is one of another context."""
-    on, stream = kernel.device, frame.stream
+def launcher(
+    params: LaunchParameters, kernel: driver.LoadedKernel, otherwise: Callable[[], None]
+) -> Callable[[], None]:
+    """A function that queues the launch that ``params`` describes; ``otherwise`` does, or says why that is not
+    possible, where a graph cannot: while another graph is recorded, or where the stream is one of another context."""
+    on, stream = kernel.device, params.stream
     if stream not in _OF_THE_DRIVER and not on.owns(stream):
         return otherwise
     try:
-        graph = Graph(frame, kernel)
+        graph = Graph(params, kernel)
     except driver.CudaError:
         return otherwise
     functions = [driver.address(n) for n in ("cuStreamIsCapturing", "cuCtxGetCurrent", "cuGraphLaunch")]

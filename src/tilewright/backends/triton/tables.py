@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, TableForm
-from tilewright.backends.base import ListTable
+from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.triton import driver, tensormap
 
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends import native
-from tilewright.backends.base import Native
-from tilewright.runtime.alike_python import never, values_if_alike
+from tilewright.backends.base import DirectLaunch
 from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.grid import checked_grid
+from tilewright.runtime.native_guards import native_launch
+from tilewright.runtime.python_guards import guarded_values, never
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 from tilewright.runtime.versions import Path
-from tilewright.system.forks import load
 
 # Launches after which machine code is made: it takes as long as many launches, and longer if LLVM is not loaded, as it
 # is not on a CPU for kernels from the disk cache.
 _SOON, _LATER = 4, 1000
 
 
-class Again:
+class CachedLaunch:
     """Runs launches that need the code of an earlier one, if they had the same ``settings`` and like arguments."""
 
     def __init__(
@@ -33,21 +33,21 @@ class Again:
         given: tuple[Any, ...],
         rules: Sequence[Rule],
         args: Sequence[Any],
-        recipe: Sequence[Any],
-        executable: Native,
+        template: Sequence[Any],
+        executable: DirectLaunch,
         device: int | None,
         tables: Sequence[np.ndarray[Any, Any]] = (),
         written: Sequence[Path] = (),
     ) -> None:
-        """``recipe`` has the values of the function parameters, with a HOLE for each address, number and table;
-        ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their addresses;
-        ``written`` lead to the arguments whose version a launch increments.
+        """``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and
+        table; ``device`` is the index of the GPU, None for a CPU; ``tables`` are the rows of tables without their
+        addresses; ``written`` lead to the arguments whose version a launch increments.
         """
         self.written = written
         self.settings = given
-        self.values = values_if_alike(rules, args, recipe, tables)
+        self.values = guarded_values(rules, args, template, tables)
         self.launch = self._launch
-        self._rules, self._recipe, self._executable, self._device = rules, recipe, executable, device
+        self._rules, self._template, self._executable, self._device = rules, template, executable, device
         self._count = 0  # of repeated launches
         self._settled = False  # whether there is machine code, or can be none
 
@@ -78,6 +78,5 @@ class Again:
         if not self._settled and self._count >= (_SOON if soon else _LATER):
             self._settled = True
             if native.available():
-                module = load("tilewright.runtime.alike_native")
-                given = self._rules, args, self._recipe, self._executable, self._device
-                self.launch = module.native_launch(self.settings, *given) or self.launch
+                given = self._rules, args, self._template, self._executable, self._device
+                self.launch = native_launch(self.settings, *given) or self.launch

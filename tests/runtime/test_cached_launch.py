@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.base import ListTable
-from tilewright.runtime import repeat
-from tilewright.runtime.alike_python import never, values_if_alike
-from tilewright.runtime.arguments import HOLE
+from tilewright.backends.launch_arguments import ListTable
+from tilewright.runtime import cached_launch
+from tilewright.runtime.arguments import RUNTIME_SLOT
+from tilewright.runtime.python_guards import guarded_values, never
 from tilewright.runtime.rules import Rule
 
 PLAIN, CONSTANT = Rule(), Rule(constant=True)
@@ -27,10 +27,10 @@ PLAIN, CONSTANT = Rule(), Rule(constant=True)
 def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What asks whether launches are alike: machine code from the third one on, or never."""
     for name in ("_SOON", "_LATER"):
-        monkeypatch.setattr(repeat, name, 1 if request.param == "machine code" else 1 << 60)
+        monkeypatch.setattr(cached_launch, name, 1 if request.param == "machine code" else 1 << 60)
     for kernel in (fill, fill_with, add_all):
-        kernel.again = None
-        kernel.prepared.clear()
+        kernel.cached = None
+        kernel.plans.clear()
         kernel._last = (None, None)
     return str(request.param)
 
@@ -142,9 +142,9 @@ def test_constants_are_recognized(asked_in: str) -> None:
     args = np.ones(4), np.zeros(8), 0.5, ct.float32, True
     for _ in range(8):
         ct.launch(None, (1,), fill_with, args, backend="cpu")
-    assert fill_with.again is not None and fill_with.again.recognizes(args)
-    assert fill_with.again.values is not never
-    assert isinstance(fill_with.again.launch, types.BuiltinFunctionType) == (asked_in == "machine code")
+    assert fill_with.cached is not None and fill_with.cached.recognizes(args)
+    assert fill_with.cached.values is not never
+    assert isinstance(fill_with.cached.launch, types.BuiltinFunctionType) == (asked_in == "machine code")
 
 
 @ct.kernel
@@ -193,8 +193,8 @@ def test_lists_are_recognized() -> None:
     xs, ys = ([np.ones(8) for _ in range(3)] for _ in range(2))
     for _ in range(8):
         ct.launch(None, (1,), add_all, (xs, ys, 2.0), backend="cpu")
-    assert add_all.again is not None
-    values = add_all.again.values
+    assert add_all.cached is not None
+    values = add_all.cached.values
     assert values is not never
     found = [value.addresses for value in values((xs, ys[::-1], 3.0)) if isinstance(value, ListTable)]
     assert found == [[x.ctypes.data for x in arrays] for arrays in (xs, ys[::-1])]
@@ -274,7 +274,7 @@ def test_settings_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x = torch.arange(64, dtype=torch.float32)
-    values = values_if_alike([PLAIN, PLAIN, CONSTANT], (x, 5, 7), [HOLE, 64, HOLE])
+    values = guarded_values([PLAIN, PLAIN, CONSTANT], (x, 5, 7), [RUNTIME_SLOT, 64, RUNTIME_SLOT])
     address = x.data_ptr()
     assert values((x, 6, 7)) == (address, 64, 6)
     moved = torch.zeros(80)[16:]
@@ -283,7 +283,7 @@ def test_tensors() -> None:
     others.append(torch._neg_view(x))
     for other in others:
         assert values((other, 6, 7)) is None, other
-    both = values_if_alike([PLAIN, PLAIN], (x, x), [HOLE, HOLE])
+    both = guarded_values([PLAIN, PLAIN], (x, x), [RUNTIME_SLOT, RUNTIME_SLOT])
     assert both((x, x)) == (address, address)
     assert both((moved, moved)) == (moved.data_ptr(), moved.data_ptr())
     assert both((x, moved)) is None
@@ -307,7 +307,7 @@ def test_launches_of_two_kinds_in_turns_are_recognized_each() -> None:
     for x in (*arrays, *arrays, *arrays):
         ct.launch(None, (1,), double, (x,), backend="cpu")
     assert [x[0] for x in arrays] == [8, 8, 8, 8]
-    four, eight = (p.again for p in double.prepared.values())
+    four, eight = (p.cached for p in double.plans.values())
     assert four is not None and eight is not None
     for x in arrays:
         assert (four.values((x,)) is None) == (x.size == 8)
@@ -321,8 +321,8 @@ def test_machine_code_runs_what_is_repeated(kind: Callable[..., Any], asked_in: 
     for i in range(100):
         start = 4 * (i % 8)
         np.testing.assert_array_equal(launched(kind(base[start : start + 4]), i, 1), expected(base[start:], i, 1))
-    assert fill.again is not None
-    assert (type(fill.again.launch) is types.BuiltinFunctionType) == (asked_in == "machine code")
+    assert fill.cached is not None
+    assert (type(fill.cached.launch) is types.BuiltinFunctionType) == (asked_in == "machine code")
     assert sys.getrefcount(base) == before
 
 
@@ -386,7 +386,7 @@ def test_lists_of_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     rows = np.array([[0, 8, 1]] * 2)
     xs = [torch.zeros(8), torch.zeros(8)]
-    values = values_if_alike([PLAIN], (xs,), [HOLE, 2], [rows])
+    values = guarded_values([PLAIN], (xs,), [RUNTIME_SLOT, 2], [rows])
     others = [torch.zeros(8), xs[0]]
     table, length = values((others,))
     assert (table.rows is rows, table.addresses, length) == (True, [x.data_ptr() for x in others], 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.native import Entry
+from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 
 MAX_SCRATCH = 1 << 14  # bytes on the stack
@@ -13,7 +13,7 @@ _MAX_BLOCKS = 1 << 20
 _ALIGNMENT = 64
 
 
-def entry(code: int, blocks: int, scratch_bytes: int, kept: Any) -> Entry | None:
+def launch_stub(code: int, blocks: int, scratch_bytes: int, kept: Any) -> LaunchStub | None:
     """The entry of a kernel that neither prints nor fails, for launches of at most so many ``blocks``.
 
     ``code`` is the address of its machine code, which lives with ``kept``. None where it needs more scratch memory than
@@ -35,4 +35,4 @@ def entry(code: int, blocks: int, scratch_bytes: int, kept: Any) -> Entry | None
     state = body.call("PyEval_SaveThread")
     body.do(f"call void {pointer(code)}(ptr %values, ptr {context}, ptr {scratch})")
     body.call("PyEval_RestoreThread", state)
-    return Entry.of(body, "0", kept)
+    return LaunchStub.of(body, "0", kept)

@@ -8,25 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, Descriptor
-from tilewright.backends.native import Entry
+from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.backends.triton import driver, tensormap
 from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.frame import Frame
+from tilewright.backends.triton.launch_parameters import LaunchParameters
 
 _INTEGERS = {"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 _SINGLE = {"f32", "tf32"}
 
 
-Form = tuple[Artifact, driver.LoadedKernel]
+Loaded = tuple[Artifact, driver.LoadedKernel]
 
 
-def entry(
-    artifact: Artifact, kernel: driver.LoadedKernel, others: Sequence[tuple[int, Form | None]] = ()
-) -> Entry | None:
+def launch_stub(
+    artifact: Artifact, kernel: driver.LoadedKernel, others: Sequence[tuple[int, Loaded | None]] = ()
+) -> LaunchStub | None:
     """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits.
 
-    ``others`` are forms of it for grids with up to so many blocks, fewest first; Python starts those that are None.
+    ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None.
     """
     if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"}:
         return None
@@ -41,16 +41,18 @@ def entry(
         body.store("ptr", parameter, pointers, 8 * i)
     config, handle = _configuration(body, artifact), pointer(kernel.handle.value or 0)
     if others:
-        handle = _form(body, artifact, handle, others, config)
+        handle = _variant(body, artifact, handle, others, config)
     arguments = f"ptr {config}, ptr {handle}, ptr {pointers}, ptr null"
     state = body.call("PyEval_SaveThread")
     code = body.let(f"call i32 {pointer(driver.address('cuLaunchKernelEx'))}({arguments})")
     body.call("PyEval_RestoreThread", state)
-    return Entry.of(body, code, kernel)
+    return LaunchStub.of(body, code, kernel)
 
 
-def _form(body: Body, artifact: Artifact, handle: str, others: Sequence[tuple[int, Form | None]], config: str) -> str:
-    """The handle of the form for the grid; its bytes of shared memory go to ``config``."""
+def _variant(
+    body: Body, artifact: Artifact, handle: str, others: Sequence[tuple[int, Loaded | None]], config: str
+) -> str:
+    """The handle of the variant for the grid; its bytes of shared memory go to ``config``."""
     blocks, size = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z"), str(artifact.binary.shared_bytes)
     for most, form in reversed(others):
         fits = body.let(f"icmp sle i64 {blocks}, {most}")
@@ -61,7 +63,7 @@ def _form(body: Body, artifact: Artifact, handle: str, others: Sequence[tuple[in
         handle = body.let(f"select i1 {fits}, ptr {other}, ptr {handle}")
         size = body.let(f"select i1 {fits}, i32 {bytes_}, i32 {size}")
     body.require(body.let(f"icmp ne ptr {handle}, null"))
-    body.store("i32", size, config, Frame.SHARED)
+    body.store("i32", size, config, LaunchParameters.SHARED)
     return handle
 
 
@@ -82,20 +84,20 @@ def _parameter(body: Body, short: str, offset: int) -> str:
 
 
 def _configuration(body: Body, artifact: Artifact) -> str:
-    """The configuration of ``frame.Frame``, on the stack."""
-    frame = Frame(artifact)
-    body.kept.append(frame)
-    frame.configure(artifact.binary, (0, 0, 0), 0)
-    config = body.stack(f"[{len(frame.config)} x i8]")
-    for i, (word,) in enumerate(struct.iter_unpack("=Q", frame.config)):
+    """The configuration of ``launch_parameters.LaunchParameters``, on the stack."""
+    params = LaunchParameters(artifact)
+    body.kept.append(params)
+    params.configure(artifact.binary, (0, 0, 0), 0)
+    config = body.stack(f"[{len(params.config)} x i8]")
+    for i, (word,) in enumerate(struct.iter_unpack("=Q", params.config)):
         body.store("i64", word, config, 8 * i)
     clustered = body.let(f"mul i64 %x, {artifact.binary.num_ctas}")
     for i, extent in enumerate((clustered, "%y", "%z")):
         body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
-    if frame.pairs:
+    if params.pairs:
         odd = body.let(f"icmp ne i64 {body.let('and i64 %x, 1')}, 0")
-        body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {frame.attribute_count}"), config, frame.ATTRIBUTES)
-    body.store("i64", "%stream", config, frame.STREAM)
+        body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {params.attribute_count}"), config, params.ATTRIBUTES)
+    body.store("i64", "%stream", config, params.STREAM)
     return config
 
 

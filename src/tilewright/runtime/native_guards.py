@@ -1,4 +1,4 @@
-"""Repeated launches in machine code: what ``Again`` asks and does, without a step in Python."""
+"""Repeated launches in machine code: what ``CachedLaunch`` asks and does, without a step in Python."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends import environment, native
-from tilewright.backends.base import Native
+from tilewright.backends.base import DirectLaunch
 from tilewright.backends.native.body import Body
 from tilewright.ir.dtypes import int32, int64
 from tilewright.runtime import backend_choice, dlpack, numpy_memory
-from tilewright.runtime.alike import ask
-from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.arrays import several_gpus
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
+from tilewright.runtime.guards import emit_guards
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.streams import stream_handle
 
-# In the order of the arguments of ``Again.launch``.
+# In the order of the arguments of ``CachedLaunch.launch``.
 _STREAM, _GRID, _ARGUMENTS, _BACKEND = range(4)
 
 
-class _Questions:
+class _GuardBuilder:
     """Writes what is asked of the arguments of a launch, and collects their addresses and numbers."""
 
     def __init__(self, body: Body, count: int) -> None:
@@ -34,7 +34,7 @@ class _Questions:
         _require_size(body, tuple_of_them, count)
         self._arguments = [body.call("PyTuple_GetItem", tuple_of_them, i) for i in range(count)]
         self.able = True  # whether machine code can ask all that
-        self.numbers: list[tuple[str, str]] = []  # what fills the holes, in order: LLVM type and value
+        self.numbers: list[tuple[str, str]] = []  # what fills the slots, in order: LLVM type and value
 
     def constant(self, i: int, value: float) -> None:
         argument, body = self._arguments[i], self.body
@@ -219,33 +219,33 @@ def native_launch(
     settings: tuple[Any, ...],
     rules: Sequence[Rule],
     args: Sequence[Any],
-    recipe: Sequence[Any],
-    executable: Native,
+    template: Sequence[Any],
+    executable: DirectLaunch,
     device: int | None,
 ) -> Callable[..., bool] | None:
-    """``Again.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the
+    """``CachedLaunch.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the
     backend cannot be entered by it."""
-    entry = executable.entry(device or 0)
-    if entry is None:
+    stub = executable.launch_stub(device or 0, {})
+    if stub is None:
         return None
     body = Body()
     body.require_equal("i64", "%count", 4)
-    if not _ask_settings(body, settings):
+    if not _guard_settings(body, settings):
         return None
-    questions = _Questions(body, len(args))
-    if not ask(rules, args, questions) or not questions.able:
+    guards = _GuardBuilder(body, len(args))
+    if not emit_guards(rules, args, guards) or not guards.able:
         return None
-    memory = body.stack(f"[{max(len(recipe), 1)} x i64]")
-    numbers = iter(questions.numbers)
-    for i, value in enumerate(recipe):
-        kind, text = next(numbers) if value is HOLE else ("i64", value)
+    memory = body.stack(f"[{max(len(template), 1)} x i64]")
+    numbers = iter(guards.numbers)
+    for i, value in enumerate(template):
+        kind, text = next(numbers) if value is RUNTIME_SLOT else ("i64", value)
         body.store(kind, text, memory, 8 * i)
     x, y, z = _grid(body)
     stream = _no_stream(body) if device is None else _stream(body)
     code = body.let(f"call i32 @enter(ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream})")
     body.require_equal("i32", code, 0)
-    body.kept += entry.kept
-    return native.maker().function("launch", body, entry.text)
+    body.kept += stub.kept
+    return native.maker().function("launch", body, stub.text)
 
 
 def _argument(body: Body, which: int) -> str:
@@ -262,7 +262,7 @@ def _require_range(body: Body, number: str, low: int, high: int) -> None:
     body.require(body.let(f"icmp sle i64 {number}, {high}"))
 
 
-def _ask_settings(body: Body, settings: tuple[Any, ...]) -> bool:
+def _guard_settings(body: Body, settings: tuple[Any, ...]) -> bool:
     """Require what ``backend_choice.settings`` says to be ``settings``. False where that cannot be asked so."""
     explicit, current, forced, *state = settings
     variables = environment.STATE_VALUES

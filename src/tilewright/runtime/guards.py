@@ -30,7 +30,7 @@ _INTERFACES: dict[Describe | None, str] = {
 }
 
 
-class Questions(Protocol):
+class GuardBuilder(Protocol):
     """Writes what is asked of the arguments, by index. The values are those of the earlier launch.
 
     Of all but constants and lists the address or number is noted, in the order of the calls.
@@ -70,7 +70,7 @@ class Questions(Protocol):
         """What was noted of its entries, the addresses, becomes one: the table."""
 
 
-def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
+def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) -> bool:
     """Have everything asked that makes arguments like ``args``. False when one of these is no number or constant
     number, no array or one of a derived class, and no list of such arrays."""
     values, lists = list(args), {}
@@ -91,15 +91,15 @@ def ask(rules: Sequence[Rule], args: Sequence[Any], to: Questions) -> bool:
         to.tensors(check, unique)
     for i, (rule, argument) in enumerate(zip(rules, args)):
         if i in lists:
-            if not all(_ask_one(_ENTRY, k, values[k], first, to) for k in lists[i]):
+            if not all(_emit_guard(_ENTRY, k, values[k], first, to) for k in lists[i]):
                 return False
             to.table(i, lists[i])
-        elif not _ask_one(rule, i, argument, first, to):
+        elif not _emit_guard(rule, i, argument, first, to):
             return False
     return True
 
 
-def _ask_one(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to: Questions) -> bool:
+def _emit_guard(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to: GuardBuilder) -> bool:
     """Have that of ``ask`` asked that is about one argument, or entry of a list. ``first`` are the tensors."""
     kind, cupy = type(argument), sys.modules.get("cupy")
     if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN

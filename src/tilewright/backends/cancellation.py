@@ -12,31 +12,31 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 
-class Abandoned(Exception):
+class Cancelled(Exception):
     """Nobody waits for the compilation of this thread."""
 
 
 class Compilation:
-    """One in a thread of its own, which may be abandoned."""
+    """One in a thread of its own, which may be cancelled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._abandoned = False
+        self._cancelled = False
         self._changes: list[contextlib.ExitStack] = []
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Undo what it has changed, in this thread. It changes nothing more."""
         with self._lock:
-            self._abandoned = True
+            self._cancelled = True
             while self._changes:
                 self._changes.pop().close()
 
     @contextlib.contextmanager
     def change(self, *changes: contextlib.AbstractContextManager[object]) -> Iterator[None]:
-        """Within ``changes``, until it ends or is abandoned. Abandoned when it is already."""
+        """Within ``changes``, until it ends or is cancelled. Cancelled when it is already."""
         with self._lock, contextlib.ExitStack() as entered:
-            if self._abandoned:
-                raise Abandoned
+            if self._cancelled:
+                raise Cancelled
             for one in changes:
                 entered.enter_context(one)
             stack = entered.pop_all()
@@ -45,7 +45,7 @@ class Compilation:
             yield
         finally:
             with self._lock:
-                if not self._abandoned:
+                if not self._cancelled:
                     self._changes.remove(stack)
                     stack.close()
 
@@ -53,7 +53,7 @@ class Compilation:
 COMPILATION: ContextVar[Compilation | None] = ContextVar("compilation", default=None)  # None where there is no limit
 
 
-def until_abandoned(*changes: contextlib.AbstractContextManager[object]) -> contextlib.AbstractContextManager[None]:
+def until_cancelled(*changes: contextlib.AbstractContextManager[object]) -> contextlib.AbstractContextManager[None]:
     """A context that changes the process by ``changes`` until it ends, or until the compilation of this thread is
-    abandoned."""
+    cancelled."""
     return (COMPILATION.get() or Compilation()).change(*changes)

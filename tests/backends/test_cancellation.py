@@ -1,4 +1,4 @@
-"""What a compilation changes in the process is undone once: when it ends, or when it is abandoned before that."""
+"""What a compilation changes in the process is undone once: when it ends, or when it is cancelled before that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright.backends.abandonment import Abandoned, Compilation
+from tilewright.backends.cancellation import Cancelled, Compilation
 
 
 @contextlib.contextmanager
@@ -29,15 +29,15 @@ def test_changes_are_undone_at_the_end() -> None:
 def test_changes_are_undone_once_where_nobody_waits() -> None:
     compilation, log = Compilation(), list[str]()
     with compilation.change(change(log, "a")), compilation.change(change(log, "b")):
-        compilation.abandon()
+        compilation.cancel()
         assert log == ["a", "b", "not b", "not a"]
     assert log == ["a", "b", "not b", "not a"]
 
 
-def test_what_is_abandoned_changes_nothing() -> None:
+def test_what_is_cancelled_changes_nothing() -> None:
     compilation, log = Compilation(), list[str]()
-    compilation.abandon()
-    with pytest.raises(Abandoned), compilation.change(change(log, "a")):
+    compilation.cancel()
+    with pytest.raises(Cancelled), compilation.change(change(log, "a")):
         log.append("within")
     assert not log
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import ListTable
+from tilewright.backends.launch_arguments import ListTable
 from tilewright.ir.dtypes import int32
-from tilewright.runtime.alike import ask
-from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.arguments import RUNTIME_SLOT
+from tilewright.runtime.guards import emit_guards
 from tilewright.runtime.numpy_memory import address_of
 from tilewright.runtime.rules import Rule
 
@@ -23,7 +23,7 @@ def never(*_: Any) -> None:
     """For what has to be looked at closely each time."""
 
 
-class _Questions:
+class _GuardBuilder:
     """Collects what a function over the arguments ``a0``, ``a1``, ... asks and computes."""
 
     def __init__(self, tables: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -36,32 +36,32 @@ class _Questions:
         }
         self._tables = iter(tables)
         self.lists: list[str] = []  # statements that take lists apart, or give up
-        self.doubts: list[str] = []  # conditions under which the arguments need a closer look
+        self.failures: list[str] = []  # conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, that of the earlier launch
-        self.numbers: list[str] = []  # what fills the holes, in order
+        self.numbers: list[str] = []  # what fills the slots, in order
         self.able = True  # whether asking in Python takes less time than describing the arguments
 
     def constant(self, i: int, value: float) -> None:
-        self._doubt_type(i, value)
-        self.doubts.append(f"a{i} != {self._put(f'a{i}_value', value)}")
+        self._guard_type(i, value)
+        self.failures.append(f"a{i} != {self._put(f'a{i}_value', value)}")
         if type(value) is float and value == 0:
-            self.doubts.append(f"copysign(1, a{i}) != {math.copysign(1, value)}")
+            self.failures.append(f"copysign(1, a{i}) != {math.copysign(1, value)}")
 
     def object(self, i: int, value: object) -> None:
-        self.doubts.append(f"a{i} is not {self._put(f'a{i}_value', value)}")
+        self.failures.append(f"a{i} is not {self._put(f'a{i}_value', value)}")
 
     def number(self, i: int, value: float) -> None:
-        self._doubt_type(i, value)
+        self._guard_type(i, value)
         if type(value) is int:
-            self.doubts.append(f"not MIN <= a{i} <= MAX")
+            self.failures.append(f"not MIN <= a{i} <= MAX")
         self.numbers.append(f"a{i}")
 
     def numpy(self, i: int, array: np.ndarray[Any, Any]) -> None:
-        self._doubt_array(i, array, "flags.writeable")
+        self._guard_array(i, array, "flags.writeable")
         self._address(i, address_of(array), f"address_of(a{i})")
 
     def cupy(self, i: int, array: Any) -> None:
-        self._doubt_array(i, array, "data.device_id")
+        self._guard_array(i, array, "data.device_id")
         self._address(i, array.data.ptr, f"a{i}.data.ptr")
 
     def interface(self, i: int, array: Any, name: str) -> None:
@@ -71,13 +71,13 @@ class _Questions:
         self.able = False
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        self.doubts.append(f"not {self._put('alike', check)}({', '.join(f'a{i}' for i in tensors)})")
+        self.failures.append(f"not {self._put('alike', check)}({', '.join(f'a{i}' for i in tensors)})")
 
     def tensor(self, i: int, tensor: Any) -> None:
         self._address(i, tensor.data_ptr(), f"a{i}.data_ptr()")
 
     def same(self, i: int, other: int) -> None:
-        self.doubts.append(f"a{i} is not a{other}")
+        self.failures.append(f"a{i} is not a{other}")
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
         self.lists.append(f"if type(a{i}) is not list or len(a{i}) != {len(entries)}: return None")
@@ -89,14 +89,14 @@ class _Questions:
         rows = self._put(f"a{i}_rows", next(self._tables))
         self.numbers[-len(entries) :] = [f"ListTable({rows}, [{addresses}])"]
 
-    def _doubt_type(self, i: int, value: Any) -> None:
-        self.doubts.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(value))}")
+    def _guard_type(self, i: int, value: Any) -> None:
+        self.failures.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(value))}")
 
-    def _doubt_array(self, i: int, array: Any, fact: str) -> None:
-        self._doubt_type(i, array)
-        self.doubts.append(f"a{i}.dtype is not {self._put(f'a{i}_dtype', array.dtype)}")
+    def _guard_array(self, i: int, array: Any, fact: str) -> None:
+        self._guard_type(i, array)
+        self.failures.append(f"a{i}.dtype is not {self._put(f'a{i}_dtype', array.dtype)}")
         for name in ("shape", "strides", fact):
-            self.doubts.append(f"a{i}.{name} != {operator.attrgetter(name)(array)!r}")
+            self.failures.append(f"a{i}.{name} != {operator.attrgetter(name)(array)!r}")
 
     def _put(self, name: str, value: Any) -> str:
         """A name for ``value`` in the function."""
@@ -108,20 +108,20 @@ class _Questions:
         self.numbers.append(f"a{i}_address")
 
     def function(self, count: int, values: Sequence[Any]) -> Values:
-        """What gives ``values``, of which the holes are to be filled, or None."""
+        """What gives ``values``, of which the slots are to be filled, or None."""
         aligned = [name for name, _, address in self.addresses if not address & 15]
         moved = [f"({' | '.join(aligned)}) & 15"] if aligned else []
         moved += [f"{name} & 15 != {address & 15}" for name, _, address in self.addresses if address & 15]
         # The address of an array that has elements is not 0, nor is that of most others.
         moved += [f"not {name}" for name, _, address in self.addresses if address and not address & 15]
-        holes = iter(self.numbers)
-        found = [next(holes) if value is HOLE else repr(value) for value in values]
+        slots = iter(self.numbers)
+        found = [next(slots) if value is RUNTIME_SLOT else repr(value) for value in values]
         lines = [
             "def values(args):",
             f"    if type(args) is not tuple or len(args) != {count}: return None",
             f"    {', '.join(f'a{i}' for i in range(count))}, = args",
             *(f"    {statement}" for statement in self.lists),
-            f"    if {' or '.join(self.doubts)}: return None",
+            f"    if {' or '.join(self.failures)}: return None",
             *(f"    {name} = {formula}" for name, formula, _ in self.addresses),
             f"    if {' or '.join(moved) or False}: return None",
             f"    return {', '.join(found)},",
@@ -131,7 +131,7 @@ class _Questions:
         return made
 
 
-def values_if_alike(
+def guarded_values(
     rules: Sequence[Rule],
     args: Sequence[Any],
     values: Sequence[Any],
@@ -140,10 +140,10 @@ def values_if_alike(
     """What gives the values of the function parameters for arguments that differ from ``args`` by addresses and numbers
     only, and None for others.
 
-    ``values`` are those for ``args``, with a HOLE for each address, number and table, in the order of the arguments;
-    ``tables`` are the rows of tables without their addresses.
+    ``values`` are those for ``args``, with a RUNTIME_SLOT for each address, number and table, in the order of the
+    arguments; ``tables`` are the rows of tables without their addresses.
     ``never`` where this cannot be asked, or not in less time than it takes to describe the arguments.
     """
-    questions = _Questions(tables)
-    known = ask(rules, args, questions) and questions.able and questions.numbers
-    return questions.function(len(args), values) if known else never
+    guards = _GuardBuilder(tables)
+    known = emit_guards(rules, args, guards) and guards.able and guards.numbers
+    return guards.function(len(args), values) if known else never

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from support.driver import Driver, executable
 
 from tilewright.analysis.gpu.lowering_plan import Descriptor
-from tilewright.backends.base import LaunchArguments
+from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import driver
-from tilewright.runtime.alike_native import native_launch
-from tilewright.runtime.arguments import HOLE
+from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.backend_choice import force_backend, settings, use_backend
-from tilewright.runtime.repeat import Again
+from tilewright.runtime.cached_launch import CachedLaunch
+from tilewright.runtime.native_guards import native_launch
 from tilewright.runtime.rules import Rule
 
 RULES = (Rule(), Rule(), Rule(), Rule(constant=True))
-RECIPE = (HOLE, 64, HOLE, HOLE)
+TEMPLATE = (RUNTIME_SLOT, 64, RUNTIME_SLOT, RUNTIME_SLOT)
 FORMATS, SIZES = ("u64", "i32", "i32", "f32"), (8, 4, 4, 4)
 LOOKING = Driver()
 
@@ -43,9 +43,9 @@ def ways(looking: Driver) -> tuple[Callable[..., bool], Callable[..., bool]]:
     """The same launch by machine code and in Python."""
     made = executable(FORMATS, looking)
     args = np.zeros(64, np.float32), 1, 1.0, 7
-    by_machine_code = native_launch(settings(None), RULES, args, RECIPE, made, 0)
+    by_machine_code = native_launch(settings(None), RULES, args, TEMPLATE, made, 0)
     assert by_machine_code is not None
-    return by_machine_code, Again(settings(None), RULES, args, RECIPE, made, 0)._launch
+    return by_machine_code, CachedLaunch(settings(None), RULES, args, TEMPLATE, made, 0)._launch
 
 
 def outcome(launch: Callable[..., bool], *given: Any) -> Any:
@@ -139,19 +139,19 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
     meta = {"elem_size": 4 if rounds else 2, "block_size": [64, 32], "swizzle": 3}
     made = executable(("u64", "i32", "i64", "i32"), looking, [(d, meta)])
     base = np.zeros(80, np.float32)
-    args, recipe = (base[16:],), (HOLE, *shape, 1 if 1 in shape else 24)
-    launch = native_launch(settings(None), RULES[:1], args, recipe, made, 0)
+    args, template = (base[16:],), (RUNTIME_SLOT, *shape, 1 if 1 in shape else 24)
+    launch = native_launch(settings(None), RULES[:1], args, template, made, 0)
     assert launch is not None
     for array in (base[16:], base[:64]):
         looking.maps.clear()
         assert outcome(launch, None, (1,), (array,), None)
-        made._maps.clear()
-        made.run((1, 1, 1), (array.ctypes.data, *recipe[1:]), 0, 1)
+        made._first._maps.clear()
+        made.run((1, 1, 1), (array.ctypes.data, *template[1:]), 0, 1)
         by_machine_code, by_python = looking.maps
         assert by_machine_code == by_python and by_python[2] == array.ctypes.data
     looking.codes = [1]
     assert outcome(launch, None, (1,), args, None) is False  # as the driver refuses the map
-    empty = native_launch(settings(None), RULES[:1], args, (HOLE, 0, 48, 24), made, 0)
+    empty = native_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT, 0, 48, 24), made, 0)
     assert empty is not None
     assert outcome(empty, None, (1,), args, None) is False  # Python finds some memory for it
 
@@ -165,7 +165,7 @@ def test_even_numbers_of_blocks_are_launched_in_pairs(looking: Driver) -> None:
         meta = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
         made = executable(("u64",), looking, [(d, meta)])
         args = (base[16:80],)
-        launch = native_launch(settings(None), RULES[:1], args, (HOLE,), made, 0)
+        launch = native_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT,), made, 0)
         assert launch is not None
         for grid in ((1, 1, 1), (2, 3, 1), (3, 2, 1), (4, 1, 1), (7, 4, 2), (8, 1, 5)):
             looking.attributes.clear()
@@ -217,7 +217,7 @@ def test_nothing_is_kept_or_lost(ways: Any) -> None:
 
 def test_it_lives_as_long_as_it_is_used(looking: Driver) -> None:
     args = (np.zeros(4, np.float32),)
-    launch = native_launch(settings(None), RULES[:1], args, (HOLE,), executable(("u64",), looking), 0)
+    launch = native_launch(settings(None), RULES[:1], args, (RUNTIME_SLOT,), executable(("u64",), looking), 0)
     assert launch is not None
     gc.collect()
     assert outcome(launch, None, (2,), args, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import TableForm
-from tilewright.backends.base import LaunchArguments, ListTable
+from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
@@ -17,11 +17,11 @@ from tilewright.backends.triton.tensormap import TensorMap
 
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
 _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
-_MAX_TABLES = 64  # that a frame remembers; a program with lists of more kinds than that starts over
+_MAX_TABLES = 64  # that one of them remembers; a program with lists of more kinds than that starts over
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 
 
-class Frame:
+class LaunchParameters:
     """The numbers, pointers to them, and the configuration."""
 
     SHARED, STREAM, ATTRIBUTES = 24, 32, 48  # the places in the configuration; of attributes that of their number

@@ -1,0 +1,43 @@
+"""Which backends there are. The composition root registers them; each loads when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.base import Backend, Exporter
+
+_loaders: dict[str, Callable[[], Backend]] = {}
+_defaults: dict[str, str] = {}
+
+
+def register_backend(name: str, load: Callable[[], Backend], *, default_for: str | None = None) -> None:
+    """Let ``load`` give the backend ``name``, which takes the place of one that had this name.
+
+    ``default_for`` is the type of device (``"cpu"``, ``"cuda"``) whose arrays it runs launches on when nobody asks for
+    another backend.
+    """
+    _loaders[name] = load
+    if default_for is not None:
+        _defaults[default_for] = name
+
+
+def backend_names() -> tuple[str, ...]:
+    """Every backend that exists, usable here or not."""
+    return tuple(_loaders)
+
+
+def get_backend(name: str) -> Backend:
+    """The backend called ``name``. ValueError when there is none; ImportError when it needs what is not installed."""
+    if name not in _loaders:
+        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(_loaders)}")
+    return _loaders[name]()
+
+
+def default_backend(device: str) -> str | None:
+    """The name of the backend for arrays in the memory of ``device``; None where none can use them."""
+    return _defaults.get(device)
+
+
+def exporters() -> dict[str, Exporter]:
+    """What writes kernels to files, by the format."""
+    return {f: write for name in _loaders for f, write in get_backend(name).capabilities.exports.items()}

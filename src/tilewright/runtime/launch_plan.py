@@ -1,0 +1,192 @@
+"""A launch but for its addresses, numbers and grid: what launches with one key have in common."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
+
+from tilewright.backends.base import Capabilities, DirectLaunch, Work
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
+from tilewright.ir.dtypes import int64
+from tilewright.runtime.arguments import (
+    RUNTIME_SLOT,
+    BoundArguments,
+    Region,
+    Table,
+)
+from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.cached_launch import CachedLaunch
+from tilewright.runtime.overlap import check_overlap
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialization import Specialization
+from tilewright.runtime.streams import stream_handle
+from tilewright.runtime.versions import Path
+from tilewright.system.environment import switch
+
+_MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in tensors that require a gradient
+
+
+class LaunchPlan:
+    """A launch but for its addresses, numbers and grid."""
+
+    __slots__ = (
+        "_attempts",
+        "_constants",
+        "_device",
+        "_direct",
+        "_kernel",
+        "_pick",
+        "_regions",
+        "_tables",
+        "_values",
+        "cached",
+        "capabilities",
+        "specialization",
+        "written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kernel: str,
+        specialization: Specialization,
+        bound: BoundArguments,
+        capabilities: Capabilities,
+        written: Sequence[Path] = (),
+    ) -> None:
+        """``written`` lead to the arguments whose version the launch increments."""
+        self.written = written
+        self._kernel = kernel
+        self.specialization = specialization
+        self._regions = bound.regions
+        place = bound.regions[0].layout if bound.regions else None
+        self._device = place.device_index if place is not None and place.device != "cpu" else None
+        self._tables = bound.tables
+        self._values = bound.values
+        self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]
+        self._pick = _picker(bound.values)
+        self.cached: CachedLaunch | None = None
+        self._attempts = 0
+        launcher: Any = specialization.launcher
+        self._direct: DirectLaunch | None = launcher if capabilities.direct_launch else None
+        self.capabilities = capabilities
+
+    def run(
+        self, grid: tuple[int, int, int], runtime: RuntimeValues, stream: Any = None, *, check: bool = False
+    ) -> None:
+        """Run the kernel. With ``check``, ValueError first when an argument that it writes overlaps another one."""
+        if self._direct is None or check:
+            self.specialization.launcher.launch(grid, self._arguments(runtime, stream, check))
+            return
+        values = self.values(runtime) if self._tables else self._pick(runtime.numbers + self._constants)
+        device = self._device
+        if device is None:
+            self._direct.run(grid, values, 0, 0)
+        else:
+            self._direct.run(grid, values, stream_handle(stream), device)
+
+    def bind(
+        self, grid: tuple[int, int, int], runtime: RuntimeValues, stream: Any = None, *, check: bool = False
+    ) -> Callable[[], None]:
+        """``run``, to be called later and more than once. The objects in ``runtime`` have to live as long."""
+        return self.specialization.launcher.bind(grid, self._arguments(runtime, stream, check))
+
+    def record(self, given: tuple[Any, ...], rules: Sequence[Rule], args: Sequence[Any]) -> None:
+        """Let ``cached`` recognize launches with the settings ``given`` that differ from that with ``args`` by
+        addresses and numbers only. Called for repeated launches, and does nothing for one that it recognizes."""
+        if self._direct is None or self._attempts == _MAX_ATTEMPTS or switch("TILEWRIGHT_CHECK_OVERLAP"):
+            return
+        if self.cached is not None and self.cached.settings == given and self.cached.recognizes(args):
+            return
+        self._attempts += 1
+        tables = [table.rows for table in self._tables]
+        self.cached = CachedLaunch(given, rules, args, self._values, self._direct, self._device, tables, self.written)
+
+    def values(self, runtime: RuntimeValues) -> Sequence[Any]:
+        """The values of the parameters of the compiled function; a ``ListTable`` for each list."""
+        numbers = runtime.numbers.copy()
+        for table in self._tables:
+            numbers[table.number] = ListTable(table.rows, numbers[table.number])
+        return self._pick(numbers + self._constants)
+
+    def work(self, grid: tuple[int, int, int], runtime: RuntimeValues) -> Work:
+        """What a run would compute and move."""
+        if self.capabilities.work is None:
+            raise ValueError("the backend does not tell how much a kernel computes; the backend cpu does")
+        return self.capabilities.work(self.specialization.executable, grid, self._arguments(runtime, None, False))
+
+    def _arguments(self, runtime: RuntimeValues, stream: Any, check: bool) -> LaunchArguments:
+        numbers = runtime.numbers
+        buffers: Sequence[Buffer] = _Buffers(self._regions, numbers)
+        if check:
+            written = self.specialization.written
+            names = [argument_of(r, self._tables) for r in self._regions]
+            check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
+        tables = [ListTable(table.rows, numbers[table.number]) for table in self._tables]
+        if tables:
+            numbers = numbers.copy()
+            buffers = [*buffers, *self._fill_tables(tables, numbers, runtime)]
+        values = self._pick(numbers + self._constants)
+        if self._device is None:
+            return LaunchArguments(values, buffers, tables=tables)
+        return LaunchArguments(values, buffers, stream_handle(stream), self._device, tables)
+
+    def _fill_tables(self, tables: Sequence[ListTable], numbers: list[Any], runtime: RuntimeValues) -> Iterator[Buffer]:
+        """Give each list argument its table in memory."""
+        for table, found in zip(self._tables, tables):
+            rows = found.filled()
+            runtime.owners.append(rows)
+            address = rows.ctypes.data
+            numbers[table.number] = address
+            yield Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False)
+
+
+def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Puts a launch's numbers, followed by the constants among ``values``, in the order of ``values``."""
+    slots, constants = 0, sum(value is RUNTIME_SLOT for value in values)
+    order = []
+    for value in values:
+        order.append(slots if value is RUNTIME_SLOT else constants)
+        slots, constants = (slots + 1, constants) if value is RUNTIME_SLOT else (slots, constants + 1)
+    # For one item ``itemgetter`` returns that item, not a tuple.
+    return operator.itemgetter(*order) if len(order) > 1 else lambda numbers: numbers
+
+
+class _Buffers(Sequence[Buffer]):
+    """The memory of a launch, described when asked for: backends that run native code never do."""
+
+    __slots__ = ("_numbers", "_regions")
+
+    def __init__(self, regions: Sequence[Region], numbers: list[Any]) -> None:
+        self._regions = regions
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._regions)
+
+    @overload
+    def __getitem__(self, index: int) -> Buffer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Buffer]: ...
+    def __getitem__(self, index: int | slice) -> Buffer | Sequence[Buffer]:
+        if isinstance(index, slice):
+            return _Buffers(self._regions[index], self._numbers)
+        region = self._regions[index]
+        address = region.address(self._numbers)
+        low, high = region.layout.extent()
+        layout = region.layout
+        return Buffer(
+            region.name,
+            address,
+            address + low,
+            address + high,
+            layout.dtype,
+            layout.writable,
+            layout.shape,
+            layout.strides,
+        )
+
+
+def argument_of(region: Region, tables: Sequence[Table]) -> str:
+    """The name that the IR knows an array by: that of the list for the entries of one."""
+    return next((t.name for t in tables if t.number == region.number), region.name)

@@ -1,0 +1,266 @@
+"""Kernels of every front end: from arguments to a launch plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from tilewright.analysis.argument_effects import argument_effects
+from tilewright.backends.base import Backend, Work
+from tilewright.frontend.signature import PointerSpec, Signature
+from tilewright.ir.core import Function
+from tilewright.runtime import explain as explanation
+from tilewright.runtime.arguments import (
+    BoundArguments,
+    Region,
+    bind_argument,
+    describer,
+    one_for_type,
+)
+from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues
+from tilewright.runtime.backend_choice import compiling_for, requested, select, settings
+from tilewright.runtime.cached_launch import CachedLaunch
+from tilewright.runtime.compiling import COMPILATION_LOCK, checked, compiled
+from tilewright.runtime.explain import Compilation
+from tilewright.runtime.grid import checked_grid
+from tilewright.runtime.launch_plan import LaunchPlan, argument_of
+from tilewright.runtime.layout import ArgumentRef
+from tilewright.runtime.rules import Rule
+from tilewright.runtime.specialization import Inspection, Specialization
+from tilewright.runtime.variants import MultiVersioned
+from tilewright.runtime.versions import Path, noting_writes
+from tilewright.system.environment import variable
+from tilewright.system.stack import require_stack
+from tilewright.transforms.pipelines import add_checks, run_passes
+
+_MAX_PLANS = 4096  # launches that a kernel remembers; programs with more shapes than that start over
+_Kernel = TypeVar("_Kernel", bound="Launchable")
+
+
+class Launchable:
+    """A kernel. Front ends derive from it and say what its parameters are and how to trace it."""
+
+    is_tile_kernel = True
+    name: str
+    hints: Mapping[str, Any] = MappingProxyType({})  # of the language, for the compiler
+
+    def __init__(self) -> None:
+        self.plans: dict[Any, LaunchPlan] = {}
+        self._last: tuple[Any, Any] = (None, None)  # the key of the latest launch, and its plan
+        self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
+        self.cached: CachedLaunch | None = None  # how to recognize that launch sooner, if it was repeated before
+        self._specializations: dict[tuple[str, str, bool, Signature], Specialization] = {}
+        self.variants: dict[Any, Any] = {}  # hints -> the same kernel with them, and what its source named then
+        self.options: dict[str, dict[str, Any]] = {}  # backend -> its options, such as the number of threads
+
+    def __copy__(self: _Kernel) -> _Kernel:
+        return self
+
+    def __deepcopy__(self: _Kernel, memo: Any) -> _Kernel:
+        """The same kernel, as of functions: what it knows is what it has compiled."""
+        return self
+
+    @property
+    def parameters(self) -> Sequence[tuple[ArgumentRef, Rule]]:
+        """The parameters, in order."""
+        raise NotImplementedError
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether the source gives parameters defaults, which launches do not use."""
+        return False
+
+    def trace(self, signature: Signature) -> Function:
+        """The IR of the kernel for arguments that ``signature`` describes."""
+        raise NotImplementedError
+
+    def trace_checked(self, signature: Signature) -> Function:
+        """The IR that also states what the language leaves undefined where ``trace`` may drop it."""
+        return self.trace(signature)
+
+    def bind(
+        self,
+        grid: tuple[int, ...],
+        kernel_args: tuple[Any, ...],
+        /,
+        *,
+        stream: Any = None,
+        backend: str | None = None,
+        check_overlap: bool = False,
+    ) -> Callable[[], None]:
+        """A launch of this kernel with everything checked and compiled once: calling it runs the grid.
+
+        Takes what ``ct.launch`` takes, and raises what it raises. On a GPU each call queues the grid on ``stream``.
+        Arrays are bound by address, which must not change (as ``ndarray.resize`` would change it); numbers keep the
+        values that they have now.
+        """
+        runtime = RuntimeValues()
+        blocks = checked_grid(grid)
+        plan = self.plan_for(kernel_args, backend, runtime)
+        run = noting_writes(plan.bind(blocks, runtime, stream, check=check_overlap), kernel_args, plan.written)
+        vars(run)["owners"] = kernel_args, runtime.owners  # so that the memory lives as long
+        return run
+
+    def work(self, grid: tuple[int, ...], kernel_args: tuple[Any, ...], backend: str | None = None) -> Work:
+        """What a launch would compute and move. ValueError where the backend, or the kernel, does not tell that."""
+        runtime = RuntimeValues()
+        blocks = checked_grid(grid)
+        return self.plan_for(kernel_args, backend, runtime).work(blocks, runtime)
+
+    def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
+        """The launch with the arguments ``args``, whose run-time numbers go to ``runtime``."""
+        name, keys = requested(backend), self._argument_keys(args, runtime)
+        key = name, variable("TILEWRIGHT_CHECK"), *keys
+        last, plan = self._last
+        if key != last:  # cheaper than hashing it
+            plan = self.plans.get(key)
+        if plan is None:
+            plan = self.make_plan(name, keys)
+            self.remember(key, plan)
+        else:
+            plan.record(settings(backend), [rule for _, rule in self.parameters], args)
+        self._last, self.cached = (key, plan), plan.cached
+        return plan
+
+    def described(self, args: Any, backend: str | None) -> tuple[Signature, Backend]:
+        """What a launch with these arguments is keyed on, and the backend that would run it. Nothing is compiled."""
+        signature, chosen, _ = self._bound(requested(backend), self._argument_keys(args, RuntimeValues()))
+        return signature, chosen
+
+    def regions(self, args: Any) -> tuple[Signature, list[Region]]:
+        """What a launch with these arguments is keyed on, and all arrays among them."""
+        signature, bound = self._signature(self._argument_keys(args, RuntimeValues()))
+        return signature, bound.regions
+
+    def _argument_keys(self, args: Any, runtime: RuntimeValues) -> list[ArgumentKey]:
+        if type(args) is not tuple:
+            raise TypeError(_wrong_arguments(self, args))
+        types = tuple(map(type, args))
+        describers = self._describers.get(types)
+        if describers is None:
+            if len(args) != len(self.parameters):
+                raise TypeError(_wrong_arguments(self, args))
+            describers = [describer(rule, argument) for (_, rule), argument in zip(self.parameters, args)]
+            if all(map(one_for_type, args)):
+                self._describers[types] = describers
+        return [describe(argument, runtime) for describe, argument in zip(describers, args)]
+
+    def replace_options(self: _Kernel, backend: str, /, **options: Any) -> _Kernel:
+        """The same kernel, with a cache of its own, compiled by ``backend`` with these ``options``.
+
+        The backend says what its options are, and ValueError about others, when it compiles. No option changes what a
+        kernel computes.
+        """
+        changed: _Kernel = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__)
+        Launchable.__init__(changed)
+        changed.options = {**self.options, backend: options}
+        return changed
+
+    def inspect(self) -> Inspection:
+        """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
+        return Inspection(self.name, self.hints, self.options, tuple(self._specializations.values()))
+
+    def compile_for(self, target: str | None, kernel_args: tuple[Any, ...], /) -> Specialization:
+        """The kernel compiled for the GPU architecture ``target`` (``"sm_90"``, ``"gfx942"``), to be looked at.
+
+        It is what a launch with such arguments would run there; the arrays may be in any memory. No GPU is needed,
+        but for None, which stands for the GPU of this machine. ValueError for an unknown architecture; RuntimeError
+        where the compiler is not installed; TileError when the kernel is wrong.
+        """
+        signature, _ = self._signature(self._argument_keys(kernel_args, RuntimeValues()))
+        backend = compiling_for(target)
+        with COMPILATION_LOCK:
+            return self._compile(signature, backend)
+
+    def _signature(self, keys: Sequence[ArgumentKey]) -> tuple[Signature, BoundArguments]:
+        bound = BoundArguments([], [], [])
+        specs = [bind_argument(rule, place, key, bound) for (place, rule), key in zip(self.parameters, keys)]
+        return Signature(tuple(specs)), bound
+
+    def _bound(self, requested: str | None, keys: Sequence[ArgumentKey]) -> tuple[Signature, Backend, BoundArguments]:
+        signature, bound = self._signature(keys)
+        return signature, select(requested, self.name, bound.regions), bound
+
+    def make_plan(self, requested: str | None, keys: Sequence[ArgumentKey]) -> LaunchPlan:
+        """Everything about a launch that does not change with addresses and numbers: checked, compiled, remembered."""
+        signature, backend, bound = self._bound(requested, keys)
+        specialization = self.specialize(signature, backend)
+        for region in bound.regions:
+            if not region.layout.writable and argument_of(region, bound.tables) in specialization.written:
+                raise ValueError(f"{ArgumentRef(self.name, region.name)} is read-only, but the kernel stores to it")
+        if checked(backend):
+            extents = {r.name: r.layout.extent() for r in bound.regions}
+            bound.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]
+        entries = zip(self.parameters, keys)
+        paths = ((i, place, key) for i, ((place, _), key) in enumerate(entries))
+        found = [w for i, place, key in paths for w in _written_tensors(place, key, specialization, (i,))]
+        return LaunchPlan(self.name, specialization, bound, backend.capabilities, tuple(found))
+
+    def _pointers(self, signature: Signature) -> tuple[str, ...]:
+        """The arguments that the kernel knows by their address only."""
+        arguments = zip(self.parameters, signature.arguments)
+        return tuple(place.argument for (place, _), spec in arguments if isinstance(spec, PointerSpec))
+
+    def specialize(self, signature: Signature, backend: Backend) -> Specialization:
+        """The kernel compiled for ``signature``, at most once. TileError when the kernel is wrong."""
+        key = backend.name, backend.target(), checked(backend), signature
+        found = self._specializations.get(key)
+        if found is None:
+            with COMPILATION_LOCK:
+                found = self._specializations.get(key)
+                if found is None:
+                    found = self._compile(signature, backend)
+                    self._specializations[key] = found
+        return found
+
+    def _compile(self, signature: Signature, backend: Backend) -> Specialization:
+        require_stack()
+        start = time.perf_counter()
+        able = backend.capabilities
+        function = self.trace_checked(signature) if able.finds_undefined_behavior else self.trace(signature)
+        wanted = run_passes(function, add_checks(self._pointers(signature))) if checked(backend) else function
+        options = self.options.get(backend.name, {})
+        executable: Any
+        executable, origin = compiled(wanted, backend, options)
+        launcher = MultiVersioned(executable, wanted, backend, options) if able.variants else executable
+        seconds = time.perf_counter() - start
+        facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
+        earlier = [s.compilation for s in self._specializations.values()]
+        name = f"{backend.name} with checks" if checked(backend) else backend.name
+        reasons = explanation.reasons(self.name, function.loc, name, facts, earlier)
+        compilation = Compilation(name, origin, seconds, facts, tuple(reasons))
+        if explanation.ir_wanted():
+            explanation.show_ir(function)
+        if explanation.wanted():
+            explanation.show(self.name, len(earlier) + 1, compilation)
+        return Specialization(function, executable, launcher, argument_effects(function).written, compilation)
+
+    def remember(self, key: Any, plan: LaunchPlan) -> None:
+        """Keep ``plan`` for launches with the same ``key``."""
+        if len(self.plans) >= _MAX_PLANS:
+            self.plans.clear()
+        self.plans[key] = plan
+
+
+def _wrong_arguments(kernel: Launchable, args: Any) -> str:
+    names = [place.argument for place, _ in kernel.parameters]
+    if type(args) is not tuple:
+        one = "; for one argument write (x,)" if len(names) == 1 else ""
+        return f"the arguments of {kernel.name}() must be a tuple, not {type(args).__name__}{one}"
+    return (
+        f"{kernel.name}() takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but {len(args)} "
+        f"{'was' if len(args) == 1 else 'were'} given"
+        f"{'; parameters with defaults must be given too' if kernel.has_defaults else ''}"
+    )
+
+
+def _written_tensors(place: ArgumentRef, key: ArgumentKey, compiled: Specialization, path: Path) -> Iterator[Path]:
+    """Where an argument, or the entries of a tuple, are tensors of PyTorch, or lists, that ``compiled`` stores to."""
+    if key[0] == "tuple":
+        for i, entry in enumerate(key[1:]):
+            yield from _written_tensors(place.item(i), entry, compiled, (*path, i))
+    elif key[0] in ("torch", "list") and place.argument in compiled.written:
+        yield path

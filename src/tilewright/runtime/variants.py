@@ -1,0 +1,88 @@
+"""Multi-versioned kernels: a launch may need its kernel compiled in another way than it is compiled first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tilewright.backends.base import Backend, Grid, NeedsKernel, NeedsVariant, Versioned
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.native import LaunchStub
+from tilewright.ir.core import Function
+from tilewright.runtime.compiling import compiled
+
+_T = TypeVar("_T")
+_kernels: dict[tuple[str, str, Any], Any] = {}  # backend, target, key -> a kernel that launches of others run
+
+
+class MultiVersioned:
+    """An executable that runs, in place of ``first``, the variant of it that a launch needs.
+
+    Variants are compiled when they are needed first, and kept here and in the disk cache.
+    """
+
+    def __init__(self, first: Versioned, function: Function, backend: Backend, options: Mapping[str, Any]) -> None:
+        self._first = first
+        self._function, self._backend, self._options = function, backend, options
+        self._variants: dict[Any, Versioned] = {}
+
+    def run(self, grid: Grid, values: Sequence[Any], stream: int, device: int) -> None:
+        executable = self._first
+        while True:
+            try:
+                executable.run(grid, values, stream, device)
+                return
+            except (NeedsVariant, NeedsKernel) as need:
+                executable = self._met(executable, need)
+
+    def launch(self, grid: Grid, arguments: LaunchArguments) -> None:
+        self._with_variants(lambda executable: executable.launch(grid, arguments))
+
+    def bind(self, grid: Grid, arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch`` with these arguments. What it needs is compiled now; a variant whose need shows only when it runs,
+        as with memory that is made for each launch, then."""
+        bound = self._with_variants(lambda executable: (executable, executable.bind(grid, arguments)))
+        if not bound[0].may_need_more:
+            return bound[1]
+
+        def launch() -> None:
+            nonlocal bound
+            while True:
+                executable, run = bound
+                try:
+                    run()
+                    return
+                except (NeedsVariant, NeedsKernel) as need:
+                    executable = self._met(executable, need)
+                    bound = executable, executable.bind(grid, arguments)
+
+        return launch
+
+    def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
+        return self._first.launch_stub(device, self._variants)
+
+    def stages(self) -> Mapping[str, str]:
+        return self._first.stages()
+
+    def _with_variants(self, use: Callable[[Versioned], _T]) -> _T:
+        """``use`` of the executable that can do it."""
+        executable = self._first
+        while True:
+            try:
+                return use(executable)
+            except (NeedsVariant, NeedsKernel) as need:
+                executable = self._met(executable, need)
+
+    def _met(self, executable: Versioned, need: NeedsVariant | NeedsKernel) -> Versioned:
+        """The executable that needs this no more."""
+        if isinstance(need, NeedsKernel):
+            key = self._backend.name, self._backend.target(), need.key
+            if key not in _kernels:
+                _kernels[key] = compiled(need.function, self._backend, need.options)[0]
+            executable.kernels[need.key] = _kernels[key]
+            return executable
+        found = self._variants.get(need.variant)
+        if found is None:
+            made: Any = compiled(self._function, self._backend, self._options, need.variant)[0]
+            found = self._variants[need.variant] = made
+        return found
