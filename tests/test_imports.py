@@ -33,8 +33,25 @@ ALLOWED: dict[str, set[str]] = {
     "backends.reference": {"ir", "backends"},
     "backends.cpu": {"ir", "system", "analysis", "transforms", "backends"},
     "backends.triton": {"ir", "system", "analysis", "transforms", "backends"},
-    "backends.tileir": {"ir", "system", "analysis", "tileir", "backends", "backends.triton"},  # of Triton's what launches
-    "runtime": {"version", "ir", "system", "language", "frontend", "frontend.python", "analysis", "transforms", "backends"},
+    "backends.tileir": {
+        "ir",
+        "system",
+        "analysis",
+        "tileir",
+        "backends",
+        "backends.triton",
+    },  # of Triton's what launches
+    "runtime": {
+        "version",
+        "ir",
+        "system",
+        "language",
+        "frontend",
+        "frontend.python",
+        "analysis",
+        "transforms",
+        "backends",
+    },
     "eager": {"ir", "language", "frontend", "frontend.python", "backends", "backends.reference", "runtime"},
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
