@@ -18,7 +18,7 @@ from tilewright.eager.blocks import Body, run
 from tilewright.eager.builder import Index
 from tilewright.eager.objects import wrap
 from tilewright.eager.rewrite import Program
-from tilewright.eager.session import EagerTracer, known_arguments, running
+from tilewright.eager.session import EagerContext, known_arguments, running
 from tilewright.frontend.python.compile import argument, parameter_names, trace
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.source import source_of
@@ -73,7 +73,7 @@ class PythonExecutable:
 
     def _block(self, index: Index, grid: Index, memory: Memory, arguments: LaunchArguments, stepper: Stepper) -> Body:
         def body(pause: Any) -> None:
-            tracer = EagerTracer(index, grid, memory, pause)
+            tracer = EagerContext(index, grid, memory, pause)
             with running(tracer):
                 values = self._arguments(tracer, arguments)
                 the_kernel_is_called_here = self._program.kernel(self._function)  # see places.KERNEL_CALL
@@ -87,7 +87,7 @@ class PythonExecutable:
 
         return body
 
-    def _arguments(self, tracer: EagerTracer, arguments: LaunchArguments) -> tuple[Any, ...]:
+    def _arguments(self, tracer: EagerContext, arguments: LaunchArguments) -> tuple[Any, ...]:
         memory, numbers = tracer.memory, iter(arguments.values)
 
         def allocation(name: str, address: int) -> int:

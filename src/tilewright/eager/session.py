@@ -15,7 +15,7 @@ from tilewright.backends.reference.values import Pointers
 from tilewright.eager.builder import EagerBuilder, Index, Known
 from tilewright.frontend.python import calls
 from tilewright.frontend.python.compile import array
-from tilewright.frontend.python.tracer import Tracer
+from tilewright.frontend.python.semantics import ValueSemantics
 from tilewright.frontend.python.values import Array
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, parameters
 from tilewright.ir.core import Op
@@ -35,8 +35,8 @@ class HostFunction:
     run: Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-class EagerTracer(Tracer):
-    """The context of op builders when Python runs tile code: it walks no syntax tree, and every value is known."""
+class EagerContext(ValueSemantics):
+    """The context of op builders when Python runs tile code: every value is known."""
 
     def __init__(self, index: Index, grid: Index, memory: Memory, pause: Callable[[Op], None]) -> None:
         super().__init__(EagerBuilder(index, grid, memory, pause))
@@ -52,7 +52,7 @@ class EagerTracer(Tracer):
         self.fail(TileTypeError, "an array of the host cannot be used in a kernel; pass it as an argument")
 
 
-class Session(EagerTracer):
+class Session(EagerContext):
     """Tile code outside of kernels: block (0, 0, 0) of a grid of one block, on whatever arrays it is given."""
 
     def __init__(self) -> None:
@@ -105,9 +105,9 @@ def known_arguments(
 _local = threading.local()
 
 
-def current() -> EagerTracer:
+def current() -> EagerContext:
     """What tile code that this thread runs is evaluated on."""
-    found: EagerTracer | None = getattr(_local, "tracer", None)
+    found: EagerContext | None = getattr(_local, "tracer", None)
     if found is None:
         found = _local.tracer = Session()
     return found
@@ -119,7 +119,7 @@ def in_kernel() -> bool:
 
 
 @contextmanager
-def running(tracer: EagerTracer) -> Iterator[None]:
+def running(tracer: EagerContext) -> Iterator[None]:
     """Evaluate on ``tracer`` in this thread."""
     outer = current()
     _local.tracer = tracer

@@ -9,7 +9,7 @@ import pytest
 from support.kernel_runs import arguments, generated, generated_product, seeds
 
 import tilewright as ct
-from tilewright.backends.base import get_backend
+from tilewright.backends.registry import get_backend
 from tilewright.backends.tileir import assembler
 from tilewright.backends.tileir.backend import TileIRBackend
 from tilewright.cli import main

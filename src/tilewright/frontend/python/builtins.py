@@ -18,7 +18,7 @@ from tilewright.ir.dtypes import bool_
 from tilewright.ir.errors import TileTypeError, TileValueError, UnsupportedCallError
 
 if TYPE_CHECKING:
-    from tilewright.frontend.python.tracer import Tracer
+    from tilewright.frontend.python.semantics import ValueSemantics
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def _arity(t: Tracer, name: str, arguments: tuple[Any, ...], low: int, high: int | None = None) -> None:
+def _arity(t: ValueSemantics, name: str, arguments: tuple[Any, ...], low: int, high: int | None = None) -> None:
     high = low if high is None else high
     if not low <= len(arguments) <= high:
         wanted = str(low) if low == high else f"{low} to {high}"
         t.fail(TileTypeError, f"{name}() takes {wanted} argument{'s' * (wanted != '1')}, {len(arguments)} given")
 
 
-def _range(t: Tracer, *arguments: Any) -> Range:
+def _range(t: ValueSemantics, *arguments: Any) -> Range:
     _arity(t, "range", arguments, 1, 3)
     for i, a in enumerate(arguments):
         integer = isinstance(a, int) and not isinstance(a, bool)
@@ -58,7 +58,7 @@ def _range(t: Tracer, *arguments: Any) -> Range:
     return Range(start, stop, step)
 
 
-def _len(t: Tracer, *arguments: Any) -> Any:
+def _len(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "len", arguments, 1)
     (value,) = arguments
     if isinstance(value, ArrayList):
@@ -72,7 +72,7 @@ def _len(t: Tracer, *arguments: Any) -> Any:
 
 
 def _pair(name: str) -> Callable[..., Any]:
-    def function(t: Tracer, *arguments: Any) -> Any:
+    def function(t: ValueSemantics, *arguments: Any) -> Any:
         if len(arguments) != 2:
             t.fail(TileTypeError, f"{name}() takes exactly two arguments in tile code; ct.{name} reduces a tile")
         x, y = arguments
@@ -83,13 +83,13 @@ def _pair(name: str) -> Callable[..., Any]:
     return function
 
 
-def _abs(t: Tracer, *arguments: Any) -> Any:
+def _abs(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "abs", arguments, 1)
     (x,) = arguments
     return abs(x) if _is_number(x) else t.operator("abs", x)
 
 
-def _divmod(t: Tracer, *arguments: Any) -> Any:
+def _divmod(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "divmod", arguments, 2)
     x, y = arguments
     if _is_number(x) and _is_number(y):
@@ -99,7 +99,7 @@ def _divmod(t: Tracer, *arguments: Any) -> Any:
 
 
 def _number(convert: Callable[[Any], Any], name: str) -> Callable[..., Any]:
-    def function(t: Tracer, *arguments: Any) -> Any:
+    def function(t: ValueSemantics, *arguments: Any) -> Any:
         _arity(t, name, arguments, 1)
         (x,) = arguments
         known = x.constant if isinstance(x, Tile) else x
@@ -117,7 +117,7 @@ def _number(convert: Callable[[Any], Any], name: str) -> Callable[..., Any]:
     return function
 
 
-def _bool(t: Tracer, *arguments: Any) -> Any:
+def _bool(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "bool", arguments, 0, 1)
     if not arguments:
         return False
@@ -127,7 +127,7 @@ def _bool(t: Tracer, *arguments: Any) -> Any:
     return strict(t, condition, bool_) if isinstance(arguments[0], Tile) else condition
 
 
-def _tuple(t: Tracer, *arguments: Any) -> tuple[Any, ...]:
+def _tuple(t: ValueSemantics, *arguments: Any) -> tuple[Any, ...]:
     _arity(t, "tuple", arguments, 0, 1)
     if not arguments:
         return ()
@@ -137,12 +137,12 @@ def _tuple(t: Tracer, *arguments: Any) -> tuple[Any, ...]:
     t.fail(TileTypeError, f"tuple() cannot iterate over {describe(value)}")
 
 
-def _slice(t: Tracer, *arguments: Any) -> slice:
+def _slice(t: ValueSemantics, *arguments: Any) -> slice:
     _arity(t, "slice", arguments, 1, 3)
     return slice(*arguments)
 
 
-def _getattr(t: Tracer, *arguments: Any) -> Any:
+def _getattr(t: ValueSemantics, *arguments: Any) -> Any:
     _arity(t, "getattr", arguments, 2, 3)
     value, name = arguments[:2]
     if not isinstance(name, str):
@@ -152,22 +152,22 @@ def _getattr(t: Tracer, *arguments: Any) -> Any:
     return t.attribute(value, name)
 
 
-def _print(t: Tracer, *arguments: Any, sep: Any = " ", end: Any = "\n") -> None:
+def _print(t: ValueSemantics, *arguments: Any, sep: Any = " ", end: Any = "\n") -> None:
     print_values(t, arguments, sep, end)
 
 
-def _str(t: Tracer, *arguments: Any) -> str | FormattedString:
+def _str(t: ValueSemantics, *arguments: Any) -> str | FormattedString:
     _arity(t, "str", arguments, 0, 1)
     return text_of(t, arguments[0]) if arguments else ""
 
 
-def _repr(t: Tracer, *arguments: Any) -> str | FormattedString:
+def _repr(t: ValueSemantics, *arguments: Any) -> str | FormattedString:
     _arity(t, "repr", arguments, 1)
     (value,) = arguments
     return repr_of(t, value)
 
 
-def _breakpoint(t: Tracer, *arguments: Any) -> None:
+def _breakpoint(t: ValueSemantics, *arguments: Any) -> None:
     """Nothing, where the source is to be run as Python anyway."""
     if t.joins is None:
         t.fail(

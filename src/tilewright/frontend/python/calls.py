@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import language
-from tilewright.frontend.python import context_managers, control_flow, objects, static
+from tilewright.frontend.python import context_managers, objects, static
 from tilewright.frontend.python.builtins import BUILTINS, REJECTED
 from tilewright.frontend.python.constants import OPERATOR_FUNCTIONS
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import cast_call, constant_of
 from tilewright.frontend.python.ops.table import BUILDERS
-from tilewright.frontend.python.scope import Frame, LocalFunction, Scope, captured
+from tilewright.frontend.python.scope import LocalFunction, Scope, captured
 from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.values import BoundMethod, Keywords
-from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from tilewright.ir.errors import TileError, TileSyntaxError, TileTypeError, UnsupportedCallError
 from tilewright.language import arithmetic, suggestions
 from tilewright.language.dtypes import to_dtype
 from tilewright.language.functions import TileFunction
 
 if TYPE_CHECKING:
-    from tilewright.frontend.python.tracer import Tracer
-
-MAX_DEPTH = 1000
+    from tilewright.frontend.python.semantics import ValueSemantics
 
 # Functions that are neither stubs nor builtins, but have a meaning of their own in tile code.
 SPECIAL: dict[Any, Callable[..., Any]] = {dataclasses.replace: objects.replace, **static.BUILDERS}
@@ -42,13 +40,13 @@ def _is_key(function: Any) -> bool:
     return isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType))
 
 
-def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """``function(*arguments, **keywords)`` in tile code."""
     if isinstance(function, BoundMethod):
         return call(t, function.stub, (function.receiver, *arguments), keywords)
     if isinstance(function, LocalFunction):
         scope = Scope({}, function.scope)
-        return _inline(t, function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
+        return t.inline(function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
     dtype = to_dtype(function)
     if dtype is not None:
         return cast_call(t, dtype, *_only_positional(t, dtype.name, arguments, keywords))
@@ -84,7 +82,7 @@ def call(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[st
         defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
         loc = t.builder.loc
         try:
-            return _inline(t, source, scope, defaults, keyword_defaults, arguments, keywords)
+            return t.inline(source, scope, defaults, keyword_defaults, arguments, keywords)
         except TileError:
             if not _is_foreign(function):
                 raise
@@ -167,13 +165,15 @@ def _why_not(function: Any) -> tuple[type[TileError], str]:
     return UnsupportedCallError, f"{where} cannot be called in tile code{advice}"
 
 
-def _only_positional(t: Tracer, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+def _only_positional(
+    t: ValueSemantics, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> tuple[Any, ...]:
     if keywords:
         t.fail(TileTypeError, f"{name}() takes no keyword arguments")
     return arguments
 
 
-def _operator_function(t: Tracer, function: Any, *values: Any) -> Any:
+def _operator_function(t: ValueSemantics, function: Any, *values: Any) -> Any:
     key = OPERATOR_FUNCTIONS[function]
     try:
         inspect.signature(function).bind(*values)
@@ -187,7 +187,9 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def _bind(t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+def _bind(
+    t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> inspect.BoundArguments:
     try:
         return _signature(function).bind(*arguments, **keywords)
     except TypeError as e:
@@ -212,39 +214,8 @@ def _plain(function: Any) -> str:
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
 
 
-def _inline(
-    t: Tracer,
-    source: Source,
-    scope: Scope,
-    defaults: tuple[Any, ...],
-    keyword_defaults: Mapping[str, Any],
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
-) -> Any:
-    """Trace the body of a function in place, in a frame of its own."""
-    if t.frame.depth >= MAX_DEPTH:
-        t.fail(
-            TileRecursionError,
-            f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls "
-            "are expanded in place, so recursion must end at a condition that is known at compile time; "
-            "otherwise write a loop",
-        )
-    scope.names = bind_arguments(t, source, defaults, keyword_defaults, arguments, keywords)
-    where, call_node = t.builder.loc, t.call_node
-    t.frames.append(Frame(source, scope, where, t.frame.depth + 1))
-    t.call_node = None
-    try:
-        node = source.node
-        if isinstance(node, ast.Lambda):
-            return t.eval(node.body)
-        return control_flow.run_function(t, node.body)
-    finally:
-        t.frames.pop()
-        t.builder.loc, t.call_node = where, call_node
-
-
 def bind_arguments(
-    t: Tracer,
+    t: ValueSemantics,
     source: Source,
     defaults: tuple[Any, ...],
     keyword_defaults: Mapping[str, Any],

@@ -16,6 +16,7 @@ from tilewright.frontend.python.source import source_of
 from tilewright.ir.errors import TileSyntaxError, TileTypeError
 
 if TYPE_CHECKING:
+    from tilewright.frontend.python.semantics import ValueSemantics
     from tilewright.frontend.python.tracer import Tracer
 
 
@@ -71,7 +72,7 @@ class ManagedBlock:
 
 
 def managed_block(
-    t: Tracer, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> ManagedBlock | None:
     """The call of ``function``, if it is marked ``@contextlib.contextmanager``."""
     if getattr(function, "__code__", None) is not _HELPER:

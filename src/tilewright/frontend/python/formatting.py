@@ -15,6 +15,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError
 
 if TYPE_CHECKING:
+    from tilewright.frontend.python.semantics import ValueSemantics
     from tilewright.frontend.python.tracer import Tracer
 
 
@@ -75,7 +76,7 @@ def joined(parts: list[str | Hole]) -> str | FormattedString:
     return FormattedString(tuple(parts))
 
 
-def formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
+def formatted(t: ValueSemantics, value: Any, spec: str) -> tuple[str | Hole, ...]:
     """``format(value, spec)``."""
     if isinstance(value, Tile) and value.constant is None:
         return (Hole(value, _conversion(t, value, spec)),)
@@ -93,7 +94,7 @@ def formatted(t: Tracer, value: Any, spec: str) -> tuple[str | Hole, ...]:
     return parts_of(text_of(t, value))
 
 
-def _conversion(t: Tracer, tile: Tile, spec: str) -> str:
+def _conversion(t: ValueSemantics, tile: Tile, spec: str) -> str:
     """An f-string format as a printf conversion."""
     if not spec:
         return ""
@@ -113,7 +114,7 @@ def _conversion(t: Tracer, tile: Tile, spec: str) -> str:
     return f"%{flags}{match['width']}{match['prec']}{letter}"
 
 
-def text_of(t: Tracer, value: Any) -> str | FormattedString:
+def text_of(t: ValueSemantics, value: Any) -> str | FormattedString:
     """``str(value)``."""
     if isinstance(value, (str, FormattedString)):
         return value
@@ -123,7 +124,7 @@ def text_of(t: Tracer, value: Any) -> str | FormattedString:
     return repr_of(t, value) if own is None else own
 
 
-def repr_of(t: Tracer, value: Any) -> str | FormattedString:
+def repr_of(t: ValueSemantics, value: Any) -> str | FormattedString:
     """``repr(value)``, as items of tuples and fields of dataclasses are shown."""
     if isinstance(value, str):
         return repr(value)
@@ -151,7 +152,7 @@ def _is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _method_text(t: Tracer, value: Any, name: str, *arguments: Any) -> str | FormattedString | None:
+def _method_text(t: ValueSemantics, value: Any, name: str, *arguments: Any) -> str | FormattedString | None:
     """What the method ``name`` of the program's own dataclass returns; None where it has none."""
     found, result = t.method_result(value, name, *arguments)
     if found and not isinstance(result, (str, FormattedString)):
@@ -159,7 +160,7 @@ def _method_text(t: Tracer, value: Any, name: str, *arguments: Any) -> str | For
     return result if found else None
 
 
-def _dataclass_text(t: Tracer, value: Any) -> str | FormattedString:
+def _dataclass_text(t: ValueSemantics, value: Any) -> str | FormattedString:
     """What ``dataclass`` generates, or what stands for it where the program asked for nothing."""
     name = type(value).__qualname__
     if not value.__dataclass_params__.repr:

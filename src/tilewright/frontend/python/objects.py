@@ -24,7 +24,7 @@ from tilewright.language import suggestions
 from tilewright.language.static import static_iter
 
 if TYPE_CHECKING:
-    from tilewright.frontend.python.tracer import Tracer
+    from tilewright.frontend.python.semantics import ValueSemantics
 
 _DUNDERS = {
     "add": ("__add__", "__radd__"),
@@ -82,7 +82,7 @@ def _is_generated(method: types.FunctionType) -> bool:
     return wrapped.__code__.co_filename.startswith("<") or "dataclasses" in wrapped.__code__.co_filename
 
 
-def binary_method(t: Tracer, key: str, x: Any, y: Any) -> tuple[bool, Any]:
+def binary_method(t: ValueSemantics, key: str, x: Any, y: Any) -> tuple[bool, Any]:
     """The result of an operator that a dataclass defines. A method may give NotImplemented, as in Python."""
     direct, reflected = _DUNDERS[key]
     for name, receiver, other in ((direct, x, y), (reflected, y, x)):
@@ -111,7 +111,7 @@ def _compared(*instances: Any) -> Iterator[tuple[Any, ...]]:
 _ORDERS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
 
-def _ordered(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
+def _ordered(t: ValueSemantics, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
     """An order of tuples: that of their first items that differ."""
     if not x:
         return key in ("le", "ge")
@@ -122,7 +122,7 @@ def _ordered(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any
     return apply_operator(t, "or_", operator.or_, (earlier, later))
 
 
-def apply_operator(t: Tracer, key: str, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+def apply_operator(t: ValueSemantics, key: str, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
     """An operator given as a function, such as ``operator.add``."""
     if any(isinstance(v, Tile) for v in values):
         return t.operator(key, *values)
@@ -136,7 +136,7 @@ def apply_operator(t: Tracer, key: str, function: Callable[..., Any], values: tu
         t.fail(e.error, f"{function.__name__}{values!r} cannot be computed: {e}")
 
 
-def truth(t: Tracer, value: Any) -> bool | Value:
+def truth(t: ValueSemantics, value: Any) -> bool | Value:
     if isinstance(value, (Array, TiledView)):
         t.fail(TileTypeError, f"{describe(value)} cannot be a condition; compare a loaded scalar")
     found, method = find_method(value, "__bool__")
@@ -159,7 +159,7 @@ def truth(t: Tracer, value: Any) -> bool | Value:
 # -- attributes
 
 
-def attribute(t: Tracer, value: Any, name: str) -> Any:
+def attribute(t: ValueSemantics, value: Any, name: str) -> Any:
     """``value.name``."""
     found, result = _find_attribute(t, value, name)
     if found:
@@ -179,7 +179,7 @@ def _advice_of_module(module: types.ModuleType, name: str) -> str:
     return suggestions.instead_of(name, dir(module), f"{module.__name__}.")
 
 
-def _find_attribute(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
+def _find_attribute(t: ValueSemantics, value: Any, name: str) -> tuple[bool, Any]:
     if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
         value = to_tile(t, value)
     kind = type(value)
@@ -198,7 +198,7 @@ def _find_attribute(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
     return _member(t, value, name)
 
 
-def _member(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
+def _member(t: ValueSemantics, value: Any, name: str) -> tuple[bool, Any]:
     """An attribute of a class, an enum member or a dataclass instance."""
     owner = value if isinstance(value, type) else type(value)
     if isinstance(value, enum.Enum):
@@ -224,7 +224,7 @@ def _member(t: Tracer, value: Any, name: str) -> tuple[bool, Any]:
     return True, t.imported(static, name)
 
 
-def has_attribute(t: Tracer, value: Any, name: str) -> bool:
+def has_attribute(t: ValueSemantics, value: Any, name: str) -> bool:
     return _find_attribute(t, value, name)[0]
 
 
@@ -246,7 +246,7 @@ def _dict_get(mapping: Mapping[str, Any], key: str, default: Any = None) -> Any:
 # -- items
 
 
-def subscript(t: Tracer, value: Any, index: Any) -> Any:
+def subscript(t: ValueSemantics, value: Any, index: Any) -> Any:
     """``value[index]`` for everything but tiles."""
     if isinstance(value, ArrayList):
         return list_element(t, value, index)
@@ -274,7 +274,7 @@ def subscript(t: Tracer, value: Any, index: Any) -> Any:
     t.fail(TileTypeError, f"{describe(value)} has no [] in tile code")
 
 
-def _item(t: Tracer, value: Any, index: Any) -> Any:
+def _item(t: ValueSemantics, value: Any, index: Any) -> Any:
     if isinstance(index, Tile) and index.constant is not None:
         index = index.constant
     if isinstance(index, Tile):
@@ -292,7 +292,7 @@ def _item(t: Tracer, value: Any, index: Any) -> Any:
     return value[index]
 
 
-def set_item(t: Tracer, receiver: Any, index: Any, value: Any) -> None:
+def set_item(t: ValueSemantics, receiver: Any, index: Any, value: Any) -> None:
     found, method = find_method(receiver, "__setitem__")
     if not found:
         advice = (
@@ -305,7 +305,7 @@ def set_item(t: Tracer, receiver: Any, index: Any, value: Any) -> None:
 # -- comparisons
 
 
-def contains(t: Tracer, x: Any, container: Any, negate: bool) -> Any:
+def contains(t: ValueSemantics, x: Any, container: Any, negate: bool) -> Any:
     """``x in container`` for tuples, dictionaries of keyword arguments and strings."""
     if isinstance(container, dict) or (isinstance(container, str) and isinstance(x, str)):
         return (x in container) is not negate
@@ -324,7 +324,7 @@ def contains(t: Tracer, x: Any, container: Any, negate: bool) -> Any:
     return apply_operator(t, "not_", lambda v: not v, (result,)) if negate else result
 
 
-def apply_equal(t: Tracer, x: Any, y: Any) -> Any:
+def apply_equal(t: ValueSemantics, x: Any, y: Any) -> Any:
     found, result = binary_method(t, "eq", x, y)
     if found:
         return result
@@ -337,7 +337,7 @@ def apply_equal(t: Tracer, x: Any, y: Any) -> Any:
     return compare_constants(t, "eq", operator.eq, "==", x, y)
 
 
-def compare_tuples(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
+def compare_tuples(t: ValueSemantics, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) -> Any:
     """``==`` and ``!=`` of tuples that contain run-time scalars."""
     if key not in ("eq", "ne"):
         t.fail(TileTypeError, "tuples with run-time values can only be compared with == and !=")
@@ -353,7 +353,7 @@ def compare_tuples(t: Tracer, key: str, x: tuple[Any, ...], y: tuple[Any, ...]) 
     return result if key == "eq" else apply_operator(t, "not_", lambda v: not v, (result,))
 
 
-def compare_constants(t: Tracer, key: str, function: Callable[..., Any], symbol: str, x: Any, y: Any) -> bool:
+def compare_constants(t: ValueSemantics, key: str, function: Callable[..., Any], symbol: str, x: Any, y: Any) -> bool:
     if isinstance(x, (Array, TiledView)) or isinstance(y, (Array, TiledView)):
         t.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be compared; load tiles first")
     try:
@@ -365,7 +365,7 @@ def compare_constants(t: Tracer, key: str, function: Callable[..., Any], symbol:
 # -- construction
 
 
-def enum_member(t: Tracer, cls: type[enum.Enum], *arguments: Any) -> enum.Enum:
+def enum_member(t: ValueSemantics, cls: type[enum.Enum], *arguments: Any) -> enum.Enum:
     if len(arguments) != 1:
         t.fail(TileTypeError, f"{cls.__name__}() takes one value")
     (value,) = arguments
@@ -379,7 +379,7 @@ def enum_member(t: Tracer, cls: type[enum.Enum], *arguments: Any) -> enum.Enum:
         t.fail(TileValueError, f"{value!r} is no value of {cls.__name__}")
 
 
-def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def construct(t: ValueSemantics, cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """An instance of a frozen dataclass, made without running host code on run-time values."""
     params = cls.__dataclass_params__  # type: ignore[attr-defined]
     if not params.frozen:
@@ -407,7 +407,7 @@ def construct(t: Tracer, cls: type, arguments: tuple[Any, ...], keywords: dict[s
     return instance
 
 
-def replace(t: Tracer, instance: Any, **changes: Any) -> Any:
+def replace(t: ValueSemantics, instance: Any, **changes: Any) -> Any:
     """``dataclasses.replace``."""
     if not is_instance(instance):
         t.fail(TileTypeError, f"dataclasses.replace() needs a dataclass instance, not {describe(instance)}")

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
-from tilewright.frontend.python import calls, objects
+from tilewright.frontend.python import calls, control_flow, objects
 from tilewright.frontend.python import statements as statement_table
-from tilewright.frontend.python.builtins import Range
-from tilewright.frontend.python.constants import COMPARE, FoldError, check_range, fold
-from tilewright.frontend.python.expressions import EXPRESSIONS, is_number, is_plain
-from tilewright.frontend.python.formatting import FormattedString, joined, parts_of
+from tilewright.frontend.python.expressions import EXPRESSIONS
+from tilewright.frontend.python.formatting import FormattedString
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
-from tilewright.frontend.python.ops.convert import strict_constant, to_condition, to_tile
-from tilewright.frontend.python.ops.table import OPERATORS
 from tilewright.frontend.python.paths import Cleanup, Context
 from tilewright.frontend.python.scope import Frame, Scope
+from tilewright.frontend.python.semantics import ValueSemantics
 from tilewright.frontend.python.source import Source
-from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import int32, int64
-from tilewright.ir.errors import TileError, TileSyntaxError, TileTypeError, TileValueError
+from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
 
 _TEXT = (str, FormattedString)
 
 
-class Tracer:
-    """The state of tracing one kernel. Implements ``context.Context`` for the op builders."""
+MAX_DEPTH = 1000
+
+
+class Tracer(ValueSemantics):
+    """The state of tracing one kernel, statement by statement."""
 
     def __init__(self, builder: Builder, joins: Joins | None = None) -> None:
-        self.builder = builder
-        self.joins = joins  # records what the joins of control flow make of numbers
+        super().__init__(builder, joins)
         self.frames: list[Frame] = []
         self.contexts: list[Context] = []
         self.cleanups: list[Cleanup] = []
@@ -102,108 +97,12 @@ class Tracer:
             found.extend(value)
         return found
 
-    def mapping(self, value: Any) -> Mapping[str, Any]:
-        """The items of ``**value``."""
-        if not isinstance(value, dict):
-            self.fail(TileTypeError, f"only the dictionary of keyword arguments can follow '**', not {describe(value)}")
-        return value
-
     def condition(self, node: ast.expr) -> bool | Value:
         value = self.eval(node)
         self.locate(node)
         return self.truth(value)
 
-    def truth(self, value: Any) -> bool | Value:
-        """``value`` as a condition: a bool when it is known, else a bool scalar in the IR."""
-        if isinstance(value, Tile) or is_number(value):
-            return to_condition(self, value)
-        if is_plain(value):
-            return bool(value)
-        return objects.truth(self, value)
-
-    def imported(self, value: Any, name: str) -> Any:
-        """A variable of the module or of an enclosing host function as tile code sees it."""
-        if isinstance(value, np.generic):
-            return strict_constant(self, value)
-        if isinstance(value, (list, set, dict, bytes, bytearray, complex)) and not isinstance(value, Keywords):
-            kind, advice = type(value).__name__, "make it a tuple or a number"
-            if isinstance(value, (dict, list)):
-                advice = f"read it while the kernel is compiled, as in ct.static_eval({name}[...])"
-            self.fail(TileTypeError, f"{name!r} is a {kind}, which tile code cannot use; {advice}")
-        if not isinstance(value, type) and (hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")):
-            self.fail(TileTypeError, f"{name!r} is an array of the host; pass it to the kernel as an argument")
-        if objects.is_mutable(value):
-            kind = type(value).__name__
-            self.fail(TileTypeError, f"{name!r} is an instance of {kind}, a mutable dataclass; {objects.FROZEN}")
-        if isinstance(value, int):
-            try:
-                check_range(value)
-            except FoldError as e:
-                self.fail(TileValueError, f"{name!r} cannot be used in tile code: {e}")
-        return value
-
-    # -- operators
-
-    def operator(self, key: str, *values: Any) -> Any:
-        """An operator of which at least one operand is a tile."""
-        for v in values:
-            if not isinstance(v, Tile) and not is_number(v):
-                self.fail(TileTypeError, f"{describe(v)} cannot be combined with a tile here")
-        return OPERATORS[key](self, *values)
-
-    def fold(self, function: Callable[..., Any], symbol: str, *values: Any) -> Any:
-        """An operator on constants."""
-        try:
-            return fold(function, *values)
-        except FoldError as e:
-            shown = f" {symbol} ".join(map(repr, values)) if len(values) > 1 else f"{symbol}{values[0]!r}"
-            self.fail(e.error, f"{shown} cannot be computed: {e}")
-
-    def binary(self, entry: tuple[str, Callable[[Any, Any], Any], str], x: Any, y: Any) -> Any:
-        key, function, symbol = entry
-        if is_number(x) and is_number(y):
-            return self.fold(function, symbol, x, y)
-        found, result = objects.binary_method(self, key, x, y)
-        if found:
-            return result
-        if isinstance(x, Tile) or isinstance(y, Tile):
-            return self.operator(key, x, y)
-        if key == "add" and isinstance(x, tuple) and isinstance(y, tuple):
-            return x + y
-        if key == "add" and isinstance(x, _TEXT) and isinstance(y, _TEXT):
-            return joined([*parts_of(x), *parts_of(y)])
-        if key == "mul" and isinstance(x, tuple) and isinstance(y, int):
-            return x * y
-        self.fail(TileTypeError, f"{describe(x)} and {describe(y)} cannot be combined with {symbol}")
-
-    def compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
-        if isinstance(op, (ast.Is, ast.IsNot)):
-            if x is not None and y is not None:
-                self.fail(TileTypeError, "'is' compares with None only; use == for values")
-            return (x is y) is isinstance(op, ast.Is)
-        if isinstance(op, (ast.In, ast.NotIn)):
-            return objects.contains(self, x, y, isinstance(op, ast.NotIn))
-        key, function, symbol = COMPARE[type(op)]
-        found, result = objects.binary_method(self, key, x, y)
-        if found:
-            return result
-        if isinstance(x, Tile) or isinstance(y, Tile):
-            if (x is None or y is None or isinstance(x, str) or isinstance(y, str)) and key in ("eq", "ne"):
-                return key == "ne"
-            return self.operator(key, x, y)
-        if isinstance(x, tuple) and isinstance(y, tuple) and not (is_plain(x) and is_plain(y)):
-            return objects.compare_tuples(self, key, x, y)
-        return objects.compare_constants(self, key, function, symbol, x, y)
-
     # -- attributes, items, calls
-
-    def attribute(self, value: Any, name: str) -> Any:
-        return objects.attribute(self, value, name)
-
-    def subscript(self, value: Any, index: Any) -> Any:
-        if isinstance(value, Tile):
-            return OPERATORS["getitem"](self, value, index)
-        return objects.subscript(self, value, index)
 
     def set_item(self, target: ast.Subscript, value: Any) -> None:
         receiver = self.eval(target.value)
@@ -220,31 +119,41 @@ class Tracer:
         finally:
             self.call_node, self.callee = outer
 
-    def call(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call any callable of tile code with compile-time values."""
-        return calls.call(self, function, arguments, keywords)
+    def inline(
+        self,
+        source: Source,
+        scope: Scope,
+        defaults: tuple[Any, ...],
+        keyword_defaults: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> Any:
+        """Trace the body of a function in place, in a frame of its own."""
+        if self.frame.depth >= MAX_DEPTH:
+            self.fail(
+                TileRecursionError,
+                f"{source.name}() recurses more than {MAX_DEPTH} calls deep while the kernel is compiled. Calls "
+                "are expanded in place, so recursion must end at a condition that is known at compile time; "
+                "otherwise write a loop",
+            )
+        scope.names = calls.bind_arguments(self, source, defaults, keyword_defaults, arguments, keywords)
+        where, call_node = self.builder.loc, self.call_node
+        self.frames.append(Frame(source, scope, where, self.frame.depth + 1))
+        self.call_node = None
+        try:
+            node = source.node
+            if isinstance(node, ast.Lambda):
+                return self.eval(node.body)
+            return control_flow.run_function(self, node.body)
+        finally:
+            self.frames.pop()
+            self.builder.loc, self.call_node = where, call_node
 
     # -- used by the modules that trace parts of a kernel
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Bind ``value`` to an assignment target."""
         statement_table.assign(self, target, value)
-
-    def has_attribute(self, value: Any, name: str) -> bool:
-        return objects.has_attribute(self, value, name)
-
-    def method_result(self, value: Any, name: str, *arguments: Any) -> tuple[bool, Any]:
-        """Whether the dataclass of ``value`` defines the method ``name``, and its result."""
-        found, method = objects.find_method(value, name)
-        return found, self.call(method, (value, *arguments), {}) if found else None
-
-    def range_bounds(self, bounds: Range) -> tuple[Value, Value, Value]:
-        """The bounds of a range as scalars of one type: int32, or int64 when one of them needs it."""
-        parts = (bounds.start, bounds.stop, bounds.step)
-        wide = any(p.dtype.bitwidth == 64 if isinstance(p, Tile) else not -(1 << 31) <= p < 1 << 31 for p in parts)
-        dtype = int64 if wide else int32
-        lower, upper, step = (to_tile(self, p, dtype).value for p in parts)
-        return lower, upper, step
 
     def bind_arguments(self, source: Source, *rest: Any) -> dict[str, Any]:
         return calls.bind_arguments(self, source, *rest)
