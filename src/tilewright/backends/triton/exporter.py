@@ -22,7 +22,7 @@ from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.ttir import device_printf
 from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
-from tilewright.ir.ops.memory import Print
+from tilewright.ir.ops.memory import Assert, Print
 from tilewright.transforms.pipelines import optimize
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(\s*(.*?)\s*\)\s*(?=\.|\{)", re.DOTALL)
@@ -69,7 +69,8 @@ def _output(export: Export) -> dict[str, Any]:
             words = device_printf.record_words(op)
             described.append({"parts": op.parts, "formats": op.formats, "values": values, "words": words})
         else:
-            described.append({"assert": op.attributes["message"], "condition": values[0], "values": values[1:]})
+            assert isinstance(op, Assert)
+            described.append({"assert": op.message, "condition": values[0], "values": values[1:]})
     return {
         "symbol": _output_symbol(export),
         "words": device_printf.WORDS,
