@@ -22,10 +22,12 @@ from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
 from tilewright.runtime.timeout import compiler_timeout
 from tilewright.sanitizer import sanitize
+from tilewright.tune import autotune
 from tilewright.version import __version__
 
 __all__ = [
     "__version__",
+    "autotune",
     "compilation",
     "compiler_timeout",
     "cpp",

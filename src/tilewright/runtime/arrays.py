@@ -46,11 +46,19 @@ class AbstractArray:
     """An array without elements, to compile launches for arrays like it: row-major where ``strides`` say so, in the
     memory of the device ``device`` of this ``index``. ``number`` tells it from others. ``strides`` count elements."""
 
-    __slots__ = ("address", "device", "dtype", "index", "shape", "strides")
+    __slots__ = ("address", "device", "dtype", "index", "misalignment", "shape", "strides")
 
     def __init__(
-        self, number: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], device: str, index: int
+        self,
+        number: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...],
+        device: str,
+        index: int,
+        misalignment: int = 0,
     ) -> None:
+        self.misalignment = misalignment
         self.address = AbstractAddress(number)
         self.shape, self.dtype, self.strides, self.device, self.index = shape, dtype, strides, device, index
 
@@ -61,7 +69,7 @@ class AbstractArray:
 
 def _describe_abstract(array: AbstractArray, runtime: RuntimeValues) -> ArgumentKey:
     runtime.numbers.append(array.address)
-    return "dlpack", array.dtype, array.shape, array.strides, 0, True, array.device, array.index
+    return "dlpack", array.dtype, array.shape, array.strides, array.misalignment, True, array.device, array.index
 
 
 def is_masked(array: Any) -> bool:

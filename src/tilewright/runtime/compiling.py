@@ -52,6 +52,13 @@ def compiled(
     return executable, origin
 
 
+def cache_entry(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[str, bytes] | None:
+    """The entry of the disk cache for ``function``, which was compiled before; None where there is none."""
+    cache, key = disk_cache(), _key(function, backend, options, None)
+    data = None if cache is None else cache.get(key)
+    return None if data is None else (key, data)
+
+
 def _loaded(
     serialization: Serialization, stored: bytes, function: Function, options: Mapping[str, Any], variant: Any
 ) -> Executable | None:

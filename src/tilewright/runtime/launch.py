@@ -45,6 +45,8 @@ def launch(
         known = "programmatic_dependent_launch, backend and check_overlap"
         raise RuntimeError(f"ct.launch() has no keyword {next(iter(unknown))!r}; it has {known}")
     if not isinstance(kernel, Launchable):
+        if getattr(kernel, "is_autotuned", False) and backend is None and check_overlap is None:
+            return kernel.launch(stream, grid, kernel_args)
         raise TypeError(_not_a_kernel(kernel))
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from tilewright.runtime.launchable import Launchable
+from tilewright.tune.arrays import Args
 from tilewright.tune.candidate import BATCH, Candidate, Work, with_hints
+from tilewright.tune.compiling import Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.results import TuningResult, no_success
@@ -30,6 +33,7 @@ def exhaustive_search(
     single_run_timeout_sec: float | None = None,
     flush_l2: bool = True,
     gate: Gate | None = None,
+    executor: Executor | None = None,
 ) -> TuningResult[T]:
     """Measure every configuration of ``search_space``, and return which is the fastest.
 
@@ -39,7 +43,9 @@ def exhaustive_search(
     configurations are, others are given up as soon as they cannot be among the five fastest.
 
     A configuration that raises is a failure of the result, and so is one whose first run takes longer than
-    ``single_run_timeout_sec``, or which ``gate`` refuses. ``flush_l2`` empties the cache of a GPU before each run.
+    ``single_run_timeout_sec``, or which ``gate`` refuses. ``executor``, any of ``concurrent.futures`` or with its
+    interface, compiles configurations while others are measured. ``flush_l2`` empties the cache of a GPU before each
+    run.
     A progress bar and a summary are printed unless ``quiet``. TypeError for what is no space, kernel or function;
     ValueError for an empty space, and when every configuration fails. Source: behaviour of `cuda.tile` 1.7.
     """
@@ -56,6 +62,11 @@ def exhaustive_search(
         hints = {} if hints_fn is None else hints_fn(config)
         return Work(with_hints(chosen, hints), grid_fn(config), lambda: args_fn(config))
 
+    def choose(config: T) -> tuple[Launchable, Args]:
+        found = work(config)
+        return found.kernel, found.args()
+
+    compilations = Compilations(executor, configs, choose)
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
     candidates: list[Candidate[T]] = []
@@ -63,6 +74,7 @@ def exhaustive_search(
         for i, config in enumerate(configs):
             bar.show(i, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
             try:
+                compilations.finish(config)
                 found = work(config)
                 if gate is not None:
                     gate.check(config, found, stream)
@@ -76,6 +88,7 @@ def exhaustive_search(
         candidates = converge(candidates, bar, failures)
     finally:
         bar.close()
+        compilations.close()
     if not candidates:
         raise no_success(failures)
     successes = tuple(c.measurement() for c in candidates)

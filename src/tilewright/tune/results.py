@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -59,6 +60,22 @@ class TuningResult(Generic[T]):
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a row for each configuration, the fastest first, then the failures, folded."""
+        ranked = sorted(self.successes, key=lambda m: m.mean_us)
+        head = "".join(f"<th>{title}</th>" for title in ("configuration", "time (us)", "margin (us)", "runs"))
+        rows = [
+            f"<tr><td>{html.escape(str(m.config))}</td><td>{m.mean_us:.1f}</td><td>{m.error_margin_us:.1f}</td>"
+            f"<td>{m.num_samples}</td></tr>"
+            for m in ranked
+        ]
+        table = f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+        if not self.failures:
+            return table
+        failed = "\n".join(f"{config}: {error.__name__}: {message}" for config, error, message in self.failures)
+        summary = f"<summary>{len(self.failures)} failed</summary>"
+        return f"{table}<details>{summary}<pre>{html.escape(failed)}</pre></details>"
 
 
 def no_success(failures: Sequence[tuple[T, type[BaseException], str]]) -> ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, MutableMapping, Sequence
+from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 from tilewright.ir.printer import print_function
@@ -16,6 +17,7 @@ from tilewright.runtime.launchable import Launchable
 from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
 from tilewright.tune.candidate import Candidate, Work, with_hints
+from tilewright.tune.compiling import Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
 from tilewright.tune.racing import Limits, Race
@@ -39,6 +41,9 @@ class Tuner(Generic[T]):
     ``budget_sec``, or when all have been tried; the fastest few are then measured until their times are certain.
     Arrays that the kernel writes are copied for every run, so that a search leaves no trace. ``gate`` refuses wrong
     configurations. A progress bar is shown on a terminal unless ``quiet``.
+
+    With ``executor``, any of ``concurrent.futures`` or with its interface (processes, Dask, Ray, MPI), configurations
+    are compiled there, several at a time, while others are measured here.
 
     Results are kept in ``store``, any mutable mapping from strings to bytes, or else in the disk
     cache, by the source and the Tile IR of the kernel, the configurations, the
@@ -75,6 +80,7 @@ class Tuner(Generic[T]):
         budget_sec: float = 60.0,
         single_run_timeout_sec: float | None = None,
         flush_l2: bool = True,
+        executor: Executor | None = None,
         quiet: bool = False,
     ) -> None:
         if not isinstance(kernel, Launchable):
@@ -89,7 +95,7 @@ class Tuner(Generic[T]):
             raise TypeError(f"store is {store!r}; pass a mutable mapping from strings to bytes, such as a dict")
         self._gate, self._store = gate, store
         self._limits = Limits(patience, budget_sec, single_run_timeout_sec)
-        self._flush, self._quiet = flush_l2, quiet
+        self._flush, self._quiet, self._executor = flush_l2, quiet, executor
         self._kernels: dict[tuple[str, str], Launchable] = {}
         self._results: dict[Key, TuningResult[T]] = {}
         self._chosen: dict[Key, tuple[T, Launchable]] = {}  # the best configuration, and the kernel for it
@@ -157,7 +163,14 @@ class Tuner(Generic[T]):
             raise ValueError(f"the entry {key!r} of the store is no result of a search: {e}; delete it") from e
 
     def _measure(self, arguments: Args, stream: Any) -> TuningResult[T]:
+        def choose(config: T) -> tuple[Launchable, Args]:
+            given = self._args_fn(config, *arguments)
+            return self.kernel_for(config, given), given
+
+        compilations = Compilations(self._executor, self.configs, choose)
+
         def begin(config: T) -> Candidate[T]:
+            compilations.finish(config)
             work = self._work(config, arguments)
             if self._gate is not None:
                 self._gate.check(config, work, stream)
@@ -169,6 +182,7 @@ class Tuner(Generic[T]):
             race.run(bar)
         finally:
             bar.close()
+            compilations.close()
         if not race.candidates:
             raise no_success(race.failures)
         successes = tuple(c.measurement() for c in race.candidates)
@@ -190,13 +204,13 @@ class Tuner(Generic[T]):
         choices = [_outcome(lambda c=config: self._choices(c, arguments)) for config in self.configs]  # type: ignore[misc]
         kernel = _outcome(lambda: self._traced(arguments))
         threads = f"{os.cpu_count()} {os.environ.get('TILEWRIGHT_NUM_THREADS')}"
-        return f"tuned-{cache_key(repr(_facts(arguments)), _source(self.kernel), kernel, *choices, threads)}"
+        return f"tuned-{cache_key(repr(facts_of(arguments)), _source(self.kernel), kernel, *choices, threads)}"
 
     def _choices(self, config: T, arguments: Args) -> str:
         """Everything that a configuration decides, apart from arrays."""
         hints = None if self._hints_fn is None else self._hints_fn(config)
         options = None if self._options_fn is None else self._options_fn(config)
-        args = _facts(self._args_fn(config, *arguments))
+        args = facts_of(self._args_fn(config, *arguments))
         return repr((config, self._grid_fn(config, *arguments), args, hints, options))
 
     def _traced(self, arguments: Args) -> str:
@@ -208,16 +222,16 @@ class Tuner(Generic[T]):
 
 def _key(arguments: Args) -> Key:
     """What the best configuration depends on while a program runs: the backend asked for, and the arguments."""
-    return requested(), _facts(arguments)
+    return requested(), facts_of(arguments)
 
 
-def _facts(value: Any) -> Any:
+def facts_of(value: Any) -> Any:
     """What is known of an argument before it is compiled for: dtype, shape and strides of an array, or the value."""
     kind = type(value)
     if kind in (int, float, bool, str) or value is None:
         return kind.__name__, value
     if isinstance(value, (tuple, list)):
-        return tuple(map(_facts, value))
+        return tuple(map(facts_of, value))
     if is_array(value):
         strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", None)
         return getattr(value, "dtype", None), tuple(getattr(value, "shape", ())), strides

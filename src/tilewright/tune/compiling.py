@@ -1,0 +1,76 @@
+"""Compiling configurations in other processes, whose results this one then finds in its disk cache."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Generic, TypeVar
+
+from tilewright.ir.errors import TileError
+from tilewright.runtime.abstract import abstract_like
+from tilewright.runtime.backend_choice import requested
+from tilewright.runtime.cache import disk_cache
+from tilewright.runtime.compiling import cache_entry
+from tilewright.runtime.launchable import Launchable
+from tilewright.tune.arrays import Args, with_arrays
+
+T = TypeVar("T")
+Stored = tuple[str, bytes]  # the name of an entry of the disk cache, and what it holds
+
+
+def compile_stored(kernel: Launchable, args: Args, backend: str | None) -> Stored | None:
+    """Compile ``kernel`` for such arguments, of which arrays are abstract: an entry for the disk cache.
+
+    None where nothing is stored, or where the kernel is wrong, which its launch will say.
+    """
+    try:
+        signature, chosen = kernel.described(args, backend)
+        found = kernel.specialize(signature, chosen)
+        return cache_entry(found.function, chosen, kernel.options.get(chosen.name, {}))
+    except TileError:
+        return None
+
+
+class Compilations(Generic[T]):
+    """The compilations of ``configs``, under way in ``executor``; with None, nothing is compiled ahead.
+
+    ``choose(config)`` gives the kernel and its arguments. The executor is any of ``concurrent.futures``, or one of
+    Dask, Ray or MPI with its interface; with processes, the kernel has to be at the top of a module.
+    """
+
+    def __init__(
+        self, executor: Executor | None, configs: Sequence[T], choose: Callable[[T], tuple[Launchable, Args]]
+    ) -> None:
+        self._futures: dict[int, Future[Stored | None]] = {}
+        self._cache = disk_cache() if executor is not None else None
+        if executor is None:
+            return
+        if not hasattr(executor, "submit"):
+            raise TypeError(f"executor is {executor!r}; pass one of concurrent.futures, or with its interface")
+        if self._cache is None:
+            raise ValueError("compiling in an executor needs the disk cache, which TILEWRIGHT_CACHE_DIR switches off")
+        for config in configs:
+            try:
+                kernel, args = choose(config)
+                given = with_arrays(kernel, args, lambda _, array: abstract_like(array))
+            except Exception:  # noqa: BLE001 - the search finds out, and lists it as a failure
+                continue
+            self._futures[id(config)] = executor.submit(compile_stored, kernel, given, requested())
+
+    def finish(self, config: T) -> None:
+        """Wait for the compilation of ``config``. It raises what the executor does, such as PicklingError."""
+        future = self._futures.pop(id(config), None)
+        if future is None:
+            return
+        try:
+            found = future.result()
+        except (pickle.PicklingError, AttributeError) as e:
+            raise pickle.PicklingError(f"the executor cannot send the kernel to another process: {e}") from e
+        if found is not None and self._cache is not None and self._cache.get(found[0]) is None:
+            self._cache.put(*found)
+
+    def close(self) -> None:
+        """Give up what has not begun."""
+        for future in self._futures.values():
+            future.cancel()

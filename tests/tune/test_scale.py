@@ -1,0 +1,152 @@
+"""Tuning at scale: compiling in executors, shared stores, and the decorator."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.runtime.cache import disk_cache
+from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
+
+
+@ct.kernel
+def tripled(x, out, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * 3)
+
+
+@ct.kernel
+def shifted(x, by, out, TILE: ct.Constant[int], TWICE: ct.Constant[bool]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) + (2 * by if TWICE else by))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+TILES = [64, 128, 256, 100]  # the last one is no power of two: it fails
+SEARCH: Any = {
+    "grid_fn": lambda tile: (ct.cdiv(500, tile),),
+    "args_fn": lambda tile: (np.ones(500), np.zeros(500), tile),
+    "quiet": True,
+}
+
+
+def test_other_processes_compile(folder: Path) -> None:
+    """Their results are those that this process launches."""
+    kernel = tripled.replace_hints()
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        result = exhaustive_search(TILES, None, kernel=kernel, executor=executor, **SEARCH)
+    assert {m.config for m in result.successes} == {64, 128, 256}
+    assert [config for config, *_ in result.failures] == [100]
+    shown = result._repr_html_()
+    assert shown.count("<tr>") == 4 and "<summary>1 failed</summary>" in shown
+    origins = [s.compilation.origin for s in kernel.inspect().specializations]
+    assert origins == ["disk cache"] * 3
+
+
+class Elsewhere(ThreadPoolExecutor):
+    """An executor on another machine, whose disk cache is not ours: results come as they are returned."""
+
+    def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        cache, answer = disk_cache(), Future[Any]()
+        answer.set_result(function(*args, **kwargs))
+        assert cache is not None
+        cache.clear()
+        return answer
+
+
+def test_results_of_other_machines_are_kept_here() -> None:
+    kernel = tripled.replace_hints()
+    tuner = Tuner(
+        kernel,
+        [64, 128],
+        lambda tile, x, out: (ct.cdiv(x.size, tile),),
+        lambda tile, x, out: (x, out, tile),
+        executor=Elsewhere(1),
+        quiet=True,
+    )
+    x, out = np.ones(500), np.zeros(500)
+    tuner.launch(None, x, out)
+    np.testing.assert_array_equal(out, x * 3)
+    cache = disk_cache()
+    assert cache is not None and len(list(cache.entries())) == 3  # two kernels and the result of the search
+
+
+def test_executors_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="executor is 3; pass one of concurrent.futures"):
+        exhaustive_search(TILES, None, kernel=tripled, executor=3, **SEARCH)
+
+    @ct.kernel
+    def local(x, out, TILE: ct.Constant[int]):
+        ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)))
+
+    with ProcessPoolExecutor(1) as executor, pytest.raises(Exception, match="cannot be pickled|local object"):
+        exhaustive_search([64], None, kernel=local, executor=executor, **SEARCH)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="needs the disk cache"):
+        exhaustive_search(TILES, None, kernel=tripled, executor=executor, **SEARCH)
+
+
+def _write(folder: str, text: bytes) -> None:
+    store = DirectoryStore(folder)
+    for _ in range(200):
+        store["shared"] = text
+        found = store["shared"]
+        assert found in (b"a" * 10_000, b"b" * 10_000)
+
+
+def test_stores_are_safe_under_concurrent_writers(folder: Path) -> None:
+    with ProcessPoolExecutor(2) as executor:
+        list(executor.map(_write, [str(folder / "store")] * 2, [b"a" * 10_000, b"b" * 10_000]))
+    store = DirectoryStore(folder / "store")
+    assert list(store) == ["shared"] and len(store) == 1
+    assert [p.name for p in (folder / "store").iterdir()] == ["shared.tuned"]
+    del store["shared"]
+    with pytest.raises(KeyError):
+        store["shared"]
+    with pytest.raises(KeyError):
+        del store["shared"]
+    with pytest.raises(ValueError, match="cannot name an entry"):
+        store["../outside"] = b""
+
+
+def test_autotune() -> None:
+    shared: dict[str, bytes] = {}
+    configs = [Config({"TILE": 64, "TWICE": False}, num_ctas=1), {"TILE": 256, "TWICE": False}]
+    kernel = ct.autotune(configs, key=["x"], store=shared)(shifted)
+    out = np.zeros(500)
+    kernel[lambda a: (ct.cdiv(a["x"].size, a["TILE"]),)](np.ones(500), 4, out)
+    np.testing.assert_array_equal(out, 5)
+    ct.launch(None, lambda a: (ct.cdiv(a["x"].size, a["TILE"]),), kernel, (np.ones(500), 6, out))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(out, 7)
+    assert len(kernel.results) == len(shared) == 1  # other numbers are no reason to search again
+    kernel[(8,)](np.ones(400), 4, np.zeros(400))
+    assert len(kernel.results) == len(shared) == 2
+    again = ct.autotune(configs, key=["x"], store=shared)(shifted)
+    again[(8,)](np.ones(400), 4, out[:400])
+    assert len(shared) == 2
+
+
+def test_wrong_uses_of_autotune() -> None:
+    with pytest.raises(ValueError, match="configs is empty"):
+        ct.autotune([])
+    with pytest.raises(TypeError, match="marks a kernel"):
+        ct.autotune([{"TILE": 1}])(print)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"names 'TIL', which is no parameter of tripled\(x, out, TILE\)"):
+        ct.autotune([{"TIL": 1}])(tripled)
+    with pytest.raises(ValueError, match="names other parameters"):
+        ct.autotune([{"TILE": 64, "TWICE": True}, {"TILE": 64}])(shifted)
+    with pytest.raises(ValueError, match="key names 'TILE', which is no argument of tripled: x, out"):
+        ct.autotune([{"TILE": 64}], key=["TILE"])(tripled)
+    with pytest.raises(TypeError, match=r"tripled\(\) takes 2 arguments \(x, out\) besides"):
+        ct.autotune([{"TILE": 64}])(tripled)[(1,)](np.ones(3))
