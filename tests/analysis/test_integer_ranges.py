@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.irbuild import KernelBuilder
 
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, int8, int32, int64, uint8, uint32
 from tilewright.ir.enums import RoundingMode
@@ -67,7 +67,7 @@ def test_facts_hold(first: int) -> None:
         program = Program(random.Random(seed))
         for _ in range(12):
             program.extend()
-        facts = IntegerFacts(program.k.function())
+        facts = IntegerRanges(program.k.function())
         for value, array in program.values.items():
             low, high = facts.range(value)
             assert low <= int(array) <= high, (seed, value, value.op, low, high, array)
@@ -102,5 +102,5 @@ CASES: dict[str, tuple[Callable[[KernelBuilder], Value], tuple[int, int], int]] 
 def test_facts_are_narrow(make: Callable[[KernelBuilder], Value], range_: tuple[int, int], divisor: int) -> None:
     k = KernelBuilder()
     value = make(k)
-    facts = IntegerFacts(k.function())
+    facts = IntegerRanges(k.function())
     assert (facts.range(value), facts.divisor(value)) == (range_, divisor)

@@ -16,7 +16,7 @@ from tilewright.ir.ops.shape import Constant
 Range = tuple[int, int]  # inclusive
 
 
-class IntegerFacts:
+class IntegerRanges:
     """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
 
     def __init__(self, function: Function) -> None:
@@ -75,15 +75,15 @@ def _fit(found: Range, dtype: DType) -> Range:
     return found if dtype.min <= low and high <= dtype.max else (dtype.min, dtype.max)
 
 
-def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerFacts, Any], Range]:
-    def rule(facts: IntegerFacts, op: Any) -> Range:
+def _corners(f: Callable[[int, int], int]) -> Callable[[IntegerRanges, Any], Range]:
+    def rule(facts: IntegerRanges, op: Any) -> Range:
         values = [f(a, b) for a in facts.range(op.lhs) for b in facts.range(op.rhs)]
         return (min(values), max(values))
 
     return rule
 
 
-def _div_range(facts: IntegerFacts, op: Div) -> Range:
+def _div_range(facts: IntegerRanges, op: Div) -> Range:
     low, high = facts.range(op.rhs)
     if low <= 0:
         dtype = op.result.tile.element
@@ -93,7 +93,7 @@ def _div_range(facts: IntegerFacts, op: Div) -> Range:
     return (min(values), max(values))
 
 
-def _rem_range(facts: IntegerFacts, op: Rem) -> Range:
+def _rem_range(facts: IntegerRanges, op: Rem) -> Range:
     low, high = facts.range(op.rhs)
     rounding = op.rounding
     floor = rounding is RoundingMode.RM or (rounding is RoundingMode.RZ and facts.range(op.lhs)[0] >= 0)
@@ -116,33 +116,33 @@ def _power_of_two(n: int) -> int:
     return n & -n
 
 
-def _constant_range(facts: IntegerFacts, op: Constant) -> Range:
+def _constant_range(facts: IntegerRanges, op: Constant) -> Range:
     return (int(op.value), int(op.value))
 
 
-def _cast_range(facts: IntegerFacts, op: Bitcast | Cast) -> Range:
+def _cast_range(facts: IntegerRanges, op: Bitcast | Cast) -> Range:
     source, dtype = op.x.tile.element, op.result.tile.element
     return (dtype.min, dtype.max) if source.is_floating else facts.range(op.x)
 
 
-def _cast_divisor(facts: IntegerFacts, op: Bitcast | Cast) -> int:
+def _cast_divisor(facts: IntegerRanges, op: Bitcast | Cast) -> int:
     source = op.x.tile
     return 1 if source.is_pointer or source.element.is_floating else facts.divisor(op.x)
 
 
-def _masked_range(facts: IntegerFacts, op: And) -> Range:
+def _masked_range(facts: IntegerRanges, op: And) -> Range:
     highest = [high for low, high in map(facts.range, op.operands) if low >= 0]
     dtype = op.result.tile.element
     return (0, min(highest)) if highest else (dtype.min, dtype.max)
 
 
-def _bounded_range(facts: IntegerFacts, op: AssumeBounded) -> Range:
+def _bounded_range(facts: IntegerRanges, op: AssumeBounded) -> Range:
     low, high = facts.range(op.x)
     lower, upper = op.lower, op.upper
     return (low if lower is None else max(low, lower), high if upper is None else min(high, upper))
 
 
-_RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Any], Range]] = {
+_RANGE_RULES: dict[type[Op], Callable[[IntegerRanges, Any], Range]] = {
     Constant: _constant_range,
     Bid: lambda facts, op: (0, (1 << 24) - 2),
     NumBlocks: lambda facts, op: (1, (1 << 24) - 1),
@@ -163,7 +163,7 @@ _RANGE_RULES: dict[type[Op], Callable[[IntegerFacts, Any], Range]] = {
     AssumeBounded: _bounded_range,
 }
 
-_DIVISOR_RULES: dict[type[Op], Callable[[IntegerFacts, Any], int]] = {
+_DIVISOR_RULES: dict[type[Op], Callable[[IntegerRanges, Any], int]] = {
     Constant: lambda facts, op: abs(int(op.value)) or 1 << 30,  # zero: by everything
     Add: lambda facts, op: min(map(facts.divisor, op.operands)),
     Sub: lambda facts, op: min(map(facts.divisor, op.operands)),

@@ -130,7 +130,7 @@ class Function:
     """A kernel: a body block whose arguments are the flattened kernel arguments.
 
     ``params[i]`` describes ``body.args[i]``; ``hints`` holds kernel hints such as ``num_ctas``. With ``may_alias``
-    the arguments may share memory, as pointers of C++ may.
+    the arguments may share memory, as pointers of C++ may. ``analyses`` belongs to ``analysis.manager``.
     """
 
     name: str
@@ -139,6 +139,7 @@ class Function:
     loc: Loc
     hints: dict[str, Any] = field(default_factory=dict)
     may_alias: bool = False
+    analyses: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in program order."""

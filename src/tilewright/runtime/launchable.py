@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Work
 from tilewright.frontend.signature import PointerSpec, Signature
 from tilewright.ir.core import Function
@@ -236,7 +237,9 @@ class Launchable:
             explanation.show_ir(function)
         if explanation.wanted():
             explanation.show(self.name, len(earlier) + 1, compilation)
-        return Specialization(function, executable, launcher, argument_effects(function).written, compilation)
+        return Specialization(
+            function, executable, launcher, AnalysisManager(function).get(argument_effects).written, compilation
+        )
 
     def remember(self, key: Any, plan: LaunchPlan) -> None:
         """Keep ``plan`` for launches with the same ``key``."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Executable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
@@ -86,7 +87,7 @@ class SourceSpecialization(Specialization):
     def written(self) -> frozenset[str]:
         """Nothing where the IR cannot be made: then the backend checks each store as it happens."""
         try:
-            return argument_effects(self.function).written
+            return AnalysisManager(self.function).get(argument_effects).written
         except TileError:
             return frozenset()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Capabilities
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import bound_arguments
@@ -37,7 +38,7 @@ class SanitizedExecutable:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self._written = argument_effects(function).written
+        self._written = AnalysisManager(function).get(argument_effects).written
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid`` in the order of the session's schedule.

@@ -10,7 +10,10 @@ from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
 
 class Pass(Protocol):
-    """A frozen dataclass whose fields are its options."""
+    """A frozen dataclass whose fields are its options.
+
+    A pass that has nothing to change gives its argument back, whose analyses then stay: see ``analysis.manager``.
+    """
 
     name: ClassVar[str]
 

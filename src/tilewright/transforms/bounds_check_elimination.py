@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast, Div
@@ -26,16 +27,23 @@ class InBounds:
     name: ClassVar[str] = "in-bounds"
 
     def run(self, function: Function) -> Function:
+        ranges = AnalysisManager(function).get(IntegerRanges)
+        accesses = [op for op in function.walk() if isinstance(op, (LoadView, StoreView))]
+        proven = [_proven(ranges, op) for op in accesses]
+        if proven == [op.in_bounds for op in accesses]:
+            return function
         copied = clone_function(function)
-        facts = IntegerFacts(copied)
-        for op in copied.walk():
-            if isinstance(op, (LoadView, StoreView)):
-                view: PartitionViewType = op.view.type  # type: ignore[assignment]
-                op.in_bounds = tuple(known or _inside(facts, op, view, k) for k, known in enumerate(op.in_bounds))
+        for op, in_bounds in zip((o for o in copied.walk() if isinstance(o, (LoadView, StoreView))), proven):
+            op.in_bounds = in_bounds
         return copied
 
 
-def _inside(facts: IntegerFacts, op: LoadView | StoreView, view: PartitionViewType, k: int) -> bool:
+def _proven(ranges: IntegerRanges, op: LoadView | StoreView) -> tuple[bool, ...]:
+    view: PartitionViewType = op.view.type  # type: ignore[assignment]
+    return tuple(known or _inside(ranges, op, view, k) for k, known in enumerate(op.in_bounds))
+
+
+def _inside(facts: IntegerRanges, op: LoadView | StoreView, view: PartitionViewType, k: int) -> bool:
     index = _unwiden(op.indices[k])
     low, high = facts.range(index)
     if low < 0:

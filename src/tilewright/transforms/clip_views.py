@@ -21,6 +21,8 @@ class ClipViews:
     name: ClassVar[str] = "clip-views"
 
     def run(self, function: Function) -> Function:
+        if not any(isinstance(op, (LoadView, StoreView)) and any(op.in_bounds) for op in function.walk()):
+            return function
         copied = clone_function(function)
         for op in copied.walk():
             if isinstance(op, (LoadView, StoreView)):

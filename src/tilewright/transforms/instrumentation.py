@@ -24,7 +24,7 @@ PASSES = (
     "clip-views",
     "split-tiles",
     "contract",
-    "flatten",
+    "flatten-persistent-loops",
     "sink-loads",
     "rotate",
 )

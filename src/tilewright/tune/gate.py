@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import sanitizer
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, as_numpy, copy_of, named_arrays, on_host, with_arrays
@@ -50,7 +51,7 @@ class Gate:
         grid = work.grid if self.grid_fn is None else self.grid_fn(config)
         kernel, args = work.kernel, work.args() if self.args_fn is None else self.args_fn(config)
         found = specialization(kernel, args)
-        read = argument_effects(found.function).read
+        read = AnalysisManager(found.function).get(argument_effects).read
         problem = _Problem(kernel, grid, args, stream, found.written)
         if self.sanitize:
             problem.require_defined()

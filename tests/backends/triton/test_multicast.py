@@ -3,7 +3,7 @@ the same; the reference backend runs the functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from support.irbuild import run
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.memory import Bid, NumBlocks, Store
@@ -24,10 +25,17 @@ from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
-from tilewright.transforms.gpu.persistent_flattening import Flattened, flatten
+from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops, multicast_loads
 from tilewright.transforms.pipelines import optimize
 
 TM, TN = 64, 32
+
+HOPPER = parse_target("sm_90")
+
+
+def shared_loads(function: Function) -> Mapping[Op, Value]:
+    """The loads that pairs of blocks share."""
+    return AnalysisManager(function).get(multicast_loads)
 
 
 def place(tile: Any, rows: Any, columns: Any, GROUP: Any) -> Any:
@@ -83,27 +91,25 @@ def in_shares(a, b, c, flags, rows, columns, SPLITS: ct.Constant[int]):
         ct.store(c, (i + split * rows, j), total)
 
 
-def shared(kernel: Launchable, *args: Any) -> tuple[Function, Flattened]:
+def shared(kernel: Launchable, *args: Any) -> tuple[Function, Function]:
     function = optimize(specialization(kernel, args, "reference").function)
-    return function, flatten(function, parse_target("sm_90"), staging=True)
+    return function, FlattenPersistentLoops(HOPPER, staging=True).run(function)
 
 
-def telling(flat: Flattened) -> Function:
+def telling(flat: Function) -> Function:
     """The function, in which each block stores whether it shares the loads, in rows of ``flags``."""
-    (flags,) = (
-        v for v, p in zip(flat.function.body.args, flat.function.params) if (p.argument, p.role) == ("flags", "base")
-    )
+    (flags,) = (v for v, p in zip(flat.body.args, flat.params) if (p.argument, p.role) == ("flags", "base"))
     added = Block()
-    b = Builder(added, flat.function.loc)
+    b = Builder(added, flat.loc)
     with b.at(added):
         x, y, count = b.emit(Bid, axis=0), b.emit(Bid, axis=1), b.emit(NumBlocks, axis=0)
-        for k, flag in enumerate(flat.shared.values()):
+        for k, flag in enumerate(shared_loads(flat).values()):
             row = b.emit(Add, y, b.emit(Mul, b.constant(k, int32), b.emit(NumBlocks, axis=1)))
             at = b.emit(PtrOffset, flags, b.emit(Add, b.emit(Mul, row, count), x))
             b.emit_op(Store, at, b.emit(Cast, flag, dtype=int32), None)
-    flat.function.body.ops[-1:-1] = added.ops
-    verify(flat.function)
-    return flat.function
+    flat.body.ops[-1:-1] = added.ops
+    verify(flat)
+    return flat
 
 
 def grids(rows: int, columns: int) -> Iterator[tuple[Launchable, int, tuple[int, int, int], Any]]:
@@ -128,10 +134,10 @@ def test_pairs_share_what_both_need(rows: int, columns: int) -> None:
         flags = np.full((2, grid[1], grid[0]), -1, np.int32)
         args = a, b, c, flags, rows, columns, group
         function, flat = shared(kernel, *args)
-        assert flat.function is not function
+        assert flat is not function
         operands = [0, 1] if kernel is not in_grid else [1] if group else [0]
-        assert [load.result.tile.shape == (16, TN) for load in flat.shared] == [bool(n) for n in operands]
-        assert not flatten(function, parse_target("sm_90"), staging=True, sharing=False).shared
+        assert [load.result.tile.shape == (16, TN) for load in shared_loads(flat)] == [bool(n) for n in operands]
+        assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, sharing=False).run(function))
         values = {"a": a, "b": b, "c": c, "flags": flags, "rows": rows, "columns": columns}
         run(REFERENCE, telling(flat), grid, **values)
         total = c.reshape(parts, rows * TM, n).sum(axis=0)[:m]
@@ -296,9 +302,9 @@ def test_halves_towards_zero_of_narrow_numbers() -> None:
     text = print_function(optimize(specialization(in_bytes, (a, a.copy(), c, extra), "reference").function))
     assert text.count("RoundingMode.RM") == 1
     function = parse_function(text.replace("RoundingMode.RM", "RoundingMode.RZ"))
-    assert not flatten(function, parse_target("sm_90"), staging=True).shared
+    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True).run(function))
     wide = text.replace("i8", "i32").replace("RoundingMode.RM", "RoundingMode.RZ")
-    assert flatten(parse_function(wide), parse_target("sm_90"), staging=True).shared
+    assert shared_loads(FlattenPersistentLoops(HOPPER, staging=True).run(parse_function(wide)))
 
 
 @ct.kernel
@@ -386,7 +392,7 @@ KERNELS += [reading, keeping, sometimes, flat, short, reshaped]
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
-    assert not shared(kernel, a, a.copy(), c, extra)[1].shared
+    assert not shared_loads(shared(kernel, a, a.copy(), c, extra)[1])
 
 
 @ct.kernel
@@ -403,7 +409,7 @@ def telling_others(a, b, c, extra):
 
 def test_blocks_share_before_they_wait() -> None:
     a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
-    assert len(shared(telling_others, a, a.copy(), c, extra)[1].shared) == 1
+    assert len(shared_loads(shared(telling_others, a, a.copy(), c, extra)[1])) == 1
 
 
 @ct.kernel
@@ -418,7 +424,7 @@ def turned(a, b, c, extra):
 
 def test_tiles_may_be_seen_otherwise_in_shared_memory() -> None:
     a, c, extra = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(4, np.int32)
-    assert len(shared(turned, a, a.copy(), c, extra)[1].shared) == 2
+    assert len(shared_loads(shared(turned, a, a.copy(), c, extra)[1])) == 2
 
 
 @pytest.mark.parametrize(
@@ -427,4 +433,4 @@ def test_tiles_may_be_seen_otherwise_in_shared_memory() -> None:
 def test_rows_of_whole_sectors_and_copies_are_not_shared(width: int, dtype: Any) -> None:
     a, flags = np.zeros((width, width), dtype), np.zeros(4, np.int32)
     function, flat = shared(swizzled, a, a.copy(), np.zeros((width, width), np.float32), flags, 3, 3, 2)
-    assert not flat.shared and flat.function is function
+    assert not shared_loads(flat) and flat is function

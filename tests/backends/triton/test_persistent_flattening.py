@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,21 @@ from support.irbuild import run
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.reference import BACKEND as REFERENCE
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
-from tilewright.transforms.gpu.persistent_flattening import flatten
+from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops, multicast_loads
 from tilewright.transforms.pipelines import optimize
+
+HOPPER = parse_target("sm_90")
+
+
+def shared_loads(function: Function) -> Mapping[Op, Value]:
+    """The loads that pairs of blocks share."""
+    return AnalysisManager(function).get(multicast_loads)
 
 
 @ct.kernel
@@ -65,7 +74,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def flattened(function: Function) -> Function:
-    return flatten(function, parse_target("sm_90"), staging=True).function
+    return FlattenPersistentLoops(HOPPER, staging=True).run(function)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +106,11 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 168)))
     bias, c = rng.integers(-4, 5, 168).astype(np.float32), np.full((200, 168), np.nan, np.float32)
     function = optimized(product, a, b, bias, c, 0, 1, 64)
-    flat = flatten(function, parse_target("sm_90"), staging=True)
-    assert len(flat.shared) == 1
-    assert not flatten(function, parse_target("sm_90"), staging=True, sharing=False).shared
-    verify(flat.function)
-    run(REFERENCE, flat.function, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)
+    flat = FlattenPersistentLoops(HOPPER, staging=True).run(function)
+    assert len(shared_loads(flat)) == 1
+    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, sharing=False).run(function))
+    verify(flat)
+    run(REFERENCE, flat, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)
     expected = a.astype(np.float32) @ b + np.where(np.arange(168) // 64 % 2 == 0, bias, 0)
     np.testing.assert_array_equal(c, expected)
 
@@ -131,10 +140,10 @@ def test_pairs_share_all_tiles_of_one_operand_before_they_may_wait(blocks: int) 
     rng = np.random.default_rng(blocks)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 392)))
     c, done = np.full((200, 392), np.nan, np.float32), np.zeros(1, np.int32)
-    flat = flatten(optimized(thirds, a, b, c, done), parse_target("sm_90"), staging=True)
-    assert [load.result.tile.shape for load in flat.shared] == [(16, 64)] * 3
-    verify(flat.function)
-    run(REFERENCE, flat.function, (blocks,), a=a, b=b, c=c, done=done)
+    flat = FlattenPersistentLoops(HOPPER, staging=True).run(optimized(thirds, a, b, c, done))
+    assert [load.result.tile.shape for load in shared_loads(flat)] == [(16, 64)] * 3
+    verify(flat)
+    run(REFERENCE, flat, (blocks,), a=a, b=b, c=c, done=done)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b)
 
 
@@ -225,8 +234,8 @@ def sharing(a, b, c, flags):
 @pytest.mark.parametrize("kernel", [apart, choosing, strided, waiting, counting, reading, sharing])
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, flags = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(1, np.int32)
-    flat = flatten(optimized(kernel, a, a.copy(), c, flags), parse_target("sm_90"), staging=True)
-    assert len(flat.shared) == (kernel is sharing)
+    flat = FlattenPersistentLoops(HOPPER, staging=True).run(optimized(kernel, a, a.copy(), c, flags))
+    assert len(shared_loads(flat)) == (kernel is sharing)
 
 
 @pytest.mark.parametrize("kernel", [in_place, carrying])

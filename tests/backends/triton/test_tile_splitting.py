@@ -10,13 +10,14 @@ from support.irbuild import run
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.resource_usage import spilled
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.gpu.tile_splitting import divide, divided
+from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size, divide
 from tilewright.transforms.pipelines import optimize
 
 HOPPER = parse_target("sm_90")
@@ -204,5 +205,5 @@ def test_large_products_have_room(tiles: tuple[int, ...], hint: int | None, bloc
 
 def test_architectures_without_clusters() -> None:
     function = function_of(products.replace_hints(num_ctas=2), KERNELS["products"][1])
-    assert divided(function, parse_target("sm_80")) == (function, 1)
-    assert divided(function, HOPPER).blocks == 2
+    assert SplitTiles(parse_target("sm_80")).run(function) is function
+    assert AnalysisManager(SplitTiles(HOPPER).run(function)).get(cluster_size) == 2

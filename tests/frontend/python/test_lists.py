@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 
@@ -27,7 +27,7 @@ def of_a_list(xs):
 
 def known(function: Function) -> list[tuple[Any, ...]]:
     """What is known of the arrays behind the accesses: constants, divisors and whether numbers may be negative."""
-    facts, found = IntegerFacts(function), []
+    facts, found = IntegerRanges(function), []
     for op in function.walk():
         if op.name == "make_tensor_view":
             base, *numbers = op.operands

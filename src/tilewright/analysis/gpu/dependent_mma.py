@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tilewright.analysis.gpu.lowering_plan import Plan
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import make_plan
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends, loops_of_products, products
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
@@ -20,7 +20,7 @@ def find_chains(function: Function, target: GpuTarget, *, staging: bool) -> Sequ
     engine does all loads. Empty when there is another loop of products: what is decided for them holds for all."""
     if not target.has_wgmma:
         return []
-    plan = make_plan(function, target, IntegerFacts(function), descriptors=True, staging=staging)
+    plan = AnalysisManager(function).get(make_plan, target, True, staging)
     loops = loops_of_products(function)
     return loops if all(_is_chain(loop, plan) for loop in loops) else []
 

@@ -113,11 +113,11 @@ class Plan:
     by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
     shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
 
-    def share(self, loads: Mapping[Op, Value]) -> None:
-        """Let pairs of blocks share ``loads`` where the values say so."""
-        self.shared = {op: both for op, both in loads.items() if op in self.descriptors}
-        for op in self.shared:
-            self.descriptors[op] = replace(self.descriptors[op], pairs=True)
+    def scheduled(self, loads: Mapping[Op, Value], ahead: Mapping[Op, Ahead]) -> Plan:
+        """This plan for pairs of blocks that share ``loads`` where the values say so, and loops that run ``ahead``."""
+        shared = {op: both for op, both in loads.items() if op in self.descriptors}
+        multicast = {op: replace(self.descriptors[op], pairs=True) for op in shared}
+        return replace(self, shared=shared, descriptors={**self.descriptors, **multicast}, ahead=ahead)
 
 
 def axes_kept(shape: Shape) -> tuple[int, ...]:

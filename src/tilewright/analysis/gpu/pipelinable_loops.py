@@ -17,7 +17,8 @@ from typing import Any
 from tilewright.analysis.gpu.lowering_plan import Ahead
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.gpu.tma_descriptors import make_plan
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.trip_counts import most_turns
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For, LoopOp
@@ -54,8 +55,8 @@ def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, st
     """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
     if not target.is_cuda or any(isinstance(op, MmaOp) for op in function.walk()):
         return []
-    facts = IntegerFacts(function)
-    plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
+    facts = AnalysisManager(function).get(IntegerRanges)
+    plan = AnalysisManager(function).get(make_plan, target, descriptors, staging)
     loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
     innermost = (loop for loop in loops if _is_innermost(loop) and not hands_on_folds(loop))
     streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)

@@ -14,8 +14,9 @@ from tilewright.analysis.gpu.element_types import element_bits, memory_element
 from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor, Plan
 from tilewright.analysis.gpu.mma_operands import plan_products
 from tilewright.analysis.gpu.target import GpuTarget, resolved
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Tables
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.opdef import Effect
@@ -33,10 +34,11 @@ Source = tuple[str, int, int]  # as in ``Descriptor``
 _TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
 
 
-def make_plan(function: Function, target: GpuTarget, facts: IntegerFacts, *, descriptors: bool, staging: bool) -> Plan:
-    """``descriptors`` allows tensor descriptors, and ``staging`` those of copies, for arrays that are only read and
-    that a loop of products reads."""
-    roots = Roots(function)
+def make_plan(function: Function, target: GpuTarget, descriptors: bool, staging: bool) -> Plan:
+    """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``staging`` those of copies, for arrays
+    that are only read and that a loop of products reads."""
+    analyses = AnalysisManager(function)
+    roots, facts = analyses.get(Roots), analyses.get(IntegerRanges)
     plan = Plan(roots.tables)
     if target.has_tma and descriptors:
         uses = uses_of(function)
@@ -68,7 +70,7 @@ def _describe(
     roots: Roots,
     uses: dict[Value, list[Op]],
     target: GpuTarget,
-    facts: IntegerFacts,
+    facts: IntegerRanges,
     *,
     staging: bool,
 ) -> None:
@@ -191,7 +193,7 @@ def _innermost(access: LoadView | StoreView) -> int | None:
 
 
 def descriptor(
-    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerFacts, target: GpuTarget, *, may_stage: bool
+    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerRanges, target: GpuTarget, *, may_stage: bool
 ) -> Descriptor | None:
     """The descriptor for the tiles of ``op``, or None when the TMA unit cannot move them."""
     partition: PartitionViewType = op.view.type
@@ -239,23 +241,23 @@ def descriptor(
     return Descriptor(base, shape, strides, tuple(axes), block, element, not aligned, listed=listed is not None)
 
 
-def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+def _has_whole_units(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges) -> bool:
     """Whether rows are known to be whole units of 16 bytes."""
     return _extent_divisors(t.shape, view.shape, facts)[inner] * t.dtype.bytes % 16 == 0
 
 
-def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts) -> bool:
+def _is_aligned(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges) -> bool:
     """Whether the address and all strides but that of ``inner`` are known to be whole units of 16 bytes."""
     return _divisor(view.base, facts) % 16 == 0 and has_pitch(view, t, inner, facts, 16)
 
 
-def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerFacts, unit: int) -> bool:
+def has_pitch(view: Any, t: TensorViewType, inner: int, facts: IntegerRanges, unit: int) -> bool:
     """Whether all strides but that of ``inner`` are known to be whole units of ``unit`` bytes."""
     divisors = _extent_divisors(t.strides, view.strides, facts)
     return all(d * t.dtype.bytes % unit == 0 for axis, d in enumerate(divisors) if axis != inner)
 
 
-def _extent_divisors(static: tuple[int | None, ...], dynamic: list[Value], facts: IntegerFacts) -> list[int]:
+def _extent_divisors(static: tuple[int | None, ...], dynamic: list[Value], facts: IntegerRanges) -> list[int]:
     """What divides each extent or stride: itself where it is a constant."""
     values = iter(dynamic)
     return [n if n is not None else _divisor(next(values), facts) for n in static]
@@ -291,7 +293,7 @@ def _narrows(op: Op) -> bool:
     return isinstance(op, Cast) and op.result.tile.element.bitwidth < op.x.tile.element.bitwidth
 
 
-def _divisor(value: Value, facts: IntegerFacts) -> int:
+def _divisor(value: Value, facts: IntegerRanges) -> int:
     if value.tile.is_pointer:
         found = 1
         while isinstance(value.op, AssumeDivisible):

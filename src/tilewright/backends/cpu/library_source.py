@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.analysis.argument_effects import argument_effects
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.scratch import element_bytes
@@ -127,7 +128,7 @@ def _passed(kernel: Export) -> Iterator[Parameter]:
 
 
 def _prototype(kernel: Export) -> str:
-    written = argument_effects(kernel.function).written
+    written = AnalysisManager(kernel.function).get(argument_effects).written
     parameters = ["uint32_t grid_x, uint32_t grid_y, uint32_t grid_z"]
     parameters += [_declaration(p, p.argument in written) for p in kernel.parameters]
     separator = ",\n    "

@@ -14,6 +14,7 @@ from tilewright.analysis.gpu.dependent_mma import find_chains
 from tilewright.analysis.gpu.lowering_plan import Ahead
 from tilewright.analysis.gpu.pipelinable_loops import Stream, find_streams, how_far_ahead, is_light
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.export import Export
 from tilewright.backends.triton import driver, stopwatch
@@ -41,12 +42,9 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
-from tilewright.transforms.gpu.attention_pipelining import Rotate
-from tilewright.transforms.gpu.fma_contraction import Contract
-from tilewright.transforms.gpu.persistent_flattening import Flattened, flatten
-from tilewright.transforms.gpu.sink_loads import SinkLoads
-from tilewright.transforms.gpu.tile_splitting import divided
-from tilewright.transforms.instrumentation import after_pass
+from tilewright.transforms.gpu.persistent_flattening import multicast_loads
+from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
+from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 
@@ -166,15 +164,11 @@ def _attempt(
 ) -> Artifact:
     """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
     descriptors, staging, stages = how.descriptors, how.staging, how.stages
-    part, blocks = divided(optimize(function), target, unasked=descriptors)  # without are those that others launch
-    after_pass("split-tiles", part)
-    # After the split, which looks for products; before the others, which count what is left.
-    optimized, shared = Flattened(run_passes(part, (Contract(target),)), {})
-    if descriptors:
-        optimized, shared = flatten(optimized, target, staging=staging, sharing=how.sharing and blocks == 1)
-        after_pass("flatten", optimized)
-    if how.late:
-        optimized = run_passes(optimized, (SinkLoads(),))  # last of those that move loads
+    part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
+    blocks = AnalysisManager(part).get(cluster_size)
+    sharing = how.sharing and blocks == 1
+    optimized = run_passes(part, prepare_for_gpu(target, descriptors, staging, sharing, sink_loads=how.late))
+    shared = AnalysisManager(optimized).get(multicast_loads)
     chains = find_chains(optimized, target, staging=staging) if descriptors and not how.late else []
     streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
     ahead = how_far_ahead(streams, target, options)
@@ -182,7 +176,7 @@ def _attempt(
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
-        optimized = run_passes(optimized, (Rotate(tuple(chains), chosen.num_warps),))
+        optimized = run_passes(optimized, pipeline_for_gpu(chains, chosen.num_warps))
 
     def lowered(ahead: Mapping[Op, Ahead]) -> TtirKernel:
         return lower(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget, resolved
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import (
     are_apart,
     is_recurrent,
@@ -170,7 +171,7 @@ def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, sha
         return 0, 0
     if any(map(is_recurrent, loops)):
         return 0, 0
-    facts = IntegerFacts(function)
+    facts = AnalysisManager(function).get(IntegerRanges)
     most = min(_DEEPEST, max(most_turns(facts, loop) for loop in loops))
     room = [(target.shared_memory + RESERVED) // blocks - RESERVED for blocks in (1, 2)]
     one, two = (min(most, (available - others) // loaded) for available in room)

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
 from tilewright.analysis.gpu.tma_descriptors import has_pitch, uses_of
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.mma_graph import products
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -38,7 +38,7 @@ _UNITS = (64, 8, 16)  # M, N and K of the matrix instructions for such elements 
 
 
 def shared_loads(
-    function: Function, outer: For, inner: For, carried: Sequence[Value], plan: Plan, facts: IntegerFacts
+    function: Function, outer: For, inner: For, carried: Sequence[Value], plan: Plan, facts: IntegerRanges
 ) -> dict[Op, Sequence[Value]]:
     """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded:
     those of the left or of the right operands, whichever are larger, since neighbouring tiles have one in common.
@@ -69,7 +69,7 @@ def shared_loads(
     return max(sides.values(), key=lambda loads: sum(op.results[0].tile.size for op in loads))
 
 
-def loads_of_one_tile(function: Function, loop: For, plan: Plan, facts: IntegerFacts) -> dict[Op, Sequence[Value]]:
+def loads_of_one_tile(function: Function, loop: For, plan: Plan, facts: IntegerRanges) -> dict[Op, Sequence[Value]]:
     """The loads of ``loop`` that pairs of blocks may share, and the numbers that say which tile is loaded, of those
     that differ between blocks. Where a tile is the same in both blocks without any, only those.
 
@@ -104,7 +104,7 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
     return theirs
 
 
-def _loads(body: Block, function: Function, plan: Plan, facts: IntegerFacts) -> list[Any]:
+def _loads(body: Block, function: Function, plan: Plan, facts: IntegerRanges) -> list[Any]:
     """The loads of the loop ``body`` that pairs may share, if both blocks need the tile, and that pay."""
     uses = uses_of(function)
     return [
@@ -139,7 +139,7 @@ def _moves_nothing(op: Op) -> bool:
     return isinstance(op, Permute)
 
 
-def _pays(load: Any, plan: Plan, facts: IntegerFacts) -> bool:
+def _pays(load: Any, plan: Plan, facts: IntegerRanges) -> bool:
     """Whether the rows of a matrix do not start on sectors. Those of a copy do. Of a list, blocks may load from arrays
     that are not the same."""
     d, type_ = plan.descriptors[load], load.view.type

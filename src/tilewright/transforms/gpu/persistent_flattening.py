@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import ClassVar
 
 from tilewright.analysis.gpu.lowering_plan import Plan
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import make_plan
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, float32, int64
@@ -54,21 +55,29 @@ class Nest:
         return self.inner.next_values[position].op in self.turned
 
 
-class Flattened(NamedTuple):
-    """``shared`` are loads of ``function``, and whether both blocks of a pair need the tile."""
+def multicast_loads(function: Function) -> Mapping[Op, Value]:
+    """The loads of ``function`` that pairs of blocks may share, and whether both need the tile: those that
+    ``FlattenPersistentLoops`` has found."""
+    return {}
 
-    function: Function
-    shared: Mapping[Op, Value]
+
+@dataclass(frozen=True)
+class FlattenPersistentLoops:
+    """Makes one loop of a loop over tiles and that of its MMA ops, where the TMA unit does all that the tiles need, and
+    provides ``multicast_loads``, for which the blocks must take their steps together. ``sharing`` allows those."""
+
+    target: GpuTarget
+    staging: bool
+    sharing: bool = True
+    name: ClassVar[str] = "flatten-persistent-loops"
+
+    def run(self, function: Function) -> Function:
+        return _flattened(function, self.target, self.staging, self.sharing) if self.target.has_wgmma else function
 
 
-def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bool = True) -> Flattened:
-    """``function`` with such nests of loops flattened, where the TMA unit does all that their tiles need.
-    ``sharing`` allows loads by pairs of blocks."""
-    unchanged = Flattened(function, {})
-    if not target.has_wgmma:
-        return unchanged
-    facts = IntegerFacts(function)
-    plan = make_plan(function, target, facts, descriptors=True, staging=staging)
+def _flattened(function: Function, target: GpuTarget, staging: bool, sharing: bool) -> Function:
+    facts = AnalysisManager(function).get(IntegerRanges)
+    plan = AnalysisManager(function).get(make_plan, target, True, staging)
     loops_around = (op for op in function.walk() if isinstance(op, For))
     nests: dict[Op, Nest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
     for nest in nests.values() if sharing else ():
@@ -81,13 +90,14 @@ def flatten(function: Function, target: GpuTarget, *, staging: bool, sharing: bo
         op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))
     }
     if not nests and not loops:
-        return unchanged
+        return function
     flattener = _Flattener(function, nests, loops)
     flat = flattener.function(function)
-    plan = make_plan(flat, target, IntegerFacts(flat), descriptors=True, staging=staging)
+    plan = AnalysisManager(flat).get(make_plan, target, True, staging)
     if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
-        return unchanged
-    return Flattened(flat, flattener.shared)
+        return function
+    AnalysisManager(flat).provide(multicast_loads, flattener.shared)
+    return flat
 
 
 def _is_interrupted(loop: Op, plan: Plan) -> bool:

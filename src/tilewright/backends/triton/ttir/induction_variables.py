@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.trip_counts import most_turns
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer
@@ -51,7 +51,7 @@ def _resized(w: Writer, x: Val, element: str) -> Val:
     return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
 
 
-def _stays_inside(facts: IntegerFacts, op: For, dtype: DType, ahead: int) -> bool:
+def _stays_inside(facts: IntegerRanges, op: For, dtype: DType, ahead: int) -> bool:
     """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
     that many steps ``ahead`` from the first one, and back from the end."""
     lower, upper, step = (facts.range(v) for v in op.bounds)

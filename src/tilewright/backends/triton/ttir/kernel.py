@@ -11,8 +11,9 @@ from tilewright.analysis.gpu.barrier_insertion import acquires
 from tilewright.analysis.gpu.lowering_plan import Ahead, Descriptor, Plan, TableForm
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import make_plan
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import rank_of, row_width
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import (
     compare,
     convert,
@@ -132,10 +133,9 @@ def lower(
     that are passed by value, if that is possible; with 0 no table is. ``ahead`` is how deep the pipelines of loops
     without products are. ``hides`` what Triton finds out about numbers of several axes.
     """
-    facts = IntegerFacts(function)
-    plan = make_plan(function, target, facts, descriptors=descriptors, staging=staging)
-    plan.share(shared)
-    plan.ahead = ahead
+    analyses = AnalysisManager(function)
+    facts = analyses.get(IntegerRanges)
+    plan = analyses.get(make_plan, target, descriptors, staging).scheduled(shared, ahead)
     s = State(function, target, dialect, facts, plan, hides=hides)
     tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}

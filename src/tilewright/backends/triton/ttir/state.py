@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.gpu.lowering_plan import Descriptor, Plan, TableForm
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.integer_ranges import IntegerFacts
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tile_form
 from tilewright.ir.core import Function, Op, Value
@@ -35,7 +35,7 @@ class State:
         function: Function,
         target: GpuTarget,
         dialect: tuple[int, int],
-        facts: IntegerFacts,
+        facts: IntegerRanges,
         plan: Plan,
         *,
         hides: bool = False,

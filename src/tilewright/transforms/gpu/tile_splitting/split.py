@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice, product
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tilewright.analysis.alias import Root, Roots, meets
 from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import loops_of_products, products
 from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
@@ -29,9 +31,28 @@ class Divided(NamedTuple):
     blocks: int
 
 
-def divided(function: Function, target: GpuTarget, *, unasked: bool = True) -> Divided:
-    """``function`` for as many blocks as ``num_ctas`` says, as far as it can be divided, or where ``unasked`` allows it
-    for as many as its products need."""
+def cluster_size(function: Function) -> int:
+    """How many CTAs of a cluster run ``function`` in the place of one: more than one after ``SplitTiles``."""
+    return 1
+
+
+@dataclass(frozen=True)
+class SplitTiles:
+    """Splits the tiles of a kernel among as many CTAs as ``num_ctas`` says, as far as they can be split, or where
+    ``unasked`` allows it among as many as its MMA ops need; provides ``cluster_size``."""
+
+    target: GpuTarget
+    unasked: bool = True
+    name: ClassVar[str] = "split-tiles"
+
+    def run(self, function: Function) -> Function:
+        split, ctas = _divided(function, self.target, unasked=self.unasked)
+        if ctas > 1:
+            AnalysisManager(split).provide(cluster_size, ctas)
+        return split
+
+
+def _divided(function: Function, target: GpuTarget, *, unasked: bool) -> Divided:
     if not target.has_tma:
         return Divided(function, 1)
     asked = divide(function, resolved(function.hints.get("num_ctas"), target) or 1)
@@ -81,7 +102,7 @@ def _axes(store: Store | StoreView) -> list[int]:
 def _is_independent(function: Function) -> bool:
     """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both. Where
     it stores to arrays of a list, which may overlap, it also loads from that list: the rows of its table."""
-    roots = Roots(function)
+    roots = AnalysisManager(function).get(Roots)
     reads, writes = set[Root](), set[Root]()
     for op in function.walk():
         effect = op.spec.effect
@@ -95,7 +116,7 @@ def _is_independent(function: Function) -> bool:
 
 def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
-    roots = Roots(function)
+    roots = AnalysisManager(function).get(Roots)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
     kinds: dict[Root, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
