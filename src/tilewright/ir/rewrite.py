@@ -1,9 +1,10 @@
-"""Copying IR with substitutions: the one mechanism of cloning, inlining and most passes."""
+"""Copying IR with substitutions: the one mechanism of cloning, inlining and rewriting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 
 ValueMap = dict[Value, Value]
@@ -51,3 +52,53 @@ def clone_function(function: Function) -> Function:
 
 def with_body(function: Function, body: Block) -> Function:
     return Function(function.name, body, list(function.params), function.loc, dict(function.hints), function.may_alias)
+
+
+class Rewriter:
+    """Rebuilds a function op by op, at the insertion point of a builder.
+
+    Subclasses override ``rewrite``, which says what stands for one op, or ``insert``, which also decides about its
+    regions; ops that they do not know stay.
+    """
+
+    def __init__(self) -> None:
+        self.values: ValueMap = {}
+
+    def value(self, old: Value) -> Value:
+        """What stands for ``old`` in the rebuilt function."""
+        return self.values.get(old, old)
+
+    def all(self, old: Iterable[Value]) -> list[Value]:
+        """What stands for each of ``old``."""
+        return [self.values.get(v, v) for v in old]
+
+    def replace_all_uses(self, op: Op, replacement: Iterable[Value]) -> None:
+        """Let ``replacement``, values of the rebuilt function, stand for the results of ``op`` in all that follows."""
+        self.values.update(zip(op.results, replacement))
+
+    def function(self, function: Function) -> Function:
+        return with_body(function, self.block(function.body, self.values))
+
+    def block(self, block: Block, values: ValueMap) -> Block:
+        """The rebuilt ``block``, whose arguments and results are added to ``values``."""
+        copied = open_block(block, values)
+        builder = Builder(copied, block.ops[0].loc)
+        for op in block.ops:
+            self.insert(op, builder)
+            if copied.ops and copied.ops[-1].spec.terminator:
+                break  # the rewrite ended the block: what follows cannot be reached
+        return copied
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        """Rebuild ``op`` at the end of the builder's block, or what ``rewrite`` puts in its place."""
+        builder.loc = op.loc
+        copied = clone_op(op, self.values, clone_regions=self.block)
+        replacement = self.rewrite(copied, builder)
+        if replacement is None:
+            builder.block.ops.append(copied)
+        else:
+            self.replace_all_uses(op, replacement)
+
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        """The values that replace the results of ``op``, which is not inserted yet; None keeps it."""
+        return None

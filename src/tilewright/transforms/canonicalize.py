@@ -35,10 +35,9 @@ from tilewright.ir.ops.arith import (
 from tilewright.ir.ops.control import Break, For, If, Loop, Yield
 from tilewright.ir.ops.memory import Assert, Assume, AssumeDivisible
 from tilewright.ir.ops.shape import Broadcast, Extract, Iota, Permute, PtrOffset, Reshape, constant_of
-from tilewright.ir.rewrite import clone_op
+from tilewright.ir.rewrite import Rewriter, clone_op
 from tilewright.ir.semantics import constant_array, evaluate
 from tilewright.ir.types import TileType
-from tilewright.transforms.base import Rewriter
 
 
 @dataclass(frozen=True)
@@ -55,20 +54,20 @@ class Canonicalize:
 class _Canonicalizer(Rewriter):
     def insert(self, op: Op, builder: Builder) -> None:
         if isinstance(op, If):
-            condition = constant_of(self.values.get(op.condition, op.condition))
+            condition = constant_of(self.value(op.condition))
             if condition is not None:
                 self.inline(op, 0 if condition else 1, builder)
                 return
         if isinstance(op, For) and self.never_runs(op):
             builder.loc = op.loc
-            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, op.inits))
+            self.replace_all_uses(op, self.all(op.inits))
             return
         if isinstance(op, Loop) and (done := self.left_at_once(op)) is not None:
             *before, end = done
             builder.block.ops += before
-            self.values.update(zip(op.results, end.operands))
+            self.replace_all_uses(op, end.operands)
             return
-        if isinstance(op, (Assert, Assume)) and constant_of(self.values.get(op.condition, op.condition)):
+        if isinstance(op, (Assert, Assume)) and constant_of(self.value(op.condition)):
             return
         super().insert(op, builder)
 
@@ -80,22 +79,22 @@ class _Canonicalizer(Rewriter):
             if builder.block.ops and builder.block.ops[-1].spec.terminator:
                 return
         if isinstance(end, Yield):
-            self.values.update((r, self.values.get(v, v)) for r, v in zip(op.results, end.operands))
+            self.replace_all_uses(op, self.all(end.values))
         else:
             builder.block.ops.append(clone_op(end, self.values))
 
     def never_runs(self, op: For) -> bool:
-        lower, upper = (constant_of(self.values.get(v, v)) for v in (op.lower, op.upper))
+        lower, upper = map(constant_of, self.all((op.lower, op.upper)))
         return lower is not None and upper is not None and lower >= upper
 
     def left_at_once(self, op: Loop) -> list[Op] | None:
         """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
         body, trial = op.body, _Canonicalizer()
-        trial.values = {**self.values, **{a: self.values.get(v, v) for a, v in zip(body.args, op.inits)}}
+        trial.values = {**self.values, **dict(zip(body.args, self.all(op.inits)))}
         builder = Builder(Block(), op.loc)
         for nested in body.ops:
             if isinstance(nested, If):
-                condition = trial.values.get(nested.condition, nested.condition)
+                condition = trial.value(nested.condition)
                 if constant_of(condition) is None:
                     return None
             elif nested.regions or not (isinstance(nested, Break) or is_pure(nested)):

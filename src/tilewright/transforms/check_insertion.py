@@ -30,9 +30,8 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Iota, PtrToInt, Reshape, constant_of
-from tilewright.ir.rewrite import clone_function, clone_op
+from tilewright.ir.rewrite import Rewriter, clone_function, clone_op
 from tilewright.ir.types import PartitionViewType, TileType
-from tilewright.transforms.base import Rewriter
 
 # The roles of parameters that the runtime fills in: what the kernel is told about them holds.
 _DESCRIBED = ("base", "shape", "stride", "table", "length", "low", "high")
@@ -75,15 +74,12 @@ class _Checker(Rewriter):
             builder.loc = op.loc
             check(self, op, builder)
         if isinstance(op, Assume):
-            condition, *values = map(self.operand, (op.condition, *op.values))
+            condition, *values = map(self.value, (op.condition, *op.values))
             builder.emit_op(Assert, condition, values, message=op.message)
         elif isinstance(op, CombiningOp):  # combiners hold elementwise ops only
             builder.block.ops.append(clone_op(op, self.values))
         else:
             super().insert(op, builder)
-
-    def operand(self, value: Value) -> Value:
-        return self.values.get(value, value)
 
     def pointer(self, address: Value) -> str | None:
         """The argument without extents that ``address`` surely points into."""
@@ -104,7 +100,7 @@ class _Checker(Rewriter):
         if known is not None:
             return b.constant(known, int64)
         dynamic = view.shape[static[:axis].count(None)]
-        return b.emit(Cast, self.operand(dynamic), dtype=int64)
+        return b.emit(Cast, self.value(dynamic), dtype=int64)
 
 
 def _require(b: Builder, condition: Value, values: Sequence[Value], message: str) -> None:
@@ -146,13 +142,13 @@ def _source(value: Value) -> Value:
 
 
 def _division(c: _Checker, op: Div | Rem, b: Builder) -> None:
-    divisor = _source(c.operand(op.rhs))
+    divisor = _source(c.value(op.rhs))
     if divisor.tile.element.is_integer:
         _require(b, _compare(b, CmpPredicate.NE, divisor, 0), [divisor], "the divisor is {}; it must not be 0")
 
 
 def _shift(c: _Checker, op: Shl | Shr, b: Builder) -> None:
-    count, bits = _source(c.operand(op.rhs)), op.result.tile.element.bitwidth
+    count, bits = _source(c.value(op.rhs)), op.result.tile.element.bitwidth
     message = f"the shift count is {{}}; valid are 0 to {bits - 1}"
     _require(b, _between(b, count, 0, bits - 1), [count], message)
 
@@ -160,7 +156,7 @@ def _shift(c: _Checker, op: Shl | Shr, b: Builder) -> None:
 def _subtile(c: _Checker, op: Extract | Insert, b: Builder) -> None:
     part = op.shape if isinstance(op, Extract) else op.value.tile.shape
     for axis, (n, m, index) in enumerate(zip(op.x.tile.shape, part, op.indices)):
-        found = c.operand(index)
+        found = c.value(index)
         message = f"index {{}} of the subtile along axis {axis}; valid are 0 to {n // m - 1}"
         _require(b, _between(b, found, 0, n // m - 1), [found], message)
 
@@ -173,7 +169,7 @@ def _view(c: _Checker, op: LoadView | StoreView, b: Builder) -> None:
         if not promised:
             continue
         axis, n = type_.order[k], type_.tile_shape[k]
-        index = b.emit(Cast, c.operand(op.indices[k]), dtype=int64)
+        index = b.emit(Cast, c.value(op.indices[k]), dtype=int64)
         first = b.emit(Mul, index, b.constant(type_.steps[k], int64))
         last = b.emit(Add, first, b.constant(n - 1, int64))
         end = b.emit(Sub, c.extent(partition, axis, b), b.constant(1, int64))
@@ -191,21 +187,21 @@ def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) 
     name = c.pointer(op.ptrs)
     if name is None:
         return
-    ptrs, mask = c.operand(op.ptrs), op.mask
+    ptrs, mask = c.value(op.ptrs), op.mask
     shape, size = ptrs.tile.shape, b.constant(ptrs.tile.pointee.bytes, int64)
-    low, high = (b.emit(Div, c.operand(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
+    low, high = (b.emit(Div, c.value(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
     last = b.emit(Sub, high, b.constant(1, int64))
 
     def spread(x: Value) -> Value:
         return b.emit(Broadcast, b.emit(Reshape, x, shape=(1,) * len(shape)), shape=shape) if shape else x
 
-    base = spread(b.emit(PtrToInt, c.operand(c.bases[name]), dtype=int64))
+    base = spread(b.emit(PtrToInt, c.value(c.bases[name]), dtype=int64))
     distance = b.emit(Sub, b.emit(PtrToInt, ptrs, dtype=int64), base)
     element = b.emit(Div, distance, spread(size), rounding=RoundingMode.RM)
     above = b.emit(Cmp, element, spread(low), predicate=CmpPredicate.GE)
     inside = b.emit(And, above, b.emit(Cmp, element, spread(last), predicate=CmpPredicate.LE))
     if mask is not None:
-        inside = b.emit(Or, inside, b.emit(Not, c.operand(mask)))
+        inside = b.emit(Or, inside, b.emit(Not, c.value(mask)))
     message = f"{op.name.replace('_', ' ')} of the element {{}} of '{name}', which has the elements {{}} to {{}}"
     _require(b, inside, [element, low, last], message)
 
@@ -213,7 +209,7 @@ def _pointer(c: _Checker, op: AtomicCas | AtomicRmw | Load | Store, b: Builder) 
 def _divisible(c: _Checker, op: AssumeDivisible, b: Builder) -> None:
     if op.x in c.described:
         return
-    x, divisor = c.operand(op.x), op.divisor
+    x, divisor = c.value(op.x), op.divisor
     if x.tile.is_pointer:
         x = b.emit(PtrToInt, x, dtype=uint64)
     rest = b.emit(Rem, x, b.constant(divisor, x.tile.element, x.tile.shape), rounding=RoundingMode.RZ)
@@ -236,7 +232,7 @@ def _others(b: Builder, n: int, every: int) -> Value:
 
 
 def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
-    x, dtype = c.operand(op.x), op.x.tile.element
+    x, dtype = c.value(op.x), op.x.tile.element
     low, high = op.lower, op.upper
     inside = _between(b, x, dtype.min if low is None else low, dtype.max if high is None else high)
     limits = f"at least {low}" if high is None else f"at most {high}" if low is None else f"from {low} to {high}"
@@ -245,7 +241,7 @@ def _bounded(c: _Checker, op: AssumeBounded, b: Builder) -> None:
 
 def _blocked(c: _Checker, op: AssumeBlocked, b: Builder) -> None:
     """Each block of the tile is compared with its first element."""
-    x, block = c.operand(op.x), op.shape
+    x, block = c.value(op.x), op.shape
     shape = x.tile.shape
     split = tuple(part for n, m in zip(shape, block) for part in (n // min(n, m), min(n, m)))
     firsts = tuple(1 if i % 2 else n for i, n in enumerate(split))

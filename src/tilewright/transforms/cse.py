@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
-from tilewright.ir.rewrite import ValueMap
-from tilewright.transforms.base import Rewriter
+from tilewright.ir.rewrite import Rewriter, ValueMap
 
 
 @dataclass(frozen=True)

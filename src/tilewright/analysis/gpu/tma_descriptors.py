@@ -17,6 +17,7 @@ from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Tables
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.uses import uses_of
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.opdef import Effect
@@ -41,7 +42,7 @@ def make_plan(function: Function, target: GpuTarget, descriptors: bool, staging:
     roots, facts = analyses.get(Roots), analyses.get(IntegerRanges)
     plan = Plan(roots.tables)
     if target.has_tma and descriptors:
-        uses = uses_of(function)
+        uses = analyses.get(uses_of)
         _describe(plan, function, roots, uses, target, facts, staging=staging)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
@@ -137,14 +138,6 @@ def _axis_of_threads(value: Value, plan: Plan) -> int | None:
     if op is None:
         return None
     return 0 if turned ^ (plan.by_registers.get(op) == 1) else 1
-
-
-def uses_of(function: Function) -> dict[Value, list[Op]]:
-    uses: dict[Value, list[Op]] = {}
-    for op in function.walk():
-        for v in op.operands:
-            uses.setdefault(v, []).append(op)
-    return uses
 
 
 def _wants_descriptor(op: LoadView | StoreView, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:

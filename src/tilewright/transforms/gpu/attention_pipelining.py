@@ -20,9 +20,8 @@ from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For, If, Yield
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.rewrite import clone_op
+from tilewright.ir.rewrite import Rewriter, clone_op
 from tilewright.ir.types import TileType
-from tilewright.transforms.base import Rewriter
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class _Rotator(Rewriter):
             super().insert(op, builder)
             return
         builder.loc = op.loc
-        lower, upper, _, *inits = [self.values.get(v, v) for v in op.operands]
+        lower, upper, inits = self.value(op.lower), self.value(op.upper), self.all(op.inits)
         some, none = Block(), Block()
         with builder.at(some):
             builder.emit_op(Yield, self._rotated(op, turn, builder))
@@ -122,11 +121,11 @@ class _Rotator(Rewriter):
         runs = builder.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
         types = tuple(v.type for v in inits)
         results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
-        self.values.update(zip(op.results, results))
+        self.replace_all_uses(op, results)
 
     def _rotated(self, loop: For, turn: _Turn, b: Builder) -> list[Value]:
         """The first iteration without the late product, the others with that of the one before, and the last one."""
-        lower, upper, step, *inits = [self.values.get(v, v) for v in loop.operands]
+        (lower, upper, step), inits = self.all(loop.bounds), self.all(loop.inits)
         start = self._iteration(loop, turn, lower, inits, b)
         body = Block()
         variable, *carried = [body.add_arg(v.type) for v in (lower, *start)]

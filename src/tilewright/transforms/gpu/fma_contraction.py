@@ -21,7 +21,7 @@ from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Sel
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
-from tilewright.transforms.base import Rewriter
+from tilewright.ir.rewrite import Rewriter
 
 _MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
 _BOUNDED = (MmaOp, Tanh)

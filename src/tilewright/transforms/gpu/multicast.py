@@ -15,9 +15,11 @@ from functools import reduce
 from typing import Any
 
 from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
-from tilewright.analysis.gpu.tma_descriptors import has_pitch, uses_of
+from tilewright.analysis.gpu.tma_descriptors import has_pitch
 from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import products
+from tilewright.analysis.uses import uses_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int32
@@ -106,7 +108,7 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
 
 def _loads(body: Block, function: Function, plan: Plan, facts: IntegerRanges) -> list[Any]:
     """The loads of the loop ``body`` that pairs may share, if both blocks need the tile, and that pay."""
-    uses = uses_of(function)
+    uses = AnalysisManager(function).get(uses_of)
     return [
         op
         for op in body.ops

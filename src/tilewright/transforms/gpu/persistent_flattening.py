@@ -26,9 +26,8 @@ from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
-from tilewright.ir.rewrite import ValueMap, clone_op
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
 from tilewright.ir.types import TileType
-from tilewright.transforms.base import Rewriter
 from tilewright.transforms.gpu.multicast import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
 
 # Steps of a tile up to which a product from registers is faster in one loop: its steps wait for what finds out where a
@@ -231,11 +230,11 @@ class _Flattener(Rewriter):
         return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
     def _bounds(self, loop: For) -> list[Value]:
-        return [self.values.get(v, v) for v in loop.bounds]
+        return self.all(loop.bounds)
 
     def _sums(self, nest: Nest) -> list[Value]:
         """What the sums of every tile start with."""
-        return [self.values.get(v, v) for v in nest.inner.inits]
+        return self.all(nest.inner.inits)
 
     def _count(self, loop: For, b: Builder, *, paired: bool = False) -> Value:
         """How often the body of ``loop`` runs, in the first block of a pair if it is ``paired``."""
@@ -281,7 +280,7 @@ class _Flattener(Rewriter):
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.body.args, (k, *sums)))
             for op in nest.inner.body.ops[:-1]:
-                if op in nest.turned:
+                if isinstance(op, Mma) and op in nest.turned:
                     values[op.result] = _turned_product(op, values, b)
                     continue
                 _clone([op], values, b)
@@ -336,9 +335,9 @@ def _turned(matrix: Value, b: Builder) -> Value:
     return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
 
 
-def _turned_product(product: Op, values: ValueMap, b: Builder) -> Value:
+def _turned_product(product: Mma, values: ValueMap, b: Builder) -> Value:
     """The transposed product: that of the transposed operands, the other way round."""
-    x, y, total = (values.get(v, v) for v in product.operands)
+    x, y, total = (values.get(v, v) for v in (product.x, product.y, product.acc))
     return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **product.attributes)
 
 
