@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "view": {"ir", "backends", "sanitizer"},
     "sanitizer": {"version", "ir", "analysis", "backends", "backends.reference", "runtime"},
     "ops": {"ir", "system", "language", "analysis", "backends", "runtime", "sanitizer"},
-    "tune": {"runtime", "ir", "analysis", "sanitizer"},
+    "tune": {"runtime", "ir", "system", "analysis", "sanitizer"},
     "compilation": {"ir", "tileir", "language", "frontend", "backends", "runtime"},
     "cpp": {"version", "ir", "system", "frontend", "frontend.cpp", "backends", "backends.cpu", "runtime"},
     "composition": {"system", "language", "backends"},  # the composition root: it names the modules of backends

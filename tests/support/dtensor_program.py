@@ -44,9 +44,7 @@ def main(rank: int, processes: int, file: str) -> None:
     device = "cuda" if gpus else "cpu"
     if gpus:
         torch.cuda.set_device(rank)
-    dist.init_process_group(
-        "nccl" if gpus else "gloo", init_method=f"file://{file}", rank=rank, world_size=processes
-    )
+    dist.init_process_group("nccl" if gpus else "gloo", init_method=f"file://{file}", rank=rank, world_size=processes)
     torch.manual_seed(0)
     mesh = init_device_mesh(device, (processes,))
     a, b = torch.randn(64, 48, device=device), torch.randn(48, 32, device=device)

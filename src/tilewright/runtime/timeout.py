@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tilewright.backends.cancellation import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
+from tilewright.system.overtime import Overtime, within
 
 _T = TypeVar("_T")
 _seconds: float | None = None
@@ -74,27 +75,18 @@ def within_timeout(compile_: Callable[[], _T], kernel: str) -> _T:
     seconds = limit()
     if seconds is None or seconds >= threading.TIMEOUT_MAX:  # what the system cannot wait for never comes
         return compile_()
-    outcome: list[Any] = []
     compilation = Compilation()
 
-    def work() -> None:
+    def work() -> _T:
         COMPILATION.set(compilation)  # of this thread
-        try:
-            outcome.extend((True, compile_()))
-        except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
-            outcome.extend((False, e))
+        return compile_()
 
-    thread = threading.Thread(target=work, name="tilewright compiler", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
+    try:
+        return within(seconds, work, "tilewright compiler")
+    except Overtime as late:
         compilation.cancel()
-        _cancelled[:] = [t for t in (*_cancelled, thread) if t.is_alive()]
-        raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
-    succeeded, result = outcome
-    if not succeeded:
-        raise result
-    return cast(_T, result)
+        _cancelled[:] = [t for t in (*_cancelled, late.thread) if t.is_alive()]
+    raise TileCompilerTimeoutError(f"compiling {kernel}() took longer than the limit of {seconds:g} s")
 
 
 @atexit.register

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 
+from tilewright.system.elf import MAGIC, sections
 from tilewright.tileir.errors import BytecodeError
 from tilewright.tileir.zstd import ZstdError, decompress
 
 _FATBIN = b"\x50\xed\x55\xba"
-_ELF = b"\x7fELF"
-_SECTION = b".nv_fatbin"
+_SECTION = ".nv_fatbin"
 _TILE_IR, _COMPRESSED = 128, 0x8000
 _HEADER = 16
 _LEAST_ENTRY = 64
@@ -19,61 +19,35 @@ _END = b"\x7fTileIR\0"
 
 def is_fat_binary(data: bytes) -> bool:
     """Whether ``data`` is a fat binary or an ELF file."""
-    return data.startswith((_FATBIN, _ELF))
+    return data.startswith((_FATBIN, MAGIC))
 
 
 def bytecode_images(data: bytes, file: str = "") -> list[bytes]:
     """The bytecode in a fat binary or an object. BytecodeError for a damaged one."""
     found: list[bytes] = []
-    for start, end in _ranges(data, file):
-        position = start
+    for part in _parts(data, file):
+        position, end = 0, len(part)
         while position + _HEADER <= end:
-            if data[position : position + 4] != _FATBIN:
+            if part[position : position + 4] != _FATBIN:
                 position += 8  # fat binaries of several translation units follow each other, padded
                 continue
-            size = int.from_bytes(data[position + 8 : position + 16], "little")
+            size = int.from_bytes(part[position + 8 : position + 16], "little")
             last = position + _HEADER + size
             if last > end:
                 raise BytecodeError(position + 8, f"a fat binary of at most {end - position} bytes", file)
-            found += _images(data, position + _HEADER, last, file)
+            found += _images(part, position + _HEADER, last, file)
             position = last
     return found
 
 
-def _ranges(data: bytes, file: str) -> list[tuple[int, int]]:
-    """Where fat binaries lie."""
-    if not data.startswith(_ELF):
-        return [(0, len(data))]
-    if data[4:6] != b"\x02\x01" or len(data) < _LEAST_ENTRY:
-        raise BytecodeError(4, "an ELF file of 64 bits, little-endian", file)
-    table, entry_size, count, names = _sections(data)
-    if entry_size < 64 or table + entry_size * count > len(data) or names >= max(count, 1):
-        raise BytecodeError(40, "a table of sections within the file", file)
-
-    def section(index: int) -> tuple[int, int, int]:
-        at = table + index * entry_size
-        name = int.from_bytes(data[at : at + 4], "little")
-        offset, size = struct.unpack_from("<QQ", data, at + 24)
-        return name, offset, offset + size
-
-    if not count:
-        return []
-    _, strings, strings_end = section(names)
-    found = []
-    for i in range(count):
-        name, start, end = section(i)
-        text = data[strings + name : strings_end].partition(b"\0")[0]
-        if text == _SECTION:
-            if end > len(data):
-                raise BytecodeError(table + i * entry_size, "a section within the file", file)
-            found.append((start, end))
-    return found
-
-
-def _sections(data: bytes) -> tuple[int, int, int, int]:
-    (table,) = struct.unpack_from("<Q", data, 40)
-    entry_size, count, names = struct.unpack_from("<HHH", data, 58)
-    return table, entry_size, count, names
+def _parts(data: bytes, file: str) -> list[bytes]:
+    """What holds fat binaries: sections of an object, or all."""
+    if not data.startswith(MAGIC):
+        return [data]
+    try:
+        return [section.content for section in sections(data) if section.name == _SECTION]
+    except ValueError as e:
+        raise BytecodeError(4, f"an object that is whole: {e}", file) from None
 
 
 def _images(data: bytes, position: int, end: int, file: str) -> list[bytes]:

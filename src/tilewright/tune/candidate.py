@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.timing import elapsed
+from tilewright.system.overtime import Overtime, within
 from tilewright.tune.results import Measurement
 
 T = TypeVar("T")
@@ -23,25 +23,12 @@ _RELATIVE, _ABSOLUTE_US = 0.01, 0.5  # an error margin within one of them is sma
 _NORMAL_95 = 1.96  # standard errors on each side of a 95 % confidence interval
 
 
-def within(seconds: float, work: Callable[[], float]) -> float:
-    """``work()``, done by another thread. TimeoutError when it takes longer than ``seconds``."""
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.extend((work(), None))
-        except BaseException as e:  # noqa: BLE001 - it is raised again in the thread that waits
-            outcome.extend((0.0, e))
-
-    thread = threading.Thread(target=run, name="tilewright tuner", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError(f"one run took longer than single_run_timeout_sec={seconds:g}")
-    result, error = outcome
-    if error is not None:
-        raise error
-    return float(result)
+def timed_within(seconds: float, work: Callable[[], float]) -> float:
+    """``work()``. TimeoutError when it takes longer than ``seconds``."""
+    try:
+        return within(seconds, work, "tilewright tuner")
+    except Overtime:
+        raise TimeoutError(f"one run took longer than single_run_timeout_sec={seconds:g}") from None
 
 
 @dataclass(frozen=True)
@@ -85,7 +72,7 @@ class Candidate(Generic[T]):
         """
         args = self.work.args()
         specialization(self.work.kernel, args)  # so that the limit is for the run, not for the compiler
-        first = self._time(args) if timeout_sec is None else within(timeout_sec, lambda: self._time(args))
+        first = self._time(args) if timeout_sec is None else timed_within(timeout_sec, lambda: self._time(args))
         if enough_us is None or first <= enough_us:
             for _ in range(_WARM_UPS - 1):
                 self.run()

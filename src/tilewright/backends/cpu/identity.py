@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tilewright.backends.cpu import codegen
 
-CODE_VERSION = 4  # raise it when the calling convention or the stored form of the code changes
 _PROCESSORS = Path("/proc/cpuinfo")
 _ONE_PROCESSOR = 8192  # bytes: more than the description of the first one
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
@@ -21,11 +20,11 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Fea
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
     if not _PROCESSORS.exists():
-        return f"{codegen.host()}:{_compiler()}:{CODE_VERSION}"
+        return f"{codegen.host()}:{_compiler()}"
     with _PROCESSORS.open() as file:
         first = file.read(_ONE_PROCESSOR).split("\n\n")[0]
     facts = sorted(line for line in first.splitlines() if line.startswith(_TELLING) and "MHz" not in line)
-    return f"{sys.platform}:{platform.machine()}:{facts}:{_compiler()}:{CODE_VERSION}"
+    return f"{sys.platform}:{platform.machine()}:{facts}:{_compiler()}"
 
 
 def _compiler() -> str:

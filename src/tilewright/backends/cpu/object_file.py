@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tilewright.backends.cpu.image import Image
 from tilewright.ir.errors import TileCompilerExecutionError
+from tilewright.system.elf import NO_BITS, Section, sections
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
-_SYMBOLS, _RELOCATIONS, _ZEROS = 2, 4, 8  # types of sections
+_SYMBOLS, _RELOCATIONS = 2, 4  # types of sections
 _OCCUPIES_MEMORY = 2  # a flag of sections
 _GLOBAL_OFFSETS = (9, 41, 42)  # relocations: the distance to a word that holds the address
 _DISTANCES = (2, 4)  # the distance to the symbol, in 32 bits
@@ -20,22 +19,9 @@ _ADDRESS = 1
 _JUMP = b"\xff\x25"  # jmp to the address at a distance, in 32 bits, from the end of the instruction
 
 
-@dataclass(frozen=True)
-class _Section:
-    name: str
-    kind: int
-    flags: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-
-
 class _Linker:
     def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.sections = list(_sections(data))
+        self.sections = sections(data)
         self.places: dict[int, int] = {}  # section number -> offset in the image
         self.content = bytearray()
         self.relative: list[int] = []
@@ -102,26 +88,13 @@ class _Linker:
         start = symbol[0]
         return self.names[start : self.names.index(0, start)].decode()
 
-    def _bytes(self, section: _Section) -> bytes:
-        if section.kind == _ZEROS:
-            return bytes(section.size)
-        return self.data[section.offset : section.offset + section.size]
+    def _bytes(self, section: Section) -> bytes:
+        return bytes(section.size) if section.kind == NO_BITS else section.content
 
     def _append(self, content: bytes, alignment: int) -> int:
         place = -(-len(self.content) // max(alignment, 1)) * max(alignment, 1)
         self.content.extend(bytes(place - len(self.content)) + content)
         return place
-
-
-def _sections(data: bytes) -> Iterator[_Section]:
-    (table,) = struct.unpack_from("<Q", data, 0x28)
-    count, names = struct.unpack_from("<HH", data, 0x3C)
-    rows = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
-    strings = rows[names][4]
-    for name, kind, flags, _, offset, size, link, info, alignment, _ in rows:
-        start = strings + name
-        title = data[start : data.index(0, start)].decode()
-        yield _Section(title, kind, flags, offset, size, link, info, alignment)
 
 
 def link(data: bytes, wanted: Sequence[str]) -> Image:

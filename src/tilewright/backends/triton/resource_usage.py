@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.binary import GpuBinary
+from tilewright.system.elf import sections
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_NO_BITS = 8  # a section without contents
 # Attributes of ``.nv.info``. Each is a symbol and a number.
 _REGISTERS, _STACK = 0x2F, 0x12
 _WITH_SIZE = 4  # the format of attributes with a payload
@@ -33,7 +32,8 @@ def footprint(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
         "bytes of shared memory per block, of " + str(target.shared_memory): binary.shared_bytes,
     }
     if target.is_cuda:
-        numbers = dict(_attributes(_section(binary.code, ".nv.info")))
+        info = next((s.content for s in sections(binary.code) if s.name == ".nv.info"), b"")
+        numbers = dict(_attributes(info))
         found["registers per thread"] = numbers[_REGISTERS]
         found[_SPILLED] = numbers[_STACK]
         return found
@@ -47,19 +47,6 @@ def footprint(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
 def spilled(binary: GpuBinary, target: GpuTarget) -> int:
     """How many bytes of memory each thread takes for want of registers, or for arrays of its own."""
     return footprint(binary, target).get(_SPILLED, 0)
-
-
-def _section(elf: bytes, name: str) -> bytes:
-    """The contents of a section of an ELF file of 64 bits; empty where there is none."""
-    (start,) = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names = struct.unpack_from("<3H", elf, 0x3A)
-    heads = [_SECTION.unpack_from(elf, start + i * size) for i in range(count)]
-    texts = heads[names][4]
-    for label, kind, _, _, offset, length, *_ in heads:
-        first = texts + label
-        if kind != _NO_BITS and elf[first : elf.index(b"\0", first)] == name.encode():
-            return elf[offset : offset + length]
-    return b""
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
