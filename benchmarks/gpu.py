@@ -4,9 +4,9 @@
     python benchmarks/gpu.py [--rows NAME ...] [--products TYPE:MxNxK ...] [--json FILE]
 
 Every side gets a few configurations (tile sizes, warps, stages, hints) and the fastest one counts. Numbers are medians;
-results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported. First of
-all a process per core compiles its share of the kernels into the caches of their compilers, and runs each one once:
-those that do not end are left out.
+results are checked against PyTorch in higher precision. The original runs where ``cuda.tile`` can be imported;
+``tileir`` is our front end with NVIDIA's compiler, where ``tileiras`` is installed. First a process per core compiles
+its share of the kernels into the caches of their compilers, and runs each once: those that do not end are left out.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ sys.path.insert(0, str(FOLDER.parent / "src"))
 import gpu_triton as peer  # noqa: E402
 
 import tilewright as ours  # noqa: E402
+from tilewright.backends.registry import get_backend  # noqa: E402
 
 LOG2_E = 1 / math.log(2)
 _PATIENCE = 60  # seconds until a configuration, with its compilation, is taken to have no end
@@ -180,11 +181,15 @@ def relative(out: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 class Tile:
-    """tilewright or the original; the latter takes hints where ours takes options of the backend."""
+    """tilewright or the original; the latter takes hints where ours takes options of the backend.
 
-    def __init__(self, name: str, ct: types.ModuleType) -> None:
+    With ``backend`` our front end uses that backend: ``tileir`` is NVIDIA's compiler, and takes hints, too.
+    """
+
+    def __init__(self, name: str, ct: types.ModuleType, backend: str | None = None) -> None:
         self.name = name
         self.ct = ct
+        self.where = {} if backend is None else {"backend": backend}
         self.kernels = kernels_for(ct)
         self._variants: dict[Any, Any] = {}
 
@@ -194,10 +199,10 @@ class Tile:
         if variant is None:
             variant = getattr(self.kernels, kernel)
             if options:
-                change = getattr(variant, "replace_options", None)
+                change = None if self.where else getattr(variant, "replace_options", None)
                 variant = change("triton", **options) if change is not None else variant.replace_hints(**options)
             self._variants[key] = variant
-        self.ct.launch(torch.cuda.current_stream(), grid, variant, args)
+        self.ct.launch(torch.cuda.current_stream(), grid, variant, args, **self.where)
 
     def options(self, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return ours if self.name == "tilewright" else theirs
@@ -205,6 +210,8 @@ class Tile:
 
 def tile_sides() -> list[Tile]:
     sides = [Tile("tilewright", ours)]
+    if get_backend("tileir").unavailable() is None:
+        sides.append(Tile("tileir", ours, "tileir"))
     with contextlib.suppress(ImportError):
         sides.append(Tile("cuda.tile", importlib.import_module("cuda.tile")))
     return sides
@@ -663,23 +670,25 @@ def launch_costs(tiles: list[Tile]) -> None:
     x, y, out = (torch.randn(1024, device="cuda") for _ in range(3))
     q = torch.randn(1, 1, 4096, 128, device="cuda", dtype=torch.bfloat16)
     heads = (q, q, q, torch.empty_like(q), 0.1, 1, 128, 64, 64, False)
-    print(f"\n| {'launches':38} | unit | tilewright | cuda.tile |\n|---|---|---:|---:|")
+    print(f"\n| {'launches':38} | unit | tilewright | tileir | cuda.tile |\n|---|---|---:|---:|---:|")
     costs: dict[str, dict[str, float]] = {}
     calls: dict[str, Callable[[], None]] = {}
     for t in tiles:
-        ct, vadd, stream = t.ct, t.kernels.vadd, torch.cuda.current_stream()
-        calls[t.name] = functools.partial(ct.launch, stream, (1,), vadd, (x, y, out, 1024))
+        vadd, stream = t.kernels.vadd, torch.cuda.current_stream()
+        launch = functools.partial(t.ct.launch, **t.where)
+        calls[t.name] = functools.partial(launch, stream, (1,), vadd, (x, y, out, 1024))
         if hasattr(vadd, "bind"):
-            costs["bound launch"] = per_call({t.name: vadd.bind((1,), (x, y, out, 1024), stream=stream)})
-        fresh = kernels_for(ct)
+            bound = vadd.bind((1,), (x, y, out, 1024), stream=stream, **t.where)
+            costs.setdefault("bound launch", {}).update(per_call({t.name: bound}))
+        fresh = kernels_for(t.ct)
         for name, first in {
-            "first launch of vadd": functools.partial(ct.launch, stream, (2,), fresh.vadd, (x, y, out, 512)),
-            "first launch of attention": functools.partial(ct.launch, stream, (64, 1), fresh.attention, heads),
+            "first launch of vadd": functools.partial(launch, stream, (2,), fresh.vadd, (x, y, out, 512)),
+            "first launch of attention": functools.partial(launch, stream, (64, 1), fresh.attention, heads),
         }.items():
             costs.setdefault(name, {})[t.name] = once(first)
     for name, found in {"launch": per_call(calls), **costs}.items():
         unit = "s" if name.startswith("first") else "us"
-        cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in ("tilewright", "cuda.tile"))
+        cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in ("tilewright", "tileir", "cuda.tile"))
         print(f"| {name:38} | {unit} | {cells} |", flush=True)
 
 
@@ -737,18 +746,20 @@ def main() -> None:
         run_share((row for group in arguments.rows for row in GROUPS[group](tiles)), arguments.share)
         return
     harmful = fill_caches()
-    if len(tiles) == 1:
+    if "tileir" not in [tile.name for tile in tiles]:
+        print(f"without tileir: {get_backend('tileir').unavailable()}")
+    if "cuda.tile" not in [tile.name for tile in tiles]:
         print("without the original: cuda.tile cannot be imported")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
-    names = ["tilewright", "cuda.tile", "triton", "torch"]
+    names = ["tilewright", "tileir", "cuda.tile", "triton", "torch"]
     print(f"| {'work':38} | unit | {' | '.join(names)} | ratio to best |")
-    print(f"|---|---|{'---:|' * 5}")
+    print(f"|---|---|{'---:|' * 6}")
     rows = []
     for group in arguments.rows:
         for row in GROUPS[group](tiles):
             measure(row, harmful)
             rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
-            others = [rate for name, rate in rates.items() if name != "tilewright"]
+            others = [rate for name, rate in rates.items() if name not in ("tilewright", "tileir")]
             ratio = rates.get("tilewright", 0) / max(others) if others else float("nan")
             cells = " | ".join(f"{rates[n]:.0f}" if n in rates else "" for n in names)
             print(f"| {row.name:38} | {row.unit} | {cells} | {ratio:.2f} |", flush=True)

@@ -87,10 +87,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class HostExecutable:
-    def __init__(self, function: Function, executable: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Function, executable: Any, options: Mapping[str, Any], backend: Any) -> None:
         self._function = function
         self.compiled = executable
-        self.executable = MultiVersioned(executable, function, TRITON, options)
+        self.executable = MultiVersioned(executable, function, backend, options)
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         device = _device()
@@ -159,36 +159,34 @@ def _moved(copies: list[_Copy], address: int) -> int:
     return next((address + c.shift for c in copies if c.low <= address < c.high), address)
 
 
-class HostTriton:
+class HostBackend:
+    """A backend of GPUs, for arrays in host memory."""
+
     name = "cpu"
     device = "cpu"
 
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
     def unavailable(self) -> str | None:
-        return TRITON.unavailable()
+        return self.inner.unavailable()
 
     def target(self) -> str:
-        return TRITON.target()
+        return self.inner.target()
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(serialization=Serialization(_to_bytes, _from_bytes))
+        return Capabilities(serialization=Serialization(self._to_bytes, self._from_bytes))
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> HostExecutable:
-        return HostExecutable(function, TRITON.compile(function, {}), {})
+        return HostExecutable(function, self.inner.compile(function, {}), {}, self.inner)
+
+    def _to_bytes(self, executable: HostExecutable) -> bytes:
+        return self.inner.capabilities.serialization.to_bytes(executable.compiled)
+
+    def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> HostExecutable:
+        found = self.inner.capabilities.serialization.from_bytes(function, data, {}, None)
+        return HostExecutable(function, found, {}, self.inner)
 
 
-def _to_bytes(executable: HostExecutable) -> bytes:
-    return _serialization().to_bytes(executable.compiled)
-
-
-def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> HostExecutable:
-    return HostExecutable(function, _serialization().from_bytes(function, data, {}, None), {})
-
-
-def _serialization() -> Serialization:
-    found = TRITON.capabilities.serialization
-    assert found is not None
-    return found
-
-
-BACKEND = HostTriton()
+BACKEND = HostBackend(TRITON)

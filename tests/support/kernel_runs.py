@@ -74,17 +74,18 @@ def outcome(kernel: GeneratedKernel, backend: str) -> dict[str, NumpyArray]:
 
 def compare(kernel: GeneratedKernel, backend: str) -> None:
     """Assert that ``backend`` leaves the memory as the reference does. Zeros of either sign are equal."""
-    _assert_same(outcome(kernel, backend), outcome(kernel, "reference"))
+    assert_same(outcome(kernel, backend), outcome(kernel, "reference"))
 
 
 def check_product(kernel: ProductKernel, backend: str) -> None:
     """Assert that a launch writes what NumPy says, and nothing else."""
     values, wanted = arguments(kernel)
     values[[name for name, _ in kernel.parameters].index("out")][...] = kernel.wanted
-    _assert_same(outcome(kernel, backend), wanted)
+    assert_same(outcome(kernel, backend), wanted)
 
 
-def _assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) -> None:
+def assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) -> None:
+    """Assert that two launches left the same in the memory around their arrays."""
     for name, found in memory.items():
         same = found == wanted[name]
         if not same.all():

@@ -3,6 +3,9 @@ integration. A kernel that ends its process, or all work on the GPU, is one that
 
     python -m support.random_runs products --on gpu --seeds 0:3000 --jobs 16
     python -m support.random_runs --on sm_80,sm_90,sm_100 --count 300      # all generators, compiled only; seeds of today
+    python -m support.random_runs kernels products --on tileir --seeds 0:2000        # by NVIDIA's compiler, on a GPU
+    python -m support.random_runs kernels products --on tileir:sm_90,tileir:sm_100   # assembled only
+    python -m support.random_runs kernels products --on import             # exported as CUDA Tile IR and imported again
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import importlib
 import io
 import os
 import subprocess
@@ -22,16 +26,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import support.gpu
 from fuzz.check import faults
 from fuzz.programs import program
+from support import kernel_runs, tile_ir_round_trip
 from support.kernel_generator import GeneratedKernel, KernelGenerator
-from support.kernel_runs import arguments, check_product, compare
+from support.kernel_runs import arguments, assert_same, check_product, compare
 from support.product_generator import ProductGenerator, ProductKernel
 
 from tilewright import TileError
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends import base
+from tilewright.backends import registry
+from tilewright.backends.tileir.backend import TileIRBackend
 from tilewright.backends.triton import driver
 from tilewright.backends.triton.backend import compile_for
 from tilewright.runtime.launch import specialization
@@ -44,12 +49,13 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
 _TOO_LARGE = "shared memory"  # what a kernel may need too much of, and is told so
 _OK, _SKIPPED = "ok", "too large"
 _TIMEOUT = 300  # seconds for one kernel
+_ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
 
 
 def _run(name: str, seed: int, on: str) -> str:
     """How kernel ``seed`` of the generator ``name`` fares: ``_OK``, ``_SKIPPED``, or the first line of what went wrong."""
     kernel = GENERATORS[name](seed)
-    targets = on.split(",") if on.startswith(("sm_", "gfx")) else []
+    targets = on.split(",") if on.startswith(("sm_", "gfx", "tileir:")) else []
     target = targets[seed % len(targets)] if targets else ""
     try:
         if name == "programs":
@@ -58,6 +64,9 @@ def _run(name: str, seed: int, on: str) -> str:
             kernel.kernel().compile_for(target, kernel.arguments(kernel.written()))
         elif target:
             _compile(kernel, target)
+        elif on == "import":
+            for backend in ("reference", "cpu"):
+                assert_same(tile_ir_round_trip.outcome(kernel, backend), kernel_runs.outcome(kernel, "reference"))
         elif isinstance(kernel, ProductKernel):
             check_product(kernel, "cpu")
         else:
@@ -76,6 +85,9 @@ def _said(found: Sequence[str]) -> str:
 
 def _compile(kernel: GeneratedKernel, target: str) -> None:
     function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+    if target.startswith("tileir:"):
+        TileIRBackend(target.removeprefix("tileir:")).compile(function, {})
+        return
     compile_for(function, parse_target(target), {})
 
 
@@ -84,8 +96,9 @@ def _work(on: str) -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     warnings.simplefilter("ignore", RuntimeWarning)
-    if on == "gpu":
-        base._MODULES["cpu"] = support.gpu.__name__
+    if on in _ON_A_GPU:
+        host = importlib.import_module(_ON_A_GPU[on]).BACKEND
+        registry.register_backend("cpu", lambda: host, default_for="cpu")
     for line in sys.stdin:
         name, seed = line.split()
         with contextlib.redirect_stdout(io.StringIO()):
@@ -169,7 +182,9 @@ def _seeds(given: str | None, count: int) -> range:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("generators", nargs="*", choices=[*GENERATORS, []])
-    parser.add_argument("--on", default="cpu", help="cpu, gpu, or architectures to compile for, in turns")
+    parser.add_argument(
+        "--on", default="cpu", help="cpu, gpu, tileir, import, or architectures to compile for, in turns"
+    )
     parser.add_argument("--seeds", help="start:count; those of today without it")
     parser.add_argument("--count", type=int, default=300, help="how many of today")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
