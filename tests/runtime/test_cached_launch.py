@@ -398,3 +398,19 @@ def test_lists_of_tensors() -> None:
         [xs[0], xs[1].double()],
     ):
         assert values((wrong,)) is None
+
+
+def test_streams_do_not_keep_launches_on_a_cpu_from_being_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs for GPUs name one in every launch."""
+    x, stream = np.arange(8.0), types.SimpleNamespace(cuda_stream=0)
+    described: list[Any] = []
+    plan_for = ct.kernel.plan_for
+    monkeypatch.setattr(ct.kernel, "plan_for", lambda *a: described.append(a) or plan_for(*a))  # type: ignore[func-returns-value]
+    for number in range(12):
+        out = np.zeros(16)
+        ct.launch(stream, (1,), fill, (x, out, number, 2), backend="cpu")
+        np.testing.assert_array_equal(out, expected(x, number, 2))
+    assert len(described) <= 2
+    for wrong in ([], "stream", x):
+        with pytest.raises(TypeError, match="the first argument of ct.launch is the stream"):
+            ct.launch(wrong, (1,), fill, (x, np.zeros(16), 1, 2), backend="cpu")

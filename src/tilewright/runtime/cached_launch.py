@@ -48,6 +48,7 @@ class CachedLaunch:
         self.values = guarded_values(rules, args, template, tables)
         self.launch = self._launch
         self._rules, self._template, self._executable, self._device = rules, template, executable, device
+        self.ignores_streams = device is None  # a CPU accepts them; launches are given None in their place
         self._count = 0  # of repeated launches
         self._settled = False  # whether there is machine code, or can be none
 

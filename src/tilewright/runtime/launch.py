@@ -50,8 +50,9 @@ def launch(
         raise TypeError(_not_a_kernel(kernel))
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
-    cached = kernel.cached
-    if cached is not None and check_overlap is None and cached.launch(stream, grid, kernel_args, backend):
+    cached = kernel.cached if check_overlap is None else None
+    ignored = stream is not None and cached is not None and cached.ignores_streams
+    if cached is not None and not ignored and cached.launch(stream, grid, kernel_args, backend):
         if cached.written:
             note_writes(kernel_args, cached.written)
         return
@@ -62,6 +63,10 @@ def launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
+    if cached is not None and ignored and cached.launch(None, grid, kernel_args, backend):
+        if cached.written:
+            note_writes(kernel_args, cached.written)
+        return
     blocks = checked_grid(grid)
     runtime = RuntimeValues()
     plan = kernel.plan_for(kernel_args, backend, runtime)
