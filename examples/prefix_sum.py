@@ -14,7 +14,7 @@ def running_sums(
     x: ct.Array, out: ct.Array, tickets: ct.Array, sums: ct.Array, ready: ct.Array, TILE: ct.Constant[int]
 ) -> None:
     block = lib.next_block(tickets)  # blocks that have begun are numbered in order, so that none waits for ever
-    tile = ct.load(x, (block,), (TILE,))
+    tile = ct.load(x, (block,), (TILE,), padding_mode=ct.PaddingMode.ZERO)
     before = lib.block_prefix(block, ct.sum(tile), sums, ready)
     ct.store(out, (block,), ct.cumsum(tile, 0) + before)
 

@@ -7,10 +7,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import tilewright as ct
 from tilewright.frontend.cpp.toolchain import find_compiler
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about how long it takes
+hypothesis.settings.load_profile("untimed")
 
 TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/")
 

@@ -10,6 +10,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
+import diagrams
+import gallery
 import listings
 import reference
 import tables
@@ -27,19 +29,23 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated whole."""
-    for path, text in reference.pages().items():
+    changelog = Path(config.docs_dir).parent / "CHANGELOG.md"
+    made = {**reference.pages(), **gallery.pages(), "releases.md": changelog.read_text(encoding="utf-8")}
+    for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Replace ``<!-- table: NAME -->`` and ``<!-- listing: NAME -->`` by what they name."""
+    """Replace ``<!-- table: NAME -->``, ``<!-- listing: NAME -->`` and ``<!-- diagram: NAME -->`` by what they name."""
     walk = listings.Walk(markdown) if "<!-- listing: " in markdown else None
 
     def made(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "table":
             return tables.TABLES[name]()
+        if kind == "diagram":
+            return diagrams.DIAGRAMS[name]()
         if kind == "listing" and walk is not None:
             return walk.listing(name)
         return match[0]

@@ -15,6 +15,10 @@ class Recorder:
         self.launches: list[Launch] = []
         self.accesses: list[Access] = []
         self.violations: list[Violation] = []
+        self.finished_launches = 0
+
+    def finished(self) -> None:
+        self.finished_launches += 1
 
     def launch(self, event: Launch) -> None:
         self.launches.append(event)

@@ -73,6 +73,9 @@ class SanitizedExecutable:
             run_blocks(blocks(), memory, session.schedule, _TURN)
         except Deadlock as deadlock:
             session.add(_deadlock(state, deadlock, running))
+        finally:
+            for sink in session.sinks:
+                sink.finished()
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """The launch, to be run later."""

@@ -56,5 +56,8 @@ class EventSink(Protocol):
     def access(self, event: Access) -> None:
         """A block touched memory."""
 
+    def finished(self) -> None:
+        """All blocks of the launch have ended; its memory is still there."""
+
     def violation(self, violation: Violation) -> None:
         """A violation was found by the operation whose access comes next, if it has one."""

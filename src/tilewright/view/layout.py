@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
+from tilewright.ir.semantics.conversion import to_float64
 
 
 def shape_of(buffer: Buffer) -> tuple[int, ...]:
@@ -14,6 +16,19 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     if buffer.shape is not None:
         return buffer.shape
     return ((buffer.high - buffer.low) // buffer.dtype.bytes,)
+
+
+def elements_of(buffer: Buffer) -> np.ndarray[Any, Any]:
+    """The elements in row-major order, as float64. The memory is read now."""
+    assert buffer.shape is not None and buffer.strides is not None
+    dtype = buffer.dtype
+    if not buffer.high - buffer.low:
+        return np.zeros(0)
+    memory = np.ctypeslib.as_array((ctypes.c_ubyte * (buffer.high - buffer.low)).from_address(buffer.low))
+    start = buffer.address - buffer.low
+    strides = tuple(s * dtype.bytes for s in buffer.strides)
+    view = np.ndarray(buffer.shape, dtype.storage, memory, start, strides)
+    return to_float64(np.ascontiguousarray(view).reshape(-1), dtype)
 
 
 def element_numbers(buffer: Buffer, distances: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array as numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,9 @@ import numpy as np
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer import Access, Launch, Violation
-from tilewright.view.layout import element_numbers
+from tilewright.view.layout import element_numbers, elements_of, shape_of
 
+_MOST_VALUES = 1 << 18  # of an array whose values are kept: 2 MB of float64 before they are compressed
 KINDS = ("read", "write", "atomic")
 # Columns of a recorded access, and of a group of its elements: ``count`` runs of ``length`` elements each, which
 # start at ``start``, ``start + step``, ...
@@ -43,6 +45,7 @@ class Recording:
     places: dict[Loc, int] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     dropped: int = 0  # accesses after the limit
+    values: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)  # of small arrays, after the launch
 
     @property
     def event_count(self) -> int:
@@ -64,6 +67,12 @@ class Recorder:
     def launch(self, event: Launch) -> None:
         self._settle()
         self.recordings.append(Recording(event.kernel, event.grid, list(event.arrays)))
+
+    def finished(self) -> None:
+        recording = self.recordings[-1]
+        for i, array in enumerate(recording.arrays):
+            if math.prod(shape_of(array)) <= _MOST_VALUES and array.shape is not None:
+                recording.values[i] = elements_of(array)
 
     def violation(self, violation: Violation) -> None:
         self._found.append(violation)

@@ -26,6 +26,7 @@ async function chooseLaunch(index) {
   $("arrays").replaceChildren();
   view.pictures = launch.arrays.flatMap((about, i) => (used.has(i) || launch.violations.some(v => v.array === i) ? [card(about, i)] : []));
   fillBlocks();
+  fillLegend();
   fillViolations();
   fillSummary();
   fitPictures();
@@ -35,12 +36,17 @@ async function chooseLaunch(index) {
 function card(about, i) {
   const box = element("div", undefined, "card"), heading = element("h2", about.name);
   heading.append(element("small", `${about.dtype} (${about.shape.join(", ")})`), element("small", "", "counts"));
-  const canvas = element("canvas");
+  const canvas = element("canvas"), reset = element("button", "whole array", "reset");
+  reset.hidden = true;
+  heading.append(reset);
   box.append(heading, canvas);
   $("arrays").append(box);
   const picture = new Picture(canvas, view.recording, i);
   picture.box = box;
   picture.counts = heading.querySelector(".counts");
+  picture.reset = reset;
+  if (picture.arrangement.wrapped) heading.firstElementChild.append(`, in rows of ${number.format(picture.arrangement.columns)}`);
+  reset.addEventListener("click", () => { picture.showWhole(); drawSoon(); });
   listen(picture);
   return picture;
 }
@@ -49,17 +55,32 @@ function card(about, i) {
 function fitPictures() {
   const box = $("arrays"), across = getComputedStyle(box).gridTemplateColumns.split(" ").length;
   const down = Math.ceil(view.pictures.length / across);
-  const height = (box.clientHeight - 24 - 12 * (down - 1)) / down - 50;
+  const room = matchMedia("(max-width: 900px)").matches ? innerHeight * 0.5 : box.clientHeight;
+  const height = (room - 24 - 12 * (down - 1)) / down - 50;
   view.pictures.forEach(p => p.resize(Math.max(150, height)));
-  drawSoon();
+  draw(false); // at once: a canvas is empty when its size has changed
 }
 
+// What the colours mean in the present mode.
 function fillLegend() {
-  const entries = [["read", "read"], ["written", "write"], ["both", "both"], ["atomic", "atomic"], ["padding", null], ["violation", "bad"]];
+  const { recording, palette } = view, mode = $("colour").value, css = c => `rgb(${c.join(" ")})`;
+  const entries = [];
+  if (mode === "kind") entries.push(["read", "var(--read)"], ["written", "var(--write)"], ["both", "var(--both)"], ["atomic", "var(--atomic)"]);
+  else if (mode === "block") {
+    const blocks = [...new Set(recording.block)].sort((a, b) => a - b);
+    for (const b of blocks.slice(0, 6)) entries.push([recording.blockName(b), css(blockColour(b))]);
+    entries.unshift(["last touched by block", null]);
+    if (blocks.length > 6) entries.push([`and ${number.format(blocks.length - 6)} more`, null]);
+  } else entries.push(["one access", css(mix(palette.empty, palette.kinds[4], 0.15))], ["the most", css(palette.kinds[4])]);
+  entries.push(["padding", "hatch"], ["violation", "var(--bad)"]);
   $("legend").replaceChildren(...entries.map(([name, colour]) => {
-    const item = element("span"), swatch = element("i", undefined, colour === null ? "hatch" : "");
-    if (colour !== null) swatch.style.background = `var(--${colour})`;
-    item.append(swatch, name);
+    const item = element("span");
+    if (colour !== null) {
+      const swatch = element("i", undefined, colour === "hatch" ? "hatch" : "");
+      if (colour !== "hatch") swatch.style.background = colour;
+      item.append(swatch);
+    }
+    item.append(name);
     return item;
   }));
 }
@@ -254,6 +275,7 @@ function draw(paint) {
       const touched = picture.state.last.reduce((n, e) => n + (e >= 0), 0);
       picture.counts.textContent = `${number.format(touched)} of ${plural(picture.state.size, "element")} touched`;
     }
+    picture.reset.hidden = picture.zoom === 1;
     picture.box.classList.toggle("current", event !== null && recording.array[event] === picture.number);
     picture.draw(palette, event);
   }
@@ -323,8 +345,7 @@ function listen(picture) {
     drawSoon();
   }, { passive: false });
   canvas.addEventListener("dblclick", () => {
-    picture.zoom = 1;
-    picture.origin = [0, 0];
+    picture.showWhole();
     drawSoon();
   });
 }
@@ -343,7 +364,8 @@ function point(picture, event) {
 }
 
 function describeElement(picture, found) {
-  const { recording } = view, { state } = picture, lines = [state.elementName(found)];
+  const { recording } = view, { state } = picture, value = state.valueName(found);
+  const lines = [value === null ? state.elementName(found) : `${state.elementName(found)} = ${value} after the launch`];
   for (const v of picture.marks) if (v.element === found) lines.push(`✗ ${v.category}: ${v.message}`);
   const events = recording.history(picture.number, found, 6);
   for (const e of events) {
@@ -367,9 +389,8 @@ function start() {
     return option;
   }));
   view.palette = new Palette();
-  fillLegend();
   $("launch").addEventListener("change", event => chooseLaunch(Number(event.target.value)));
-  $("colour").addEventListener("change", () => moveTo(view.recording.now));
+  $("colour").addEventListener("change", () => { fillLegend(); moveTo(view.recording.now); });
   $("block").addEventListener("change", () => drawSoon(true));
   $("time").addEventListener("input", event => { stop(); moveTo(Number(event.target.value)); });
   $("strip").addEventListener("click", event => moveTo(Math.ceil(event.offsetX / $("strip").clientWidth * view.recording.size)));
@@ -391,7 +412,9 @@ function start() {
 async function open(wanted) {
   const first = data.launches.findIndex(launch => launch.violations.length);
   const launch = wanted.has("launch") ? Number(wanted.get("launch")) : Math.max(0, first);
-  if (wanted.has("colour")) $("colour").value = wanted.get("colour");
+  // The overview: who touched each element last; with violations, or at a step, how it was touched.
+  const overview = first < 0 && !wanted.has("step");
+  $("colour").value = wanted.get("colour") ?? (overview ? "block" : "kind");
   await chooseLaunch(Math.min(launch, data.launches.length - 1));
   if (wanted.has("step")) moveTo(Number(wanted.get("step")));
   if (wanted.has("violation")) $("violations").querySelectorAll("button")[Number(wanted.get("violation"))]?.click();

@@ -1,6 +1,7 @@
 // One array as a picture: a pixel for each element, drawn scaled, zoomed and moved.
 
 const GAP = 2;
+const LINE = 512; // elements of a vector that are drawn as one line
 const MARGIN = 0.06; // of the picture, around it, for tiles that reach outside
 
 // Where elements lie: rows of the last axis; planes, or parts of a tall matrix, beside each other.
@@ -8,7 +9,7 @@ class Arrangement {
   constructor(shape) {
     const size = shape.reduce((n, m) => n * m, 1);
     if (shape.length <= 1) {
-      this.columns = size <= 16 ? Math.max(1, size) : 2 ** Math.round(Math.log2(Math.sqrt(size * 1.5)));
+      this.columns = size <= LINE ? Math.max(1, size) : 2 ** Math.round(Math.log2(Math.sqrt(size * 1.5)));
     } else {
       this.columns = shape[shape.length - 1];
     }
@@ -56,13 +57,12 @@ function mix(a, b, share) {
   return a.map((x, i) => Math.round(x * (1 - share) + b[i] * share));
 }
 
+// Colours that people with any kind of colour vision tell apart (Okabe and Ito, 2008), lighter and darker in turns.
+const BLOCK_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"].map(rgb);
+
 function blockColour(block) {
-  const hue = (block * 0.61803398875 % 1) * 6, light = 0.5 + 0.12 * (block % 3 - 1);
-  const part = n => {
-    const k = (n + hue * 2) % 12;
-    return Math.round(255 * (light - 0.72 * Math.min(light, 1 - light) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
-  };
-  return [part(0), part(8), part(4)];
+  const colour = BLOCK_COLOURS[block % 7], turn = Math.floor(block / 7) % 3;
+  return turn === 0 ? colour : mix(colour, turn === 1 ? [255, 255, 255] : [0, 0, 0], 0.35);
 }
 
 class Palette {
@@ -99,7 +99,7 @@ class Picture {
   resize(most) {
     const width = this.canvas.clientWidth || 340, ratio = window.devicePixelRatio || 1;
     const across = this.image.width * (1 + MARGIN), down = this.image.height * (1 + MARGIN);
-    const height = Math.round(Math.max(48, Math.min(most, width * down / across)));
+    const height = Math.round(Math.max(28, Math.min(most, width * down / across)));
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -289,6 +289,11 @@ class Picture {
     const ratio = this.canvas.width / this.canvas.getBoundingClientRect().width;
     this.origin = [this.origin[0] - x * ratio / this.scale, this.origin[1] - y * ratio / this.scale];
     this.keepInside();
+  }
+
+  showWhole() {
+    this.zoom = 1;
+    this.origin = [0, 0];
   }
 
   show(element) {

@@ -3,10 +3,14 @@
 const KINDS = ["read", "write", "atomic"];
 const CHECKPOINT_BYTES = 160e6;
 
-async function columns(text, width) {
+async function unpacked(text) {
   const packed = Uint8Array.from(atob(text), c => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const table = new Int32Array(await new Response(stream).arrayBuffer());
+  return new Response(stream).arrayBuffer();
+}
+
+async function columns(text, width) {
+  const table = new Int32Array(await unpacked(text));
   const rows = table.length / width;
   return Array.from({ length: width }, (_, i) => table.subarray(i * rows, (i + 1) * rows));
 }
@@ -19,6 +23,7 @@ class Recording {
     [made.start, made.length, made.count, made.step] = await columns(launch.groups, 4);
     made.size = made.kind.length;
     made.arrays = launch.arrays.map(a => new ArrayState(a));
+    for (const array of made.arrays) await array.loadValues();
     made.violated = new Map();
     for (const v of launch.violations) if (v.event !== null) made.violated.set(v.event, v);
     const bytes = made.arrays.reduce((n, a) => n + a.size * 7, 1);
@@ -113,6 +118,15 @@ class ArrayState {
     this.last.set(last);
     this.kinds.set(kinds);
     this.counts.set(counts);
+  }
+
+  async loadValues() {
+    this.values = this.about.values === null ? null : new Float64Array(await unpacked(this.about.values));
+  }
+
+  // The value of an element after the launch; null where it was not recorded.
+  valueName(element) {
+    return this.values === null ? null : String(Number(this.values[element].toPrecision(7)));
   }
 
   elementName(element) {

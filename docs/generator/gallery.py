@@ -1,0 +1,267 @@
+"""The gallery: a page for each kernel of the examples, made by running them while the site is built."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import importlib
+import inspect
+import io
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from diagrams import blocks_of
+from matplotlib.figure import Figure
+from svg import figure
+
+from tilewright.sanitizer import sanitize
+from tilewright.view import Recorder, render
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_REPOSITORY = "examples"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel of the gallery: the example that has it, the array whose blocks are shown, and what is plotted.
+
+    ``plot`` gets the module and the axes of a figure, and draws a result that the kernel has computed.
+    """
+
+    name: str
+    title: str
+    out: str
+    plot: Callable[[Any, Any], None]
+
+
+def _image(axes: Any, values: Any, **options: Any) -> None:
+    axes.imshow(np.asarray(values), interpolation="nearest", **options)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _vector_add(m: Any, axes: Any) -> None:
+    x = np.linspace(0, 4 * np.pi, 500, dtype=np.float32)
+    a, b = np.sin(x), np.sin(3.1 * x) / 2
+    for values, name in ((a, "a"), (b, "b"), (m.add(a, b, np.empty_like(a)), "a + b")):
+        axes.plot(x, values, label=name, linewidth=2.5 if "+" in name else 1)
+    axes.legend()
+
+
+def _softmax(m: Any, axes: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((24, 60), dtype=np.float32) * 2
+    _image(axes, m.softmax(x), cmap="viridis")
+    axes.set_title("each row sums to 1")
+
+
+def _layer_norm(m: Any, axes: Any) -> None:
+    x = np.random.default_rng(0).gamma(2, 2, (4, 4000)).astype(np.float32) + np.arange(4, dtype=np.float32)[:, None]
+    one, zero = np.ones(4000, np.float32), np.zeros(4000, np.float32)
+    y = m.layer_norm(x, one, zero)
+    for row in range(4):
+        axes.hist(x[row], 80, histtype="step", color="tab:gray")
+        axes.hist(y[row], 80, histtype="step", color="tab:blue")
+    axes.set_title("rows before (grey) and after (blue)")
+
+
+def _matmul(m: Any, axes: Any) -> None:
+    t = np.linspace(-1, 1, 120, dtype=np.float32)
+    a = np.exp(-((t[:, None] - t[None, :]) ** 2) * 30)
+    _image(axes, m.matmul(a, np.ascontiguousarray(np.sign(np.sin(9 * t))[:, None] * a)), cmap="coolwarm")
+
+
+def _attention(m: Any, axes: Any) -> None:
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal((1, 128, 64), dtype=np.float32) for _ in range(2))
+    v = np.zeros((1, 128, 64), np.float32)
+    v[0, np.arange(128), np.arange(128) // 2] = 1
+    _image(axes, m.attention(q, k + 0.5 * q, v, False)[0], cmap="magma")
+    axes.set_title("weights of pairs of keys, by query")
+
+
+def _histogram(m: Any, axes: Any) -> None:
+    values = np.clip(np.random.default_rng(0).normal(32, 9, 100_000), 0, 63).astype(np.int32)
+    axes.bar(np.arange(64), m.histogram(values, 64), width=1.0)
+
+
+def _embedding(m: Any, axes: Any) -> None:
+    table = np.sin(np.arange(40, dtype=np.float32)[:, None] * np.linspace(0.02, 1, 64, dtype=np.float32))
+    rows = np.random.default_rng(0).integers(0, 40, 30).astype(np.int32)
+    _image(axes, m.embedding(table, rows), cmap="viridis")
+    axes.set_title("rows that were looked up")
+
+
+def _convolution(m: Any, axes: Any) -> None:
+    image = np.zeros((90, 160), np.float32)
+    image[20:60, 30:70], image[35:80, 100:140] = 1, 0.6
+    edges = np.full((5, 5), -1, np.float32)
+    edges[2, 2] = 24
+    _image(axes, m.convolution(image, edges), cmap="gray")
+
+
+def _transpose(m: Any, axes: Any) -> None:
+    x = np.add.outer(np.arange(60), np.arange(120) ** 1.3).astype(np.float32) % 40
+    _image(axes, m.transpose(x), cmap="viridis")
+
+
+def _mandelbrot(m: Any, axes: Any) -> None:
+    _image(axes, np.log1p(m.mandelbrot(500, 600, 200)), cmap="magma")
+
+
+def _heat(m: Any, axes: Any) -> None:
+    _image(axes, m.heat(m.plate(120, 200), 300), cmap="inferno")
+
+
+def _prefix_sum(m: Any, axes: Any) -> None:
+    steps = np.random.default_rng(3).integers(-1, 2, 40_000).astype(np.int32)
+    axes.plot(m.prefix_sum(steps), linewidth=0.8)
+    axes.set_title("a random walk")
+
+
+def _monte_carlo(m: Any, axes: Any) -> None:
+    x, y = m.positions(2000, 1)
+    axes.scatter(x, y, s=2, c=np.where(x * x + y * y < 1, "tab:blue", "tab:orange"))
+    axes.set_aspect("equal")
+    axes.set_title(f"a million darts: {m.pi(1_000_000):.4f}")
+
+
+def _nbody(m: Any, axes: Any) -> None:
+    bodies = np.random.default_rng(1).standard_normal((3, 200)).astype(np.float32)
+    pull = m.gravity(bodies, np.ones(200, np.float32))
+    axes.quiver(bodies[0], bodies[1], pull[0], pull[1], width=0.003)
+    axes.set_aspect("equal")
+
+
+ENTRIES: Sequence[Entry] = (
+    Entry("vector_add", "Vector addition", "out", _vector_add),
+    Entry("transpose", "Transpose", "out", _transpose),
+    Entry("softmax", "Softmax", "out", _softmax),
+    Entry("layer_norm", "Layer norm", "out", _layer_norm),
+    Entry("matmul", "Matrix product", "c", _matmul),
+    Entry("attention", "Attention", "out", _attention),
+    Entry("histogram", "Histogram", "counts", _histogram),
+    Entry("embedding", "Embedding", "out", _embedding),
+    Entry("convolution", "Convolution", "out", _convolution),
+    Entry("mandelbrot", "Mandelbrot set", "out", _mandelbrot),
+    Entry("heat", "Heat on a plate", "out", _heat),
+    Entry("prefix_sum", "Running sums", "out", _prefix_sum),
+    Entry("monte_carlo", "Monte Carlo", "hits", _monte_carlo),
+    Entry("nbody", "Gravity", "out", _nbody),
+)
+
+
+@contextmanager
+def _examples() -> Any:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+def pages() -> dict[str, str]:
+    """Path to text of every page of the gallery, and of the recordings that they show."""
+    found: dict[str, str] = {}
+    quick = os.environ.get("TILEWRIGHT_DOCS_QUICK") == "1"  # for tests: small arrays, hardly measured
+    with _examples():
+        harness = importlib.import_module("harness")
+        if quick:
+            harness._SECONDS = 0.0
+        outcomes: dict[str, list[Any]] = {}
+        for entry in ENTRIES:
+            module = importlib.import_module(entry.name)
+            outcomes[entry.name] = [harness.measure(case) for case in module.cases(small=quick)]
+            recordings = _recordings(module)
+            found[f"gallery/{entry.name}-recording.html"] = render(entry.title, recordings[:1])
+            found[f"gallery/{entry.name}.md"] = _page(entry, module, outcomes[entry.name], recordings[0])
+    found["gallery/index.md"] = _overview(outcomes)
+    return found
+
+
+def _recordings(module: Any) -> Any:
+    recorder = Recorder()
+    with sanitize(sinks=[recorder]):
+        for case in module.cases(small=True)[:1]:
+            case.ours()
+    return recorder.finish()
+
+
+def _idea(module: Any) -> str:
+    return inspect.cleandoc(module.__doc__)
+
+
+def _page(entry: Entry, module: Any, outcomes: Sequence[Any], recording: Any) -> str:
+    parts = [f"# {entry.title}", _idea(module), "## The kernel", f"```python\n{_kernels(module)}\n```"]
+    parts.append(f"The whole program, with the same in NumPy, is `{_REPOSITORY}/{entry.name}.py`.")
+    picture = blocks_of(recording, entry.out)
+    if picture is not None:
+        caption = f"Which block writes which element of {entry.out}, on a small input: a colour for each block."
+        parts += ["## Who writes what", figure(picture, caption)]
+    parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(outcomes)]
+    parts += [
+        "## Step by step",
+        "Every access to memory of a small run, in the order of the blocks: move the slider, or point at an element "
+        f"([alone in a window]({entry.name}-recording.html)).",
+        f'<iframe class="tw-view" src="../{entry.name}-recording.html" title="Recording of {entry.title}" '
+        'loading="lazy"></iframe>',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kernels(module: Any) -> str:
+    """The kernels of the example, and the functions and constants that they use."""
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    tree, lines = ast.parse(source), source.splitlines()
+    definitions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    kernels = [n for n in definitions if any("kernel" in ast.unparse(d) for d in n.decorator_list)]
+    used = {n.id for k in kernels for n in ast.walk(k) if isinstance(n, ast.Name)}
+    shown = [n for n in definitions if n in kernels or n.name in used]
+    return "\n\n\n".join(
+        "\n".join(lines[(n.decorator_list[0] if n.decorator_list else n).lineno - 1 : n.end_lineno]) for n in shown
+    )
+
+
+def _plotted(entry: Entry, module: Any) -> str:
+    drawn = Figure(figsize=(6.4, 3.6), dpi=110, layout="constrained")
+    axes = drawn.subplots()
+    entry.plot(module, axes)
+    data = io.BytesIO()
+    drawn.savefig(data, format="png")
+    text = base64.b64encode(data.getvalue()).decode()
+    image = f'<img alt="A result of {entry.title}" src="data:image/png;base64,{text}"/>'
+    return f'<figure class="tw-figure">{image}</figure>'
+
+
+def _speed(outcomes: Sequence[Any]) -> str:
+    rows = [
+        f"| {o.name} | {o.size} | {o.time * 1e3:.2f} ms | {o.numpy_time * 1e3:.2f} ms | {o.numpy_time / o.time:.2f} |"
+        for o in outcomes
+    ]
+    head = ["| kernel | size | tilewright | NumPy | ratio |", "|---|---|---:|---:|---:|"]
+    return "\n".join([*head, *rows]) + f"\n\nMedians, when this page was made: {_machine()}."
+
+
+def _machine() -> str:
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{platform.machine()}, {processors} processors, Python {platform.python_version()}, NumPy {np.__version__}"
+
+
+def _overview(outcomes: dict[str, list[Any]]) -> str:
+    rows = []
+    for entry in ENTRIES:
+        module = importlib.import_module(entry.name)
+        best = outcomes[entry.name][0]
+        rows.append(f"| [{entry.title}]({entry.name}.md) | {_idea(module)} | {best.numpy_time / best.time:.1f} |")
+    head = ["| kernel | idea | NumPy's time over ours |", "|---|---|---:|"]
+    said = (
+        "# Gallery\n\nKernels with the idea, a picture, what they compute, and how fast they are. "
+        "All pages are made by running the kernels.\n\n"
+    )
+    return said + "\n".join([*head, *rows]) + f"\n\n{_machine()}.\n"

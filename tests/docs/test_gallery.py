@@ -1,0 +1,69 @@
+"""The gallery: its kernels run without a report, and its pages and pictures show what they did."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as ct
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports a module of the generator, which finds the examples."""
+    for folder in ("docs/generator", "examples"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+    yield importlib.import_module
+    for name in ("harness", "gallery", "diagrams", "svg"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem != "harness"))
+def test_examples_are_clean(modules: Any, name: str) -> None:
+    module = modules(name)
+    try:
+        with ct.sanitize() as report:
+            for case in module.cases(small=True):
+                case.ours()
+        assert report.launches and report.clean, report.render()
+    finally:
+        sys.modules.pop(name, None)
+
+
+def test_what_a_diagram_says_was_recorded(modules: Any) -> None:
+    diagrams = modules("diagrams")
+    recording = diagrams.recorded(diagrams._fill, (2, 3), (np.zeros((6, 9), np.float32), 4, 4))
+    blocks = diagrams.touched(recording, "out", ("write",))
+    assert np.array_equal(blocks, np.add.outer(np.arange(6) // 4, 2 * (np.arange(9) // 4)))
+    assert (diagrams.touched(recording, "out", ("read",)) == -1).all()
+    assert str(diagrams.blocks_of(recording, "out")).count("<rect") == 6 * 3
+
+
+def test_diagrams(modules: Any) -> None:
+    for name, draw in modules("diagrams").DIAGRAMS.items():
+        text = draw()
+        assert text.startswith('<figure class="tw-figure"><svg ') and "\n\n" not in text, name
+        assert re.search(r'aria-label="\w', text) and ">nan<" not in text, name
+
+
+def test_a_page_for_each_example(modules: Any) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[docs]'")
+    gallery = modules("gallery")
+    examples = {p.stem for p in (ROOT / "examples").glob("*.py")} - {"harness"}
+    assert {entry.name for entry in gallery.ENTRIES} <= examples and len(gallery.ENTRIES) >= 12
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert all(f"gallery/{entry.name}.md" in navigation for entry in gallery.ENTRIES)
+    entry = next(e for e in gallery.ENTRIES if e.name == "softmax")
+    module = modules("softmax")
+    outcome = modules("harness").Outcome("softmax", "1", 1e-3, 2e-3, 0.0, True)
+    page = gallery._page(entry, module, [outcome], gallery._recordings(module)[0])
+    assert "def softmax_rows(" in page and "def softmax_numpy(" not in page and "data:image/png;base64," in page
+    assert "| softmax | 1 | 1.00 ms | 2.00 ms | 2.00 |" in page and "softmax-recording.html" in page
