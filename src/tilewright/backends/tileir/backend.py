@@ -10,10 +10,11 @@ from tilewright.analysis.gpu.lowering_plan import TableForm
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.tileir import assembler
 from tilewright.backends.triton import driver, stopwatch
+from tilewright.backends.triton.abi import formats_of
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.executable import TritonExecutable, formats_of
+from tilewright.backends.triton.executable import TritonExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.tileir.bytecode import write

@@ -18,9 +18,10 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.export import Export
 from tilewright.backends.triton import driver, stopwatch
+from tilewright.backends.triton.abi import formats_of
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.constraints import CompileAgain, Constraints
-from tilewright.backends.triton.executable import FIRST, TritonExecutable, formats_of
+from tilewright.backends.triton.executable import FIRST, TritonExecutable
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import Fit, compiler, fit
 from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks

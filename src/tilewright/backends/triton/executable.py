@@ -4,58 +4,33 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from tilewright.analysis.gpu.lowering_plan import Geometry
 from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import driver, realign
+from tilewright.backends.triton.abi import NumberPacker
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.device_printf import Reports
 from tilewright.backends.triton.graph import launcher
+from tilewright.backends.triton.launch_errors import FOREIGN, refused
 from tilewright.backends.triton.launch_parameters import LaunchParameters
 from tilewright.backends.triton.launch_stub import Loaded, launch_stub
 from tilewright.backends.triton.resources import too_much_shared
 from tilewright.backends.triton.tensormap import TensorMap, Unmapped, encode
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import dtype_from_short
-from tilewright.ir.errors import TileError
-from tilewright.ir.types import PointerType, TileType
 
-_MOST_BLOCKS = 65535  # along the second and the third axis of a grid
-_FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED)  # not of the current context
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
 CAPACITIES = (32, 4096)
 FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
-
-# Short name of a dtype -> how struct packs a number of it into 8 bytes.
-_FORMATS = {
-    "i1": "?7x", "i8": "b7x", "u8": "B7x", "i16": "h6x", "u16": "H6x", "i32": "i4x", "u32": "I4x", "i64": "q",
-    "u64": "Q",
-    "f16": "e6x", "bf16": "H6x", "f32": "f4x", "tf32": "f4x", "f64": "d",
-    "f8e4m3fn": "B7x", "f8e5m2": "B7x", "f8e8m0fnu": "B7x",
-}  # fmt: skip
-_AS_BITS = ("bf16", "f8e4m3fn", "f8e5m2", "f8e8m0fnu")  # struct does not know these
-
-
-_NARROW = {"f16": np.float16, "f32": np.float32, "tf32": np.float32}
-
-
-def _in_range(value: Any, short: str) -> Any:
-    if short not in _NARROW:
-        return value
-    with np.errstate(over="ignore"):
-        return float(_NARROW[short](value))
 
 
 class TritonExecutable:
@@ -73,10 +48,8 @@ class TritonExecutable:
         self.kernels: dict[int, TritonExecutable] = {}  # ``realign.kernel`` for elements of so many bytes
         self._function = function
         self._texts = texts
-        self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in artifact.formats)).pack_into
-        self._converted = [(i, dtype_from_short(f)) for i, f in enumerate(artifact.formats) if f in _AS_BITS]
-        self._numbers_only = not (self._converted or artifact.descriptors)  # what a plain launch has to write
-        self._floats = any(not f.startswith(("i", "u")) for f in artifact.formats)
+        self._numbers = NumberPacker(artifact.formats)
+        self._numbers_only = not (self._numbers.converts or artifact.descriptors)  # what a plain launch has to write
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.parameter for t in artifact.tables if t.by_value]
@@ -85,7 +58,7 @@ class TritonExecutable:
         self._temporary = bool(copied or self._staged or artifact.local_bytes)
         self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
         self._only_copies = self._staged and not (  # before it, and numbers to write
-            artifact.tables or artifact.local_bytes or artifact.reports or self._converted
+            artifact.tables or artifact.local_bytes or artifact.reports or self._numbers.converts
         )
         self._has_depths = any(artifact.depths)
         self.may_need_more = self._temporary or artifact.reports  # memory for one launch, or something to do after it
@@ -112,8 +85,8 @@ class TritonExecutable:
         if params.grid != grid or params.stream != stream:
             params.configure(self.artifact.binary, grid, stream)
         if self._numbers_only:
-            self._write(params, values)
-        elif self._floats or params.filled != (values, device):  # equal floats may be zeros of either sign
+            self._numbers.write(params.numbers, values)
+        elif self._numbers.has_floats or params.filled != (values, device):  # equal floats may be zeros of either sign
             params.filled = None
             self._fill(params, LaunchArguments(values, (), stream, device), [])
             params.filled = values, device
@@ -209,7 +182,7 @@ class TritonExecutable:
                 return False
             for copy in params.copies:
                 copy()
-            self._write(params, arguments.values)  # equal floats may be zeros of either sign
+            self._numbers.write(params.numbers, arguments.values)  # equal floats may be zeros of either sign
             self._run(params, kernel)
         return True
 
@@ -249,35 +222,11 @@ class TritonExecutable:
 
     def _run(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
         code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
-        if code in _FOREIGN:
+        if code in FOREIGN:
             with kernel.device.current():  # another context was current in this thread, or none
                 code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
         if code and 0 not in (params.grid or ()):  # nothing is to be done for a grid without blocks
-            raise self._failure(code, params, kernel)
-
-    def _failure(self, code: int, params: LaunchParameters, kernel: driver.LoadedKernel) -> driver.CudaError:
-        """What the driver says of a launch that it refuses, in the terms of who launched."""
-        doing, on, grid = f"the launch of {self._function.name}()", kernel.device, params.grid or (1, 1, 1)
-        said = driver.failure(code, doing)
-        if code in driver.LOST:
-            return driver.CudaError(
-                f"{said}. A kernel that this process launched before has failed, after which the driver ends all work "
-                "of the process on this GPU: start it again. To find the kernel, run tilewright check on the program",
-                code,
-            )
-        if code in _FOREIGN and params.stream and not on.owns(params.stream):
-            return driver.CudaError(
-                f"{doing}: its arrays are on cuda:{on.index}, and the stream {params.stream:#x} is none of that "
-                "device, or was destroyed; pass a stream of the device of the arrays",
-                code,
-            )
-        if code == driver.INVALID_VALUE and max(grid[1:]) > _MOST_BLOCKS:
-            return driver.CudaError(
-                f"{doing}: the grid {grid} has more than {_MOST_BLOCKS} blocks along its second or third axis, which "
-                "no GPU runs; let the first axis be the longest",
-                code,
-            )
-        return said
+            raise refused(self._function.name, code, params.grid or (1, 1, 1), params.stream, kernel.device)
 
     def _kernel(self, device: int) -> driver.LoadedKernel:
         kernel = self._loaded.get(device)
@@ -296,7 +245,7 @@ class TritonExecutable:
         try:
             self._put(params, arguments, borrowed)
         except driver.CudaError as e:
-            if e.code not in _FOREIGN:
+            if e.code not in FOREIGN:
                 raise
             with self._kernel(arguments.device).device.current():  # tensor maps are not made without a context
                 self._put(params, arguments, borrowed)
@@ -306,11 +255,7 @@ class TritonExecutable:
         if self._tables:
             values = list(values)
             self._place_tables(params, values, arguments, borrowed)
-        if self._converted:
-            values = list(values)
-            for i, dtype in self._converted:
-                values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
-        self._write(params, values)
+        self._numbers.write(params.numbers, values)
         if binary.descriptors:
             if self._staged:
                 arrays = self._aligned(params, arguments, borrowed)
@@ -323,13 +268,6 @@ class TritonExecutable:
             first = len(self.artifact.formats)
             for i, found in enumerate(params.maps):
                 params.pointers[first + i] = found.address
-
-    def _write(self, params: LaunchParameters, values: Sequence[Any]) -> None:
-        """The numbers of a launch. Floats beyond the range of their type are infinite."""
-        try:
-            self._pack(params.numbers, 0, *values)
-        except OverflowError:
-            self._pack(params.numbers, 0, *map(_in_range, values, self.artifact.formats))
 
     def _without_maps(self) -> NeedsVariant:
         """The need of the kernel without tensor maps, for arrays of which there are none."""
@@ -395,17 +333,3 @@ class TritonExecutable:
     def stages(self) -> Mapping[str, str]:
         """Every form of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()
-
-
-def formats_of(function: Function) -> tuple[str, ...]:
-    """How each parameter is passed: the short name of its dtype, ``u64`` for pointers."""
-    return tuple(_format(value.type) for value in function.body.args)
-
-
-def _format(t: Any) -> str:
-    assert isinstance(t, TileType)
-    if isinstance(t.dtype, PointerType):
-        return "u64"
-    if t.dtype.short not in _FORMATS:
-        raise TileError(f"the GPU backend cannot pass a {t.dtype} number to a kernel; pass an array of one element")
-    return t.dtype.short

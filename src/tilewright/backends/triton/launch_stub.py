@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
-from tilewright.backends.triton import driver, tensormap
+from tilewright.backends.triton import abi, driver, tensormap
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.launch_parameters import LaunchParameters
-
-_INTEGERS = {"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
-_SINGLE = {"f32", "tf32"}
-
 
 Loaded = tuple[Artifact, driver.LoadedKernel]
 
@@ -28,11 +21,13 @@ def launch_stub(
 
     ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None.
     """
-    if not set(artifact.formats) <= {*_INTEGERS, *_SINGLE, "f64"}:
+    if not abi.can_pack(artifact.formats):
         return None
     body = Body()
-    parameters = [_parameter(body, short, 8 * i) for i, short in enumerate(artifact.formats)]
-    parameters += [_map(body, d, meta) for d, meta in zip(artifact.descriptors, artifact.binary.descriptors)]
+    parameters = abi.pack(body, artifact.formats)
+    parameters += [
+        tensormap.emit_encode(body, d, meta) for d, meta in zip(artifact.descriptors, artifact.binary.descriptors)
+    ]
     for _ in range(artifact.hidden):
         parameters.append(body.stack("i64"))
         body.store("i64", 0, parameters[-1])
@@ -75,14 +70,6 @@ def _launched_alike(one: Artifact, other: Artifact) -> bool:
     )
 
 
-def _parameter(body: Body, short: str, offset: int) -> str:
-    """Where the driver finds a number: for integers, which are little-endian, where it is."""
-    slot = body.at("%values", offset)
-    if short in _SINGLE:  # of infinite size beyond their range
-        body.store("float", body.let(f"fptrunc double {body.load('double', slot)} to float"), slot)
-    return slot
-
-
 def _configuration(body: Body, artifact: Artifact) -> str:
     """The configuration of ``launch_parameters.LaunchParameters``, on the stack."""
     params = LaunchParameters(artifact)
@@ -99,38 +86,3 @@ def _configuration(body: Body, artifact: Artifact) -> str:
         body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {params.attribute_count}"), config, params.ATTRIBUTES)
     body.store("i64", "%stream", config, params.STREAM)
     return config
-
-
-def _map(body: Body, d: Descriptor, meta: Mapping[str, Any]) -> str:
-    """The map of ``tensormap.TensorMap``, on the stack: encoding takes less time than finding one made before."""
-    rank = len(d.axes)
-    extents, steps = body.stack(f"[{rank} x i64]"), body.stack(f"[{rank} x i64]")
-    for i, axis in enumerate(reversed(d.axes)):
-        extent = _number(body, d.shape[axis], 1)
-        body.require(body.let(f"icmp ne i64 {extent}, 0"))
-        body.store("i64", extent, extents, 8 * i)
-        if i:
-            step = _number(body, d.strides[axis], meta["elem_size"])
-            one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
-            odd = body.let(f"and i1 {one}, {low}")
-            body.store("i64", body.let(f"select i1 {odd}, i64 16, i64 {step}"), steps, 8 * (i - 1))
-    found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
-    box = (ctypes.c_uint32 * rank)(*reversed(meta["block_size"]))
-    ones = (ctypes.c_uint32 * rank)(*[1] * rank)
-    arguments = (
-        f"ptr {found}, i32 {tensormap.element_type(d)}, i32 {rank}, ptr {body.load('ptr', '%values', 8 * d.base)}, "
-        f"ptr {extents}, ptr {steps}, ptr {body.memory(box)}, ptr {body.memory(ones)}, "
-        f"i32 {tensormap.NO_INTERLEAVING}, i32 {meta['swizzle']}, i32 {tensormap.PROMOTION_TO_128_BYTES}, "
-        f"i32 {tensormap.ZEROS_OUTSIDE}"
-    )
-    code = body.let(f"call i32 {pointer(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
-    body.require_equal("i32", code, 0)
-    return found
-
-
-def _number(body: Body, of: tuple[str, int, int], times: int) -> str:
-    """An extent or stride of a descriptor, ``times`` a number."""
-    kind, n, factor = of
-    if kind != "p":
-        return str(n * factor * times)
-    return body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {factor * times}")
