@@ -8,7 +8,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
 from tilewright.ir.parser import parse_function
 from tilewright.ir.rewrite import clone_function
-from tilewright.transforms.bounds_check_elimination import InBounds
+from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 from tilewright.transforms.clip_views import ClipViews
 
 FUNCTION = """func @first(%x: ptr<f32> = "x".base, %i: i32 = "i".scalar) {
@@ -40,7 +40,7 @@ def test_they_stay_where_a_pass_changes_nothing() -> None:
     plain = parse_function(FUNCTION.replace("PROMISED", "false"))
     ranges = AnalysisManager(plain).get(IntegerRanges)
     assert ClipViews().run(plain) is plain
-    assert InBounds().run(plain) is plain
+    assert BoundsCheckElimination().run(plain) is plain
     assert AnalysisManager(plain).get(IntegerRanges) is ranges
 
 

@@ -49,11 +49,11 @@ def test_every_stage_for_a_gpu_elsewhere(target: str, capsys: pytest.CaptureFixt
     first, *parts = re.split(r"^==== (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
     stages = dict(zip(parts[::2], parts[1::2]))
     assert not first
-    assert list(stages) == ["Tile IR", "optimized Tile IR", "TTIR", "TTGIR", "LLVM IR", stage, "choices", "resources"]
+    assert list(stages) == ["Tile IR", "optimized Tile IR", "TTIR", "TTGIR", "LLVM IR", stage, "compile decisions", "resources"]
     assert instruction in stages[stage]
-    assert f"target: {target}\n" in stages["choices"]
+    assert f"target: {target}\n" in stages["compile decisions"]
     ignored = "opt_level, latency" if target.startswith("sm_") else "opt_level, occupancy, latency"
-    assert f"hints without effect: {ignored}\n" in stages["choices"]
+    assert f"ignored hints: {ignored}\n" in stages["compile decisions"]
     assert re.search(r"^registers per thread: [1-9]", stages["resources"], re.MULTILINE)
     assert "bytes of stack and spilled registers per thread: 0\n" in stages["resources"]
 
@@ -116,8 +116,8 @@ def test_from_python() -> None:
 
 def test_the_passes_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
-    assert inspect("--target", "sm_90", "--stages", "--stage", "choices") == 0
+    assert inspect("--target", "sm_90", "--stages", "--stage", "compile decisions") == 0
     text = capsys.readouterr().out
-    passes = [*(p.name for p in OPTIMIZE), "split-tiles", "contract", "flatten-persistent-loops"]
+    passes = [*(p.name for p in OPTIMIZE), "split-tiles", "contract-fma", "flatten-persistent-loops"]
     assert re.findall(r"^==== (?:after )?(.*)\nfunc @shift", text, re.MULTILINE) == passes
     assert text.count("====") == len(passes) + 1

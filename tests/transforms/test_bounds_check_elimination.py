@@ -7,7 +7,7 @@ import pytest
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.ir.parser import parse_function
 from tilewright.ir.verifier import verify
-from tilewright.transforms.bounds_check_elimination import InBounds
+from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 
 LOOP = """
 func @f(%p: ptr<f32> = "x".base, %n0: i32 = "x".shape.0) {
@@ -44,7 +44,7 @@ CDIV = "div(%n, %tile) {rounding = RoundingMode.RP}"
 def test_in_bounds(divisor: int, shape: str, step: int, upper: str, lower: str, proved: bool) -> None:
     text = LOOP.replace("DIVISOR", str(divisor)).replace("STEP", str(step)).replace("UPPER", upper)
     text = text.replace("EXTENT", "%n" if shape == "?" else "").replace("SHAPE", shape).replace("LOWER", lower)
-    result = InBounds().run(parse_function(text))
+    result = BoundsCheckElimination().run(parse_function(text))
     verify(result)
     flags = [op.attributes["in_bounds"] for op in result.walk() if op.name in ("load_view", "store_view")]
     assert flags == [(proved,), (proved,)]

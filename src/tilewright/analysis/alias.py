@@ -21,7 +21,7 @@ from tilewright.ir.ops.memory import (
 )
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
 
-Root = Value | None  # what stands for the memory behind an address; None when that is unknown
+MemoryObject = Value | None  # what stands for the memory behind an address; None when that is unknown
 
 # Op whose result points to where an operand points -> that operand.
 _FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
@@ -34,12 +34,12 @@ _FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
 }
 
 
-def meets(root: Root, others: set[Root]) -> bool:
+def may_alias(root: MemoryObject, others: set[MemoryObject]) -> bool:
     """Whether memory behind ``root`` may be memory behind one of ``others``."""
     return bool(others) and (root is None or None in others or root in others)
 
 
-class Roots:
+class AliasAnalysis:
     """The parameter or local array of ``function`` behind each pointer and view.
 
     Arguments that are different arrays do not overlap. Pointers of C++ may: all those without a promise have one root,
@@ -52,12 +52,12 @@ class Roots:
         self._loops = {op.body: op for op in function.walk() if isinstance(op, LoopOp)}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
-        self.shared: Root = alike[0] if len(alike) > 1 else None
+        self.shared: MemoryObject = alike[0] if len(alike) > 1 else None
         self._alike = set(alike)
 
-    def of(self, value: Value) -> Root:
+    def underlying_object(self, value: Value) -> MemoryObject:
         """The root of the address or view ``value``; one that loops carry has one if all it may be have the same."""
-        found: set[Root] = set()
+        found: set[MemoryObject] = set()
         seen, pending = set[Value](), [value]
         while pending:
             at = pending.pop()
@@ -81,14 +81,17 @@ class Roots:
                 found.add(None)
         return found.pop() if len(found) == 1 else None
 
-    def _table(self, address: Value) -> Root:
+    def _table(self, address: Value) -> MemoryObject:
         """The table that the number ``address`` was read from."""
         return self.tables.loads.get(address.op) if address.op is not None else None
 
-    def accessed(self, ops: Iterable[Op]) -> tuple[set[Root], set[Root]]:
+    def accessed(self, ops: Iterable[Op]) -> tuple[set[MemoryObject], set[MemoryObject]]:
         """The roots of what ``ops`` read, and of what they write."""
         effects = [(op, self.effect(op)) for op in ops if isinstance(op, MemoryOp)]
-        reads, writes = ({self.of(op.address) for op, e in effects if e & kind} for kind in (Effect.READ, Effect.WRITE))
+        reads, writes = (
+            {self.underlying_object(op.address) for op, e in effects if e & kind}
+            for kind in (Effect.READ, Effect.WRITE)
+        )
         return reads, writes
 
     def effect(self, op: Op) -> Effect:

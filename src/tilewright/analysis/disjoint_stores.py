@@ -13,7 +13,7 @@ from tilewright.ir.types import PartitionViewType
 _VIEWS = (MakeTensorView, MakePartitionView)
 
 
-def are_apart(x: Op, y: Op) -> bool:
+def are_disjoint(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
     if not isinstance(x, StoreView) or not isinstance(y, StoreView):
         return False

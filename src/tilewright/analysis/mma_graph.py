@@ -1,4 +1,4 @@
-"""Facts about loops of products, from which warps, stages and forms of them are chosen."""
+"""Facts about MMA loops, from which warps, stages and forms of them are chosen."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 
 
-def loops_of_products(function: Function) -> list[For]:
-    return [op for op in function.walk() if isinstance(op, For) and products(op)]
+def mma_loops(function: Function) -> list[For]:
+    return [op for op in function.walk() if isinstance(op, For) and mma_ops(op)]
 
 
-def products(loop: LoopOp) -> list[MmaOp]:
-    """The products of an iteration, in order."""
+def mma_ops(loop: LoopOp) -> list[MmaOp]:
+    """The MMA ops of an iteration, in order."""
     return [op for op in loop.body.ops if isinstance(op, MmaOp)]
 
 
@@ -34,21 +34,21 @@ def depends(later: MmaOp, earlier: Op) -> bool:
     return False
 
 
-def are_apart(groups: Sequence[Sequence[MmaOp]]) -> bool:
-    """Whether no product waits for another one of its group, which are those of an iteration, in order."""
+def are_independent(groups: Sequence[Sequence[MmaOp]]) -> bool:
+    """Whether no MMA op waits for another one of its group, which are those of an iteration, in order."""
     return not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
 
 
-def results_at_once(loop: For) -> int:
-    """The elements of all results of the products of ``loop``, but those that others add to."""
-    found = products(loop)
+def live_accumulators(loop: For) -> int:
+    """The elements of all results of the MMA ops of ``loop``, but those that others add to."""
+    found = mma_ops(loop)
     added = {op.acc for op in found}
     return sum(op.results[0].tile.size for op in found if op.results[0] not in added)
 
 
 def is_recurrent(loop: For) -> bool:
-    """Whether products read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
-    found = products(loop)
+    """Whether MMA ops read sums that ``loop`` carries: its iterations are the steps of a long way, for few blocks."""
+    found = mma_ops(loop)
     sums = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
     seen: set[Value] = set()
     pending = [v for op in found for v in (op.x, op.y)]
@@ -68,7 +68,7 @@ def loaded_bytes(loop: For) -> int:
 
 
 def loaded_before(function: Function) -> int:
-    """What is loaded outside of loops, and stays in shared memory where products read it."""
+    """What is loaded outside of loops, and stays in shared memory where MMA ops read it."""
     return _bytes(function.body.ops)
 
 

@@ -6,13 +6,13 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.ops.control import For
 
 
-def most_turns(facts: IntegerRanges, op: For) -> int:
+def max_trip_count(facts: IntegerRanges, op: For) -> int:
     """How many iterations of the ``for`` there are at most."""
     lower, upper, step = (facts.range(v) for v in op.bounds)
     return max(0, upper[1] - lower[0] - 1) // max(1, step[0]) + 1
 
 
-def least_turns(facts: IntegerRanges, op: For) -> int:
+def min_trip_count(facts: IntegerRanges, op: For) -> int:
     """How many iterations of the ``for`` there are at least."""
     lower, upper, step = (facts.range(v) for v in op.bounds)
     return max(0, upper[0] - lower[1] + step[1] - 1) // max(1, step[1])

@@ -25,7 +25,7 @@ from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import requested, use_backend
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
-from tilewright.runtime.specialization import Specialization
+from tilewright.runtime.specialization import RENAMED_STAGES, Specialization
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.kernels import Kernel as TileIRKernel
 from tilewright.tileir.text import print_module
@@ -127,6 +127,7 @@ def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namesp
 def show(found: Specialization, wanted: Sequence[str]) -> None:
     """Print the stages ``wanted``, or all of them. UsageError when one does not exist."""
     shown = []
+    wanted = [RENAMED_STAGES.get(name, name) for name in wanted]
     if TILE_IR in wanted and isinstance(found, Specialization):
         shown.append(TILE_IR)
         say(f"==== {TILE_IR}\n{print_module(export_module([Kernel(found.function)]))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from tilewright.ir.printer import print_function
 from tilewright.runtime.explain import Compilation
 
 _SOURCE_STAGE = "Tile IR"
+
+RENAMED_STAGES = {"choices": "compile decisions"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,10 @@ class Specialization:
         return list(dict.fromkeys((_SOURCE_STAGE, *self.executable.stages())))
 
     def stage(self, name: str) -> str:
-        """The text of a stage."""
+        """The text of a stage. A name that it had before works for one release, with a warning."""
+        if name in RENAMED_STAGES:
+            warnings.warn(f"the stage {name!r} is called {RENAMED_STAGES[name]!r} now", FutureWarning, stacklevel=2)
+            name = RENAMED_STAGES[name]
         return print_function(self.function) if name == _SOURCE_STAGE else self.executable.stages()[name]
 
 

@@ -17,14 +17,14 @@ from tilewright.ir.types import PartitionViewType
 
 
 @dataclass(frozen=True)
-class InBounds:
+class BoundsCheckElimination:
     """Sets the ``in_bounds`` flag of each axis along which a view access provably stays inside.
 
     Two arguments are known: the range of the index against a static extent, and an index that counts up to the
     number of tiles along an extent which the tile divides.
     """
 
-    name: ClassVar[str] = "in-bounds"
+    name: ClassVar[str] = "eliminate-bounds-checks"
 
     def run(self, function: Function) -> Function:
         ranges = AnalysisManager(function).get(IntegerRanges)

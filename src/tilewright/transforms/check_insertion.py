@@ -38,7 +38,7 @@ _DESCRIBED = ("base", "shape", "stride", "table", "length", "low", "high")
 
 
 @dataclass(frozen=True)
-class Checks:
+class CheckInsertion:
     """Adds an assert before each op that would be undefined for some operands.
 
     Accesses that promise to stay in bounds (the bounds are those of the array, not of its allocation), integer
@@ -49,7 +49,7 @@ class Checks:
 
     pointers: tuple[str, ...] = ()
 
-    name: ClassVar[str] = "checks"
+    name: ClassVar[str] = "insert-checks"
 
     def run(self, function: Function) -> Function:
         extended = clone_function(function)

@@ -18,15 +18,15 @@ PASSES = (
     "canonicalize",
     "cse",
     "licm",
-    "in-bounds",
+    "eliminate-bounds-checks",
     "dce",
-    "checks",
+    "insert-checks",
     "clip-views",
     "split-tiles",
-    "contract",
+    "contract-fma",
     "flatten-persistent-loops",
     "sink-loads",
-    "rotate",
+    "pipeline-attention",
 )
 _observers: list[Observer] = []
 

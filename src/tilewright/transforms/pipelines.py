@@ -8,9 +8,9 @@ from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
-from tilewright.transforms.bounds_check_elimination import InBounds
+from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 from tilewright.transforms.canonicalize import Canonicalize
-from tilewright.transforms.check_insertion import Checks
+from tilewright.transforms.check_insertion import CheckInsertion
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.instrumentation import after_pass
@@ -22,16 +22,16 @@ OPTIMIZE: tuple[Pass, ...] = (
     CommonSubexpressions(),  # after folding, equal index arithmetic and views have equal operands
     LoopInvariantCodeMotion(),  # after CSE, so that one copy moves
     CommonSubexpressions(),  # what came out of two loops may be equal
-    InBounds(),  # needs the folded indices and the merged views
+    BoundsCheckElimination(),  # needs the folded indices and the merged views
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
 
 
 def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
-    """Before these, for the checked mode; see ``Checks`` for ``pointers``."""
+    """Before these, for the checked mode; see ``CheckInsertion`` for ``pointers``."""
     return (
         Canonicalize(),  # what is known to hold needs no check
-        Checks(pointers),
+        CheckInsertion(pointers),
     )
 
 

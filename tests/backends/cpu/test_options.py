@@ -70,7 +70,7 @@ def test_inspect_lists_hints_without_effect() -> None:
     for kernel, listed in ((squares, "none"), (squares.replace_hints(occupancy=2, num_ctas=4), "occupancy, num_ctas")):
         ct.launch(None, (1,), kernel, (np.ones(8), np.ones(8), 8), backend="cpu")
         sizes = kernel.inspect().specializations[-1].stage("sizes")
-        assert f"hints without effect: {listed}\n" in sizes
+        assert f"ignored hints: {listed}\n" in sizes
 
 
 def test_options_of_one_backend_do_not_concern_another() -> None:

@@ -11,17 +11,17 @@ import pytest
 from support.irbuild import run
 
 import tilewright as ct
-from tilewright.analysis.gpu.dependent_mma import find_chains
+from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.resource_usage import footprint
+from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
-from tilewright.transforms.gpu.attention_pipelining import Rotate
-from tilewright.transforms.gpu.fma_contraction import Contract
+from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
+from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.pipelines import optimize
 
 HOPPER = parse_target("sm_90")
@@ -94,7 +94,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def rotated(function: Function, warps: int = 4) -> Function:
-    return Rotate(tuple(find_chains(function, HOPPER, staging=True)), warps).run(function)
+    return PipelineAttention(tuple(find_dependent_mma_loops(function, HOPPER, staging=True)), warps).run(function)
 
 
 @pytest.mark.parametrize("keys", [0, 1, 128, 129, 300])
@@ -135,7 +135,7 @@ def test_only_the_argument_of_a_fast_power_is_contracted() -> None:
         ct.store(z, (0, 0), a * 3 - b)
 
     square = np.zeros((16, 16), np.float32)
-    function = Contract(HOPPER).run(optimized(powers, square, square, square))
+    function = ContractFma(HOPPER).run(optimized(powers, square, square, square))
     verify(function)
     fused = [op for op in function.walk() if op.name == "fma"]
     assert len(fused) == 1
@@ -166,7 +166,7 @@ def test_rows_that_are_hidden_by_a_large_number_are_finite(hidden: float, loaded
     mask[5:9] = hidden  # nothing is seen
     function = optimized(masked_softmax, x, mask, x, 0.1803, hidden, loaded)
     out = np.full((2, 16, 16), np.nan, np.float32)
-    for form, result in zip((function, Contract(HOPPER).run(function)), out):
+    for form, result in zip((function, ContractFma(HOPPER).run(function)), out):
         run(REFERENCE, form, (1,), x=x, mask=mask, out=result, scale=np.float32(0.1803))
     np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=1e-6)
 
@@ -174,7 +174,7 @@ def test_rows_that_are_hidden_by_a_large_number_are_finite(hidden: float, loaded
 def test_scores_without_large_numbers_are_contracted() -> None:
     square = np.zeros((16, 16), np.float32)
     for hidden in (-np.inf, -1e6):
-        function = Contract(HOPPER).run(optimized(masked_softmax, square, square, square, 0.1, hidden, False))
+        function = ContractFma(HOPPER).run(optimized(masked_softmax, square, square, square, 0.1, hidden, False))
         assert any(op.name == "fma" for op in function.walk())
 
 
@@ -197,7 +197,7 @@ def test_loads_run_ahead_and_products_overlap(machine_code: tuple[bool, Any]) ->
     pending = [int(n) for n in re.findall(r"warp_group_dot_wait .*pendings = (\d)", body)]
     assert pending == ([1, 0] if turned else [0, 0])
     assert body.index("ttng.wait_barrier") < body.index("ttng.async_tma_copy")
-    assert footprint(binary, HOPPER)[SPILLED] == 0
+    assert resource_usage(binary, HOPPER)[SPILLED] == 0
     assert binary.shared_bytes <= (HOPPER.shared_memory // (2 if turned else 4))
 
 
@@ -246,6 +246,6 @@ def test_two_blocks_of_eight_warps_share_a_multiprocessor_where_rows_are_many() 
     pytest.importorskip("triton", reason="the package triton is not installed")
     function = specialization(attend, (HALF, HALF, HALF, HALF, 0.1, 9, 128, 128, 64), "reference").function
     artifact = compile_for(function, HOPPER, {})
-    assert "warps per block: 8\n" in artifact.binary.texts["choices"]
-    assert "registers per thread, at most: 128\n" in artifact.binary.texts["choices"]
-    assert footprint(artifact.binary, HOPPER)[SPILLED] == 0
+    assert "warps per block: 8\n" in artifact.binary.texts["compile decisions"]
+    assert "registers per thread, at most: 128\n" in artifact.binary.texts["compile decisions"]
+    assert resource_usage(artifact.binary, HOPPER)[SPILLED] == 0

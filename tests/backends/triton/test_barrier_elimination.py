@@ -86,7 +86,7 @@ def unordered(text: str) -> set[tuple[tuple[int, str], tuple[int, str]]]:
 
 def check(text: str) -> tuple[int, int]:
     """How many barriers ``text`` has, and how many remain; of what they no longer order, nothing needs an order."""
-    thinned = barrier_elimination.thin(text)
+    thinned = barrier_elimination.eliminate(text)
     rest = [line for line in text.split("\n") if kind_of(line) != "barrier"]
     assert [line for line in thinned.split("\n") if kind_of(line) != "barrier"] == rest
     new = {(a[1], b[1]) for a, b in unordered(thinned) - unordered(text)}
@@ -241,13 +241,13 @@ def compiled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """The PTX of a kernel without and with all of its barriers."""
     kernel, args, options = KERNELS[name]
     texts = []
-    thin = barrier_elimination.thin
+    thin = barrier_elimination.eliminate
 
     def keep(text: str) -> str:
         texts.append(text)
         return thin(text)
 
-    monkeypatch.setattr(barrier_elimination, "thin", keep)
+    monkeypatch.setattr(barrier_elimination, "eliminate", keep)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     stages = (kernel.replace_options("triton", **options) if options else kernel).compile_for("sm_90", args)
     return stages.stage("PTX"), texts[-1]
@@ -321,7 +321,7 @@ BARRIER = "bar.sync 0;"
 def test_what_follows_without_a_barrier(before: str, after: str, stays: bool) -> None:
     text = f"{BARRIER}\n{WAIT}\n{BARRIER}\n{WRITE}\n{BARRIER}\n{before}\nbar.sync\t0; // here\n{after}\n{BARRIER}\nret;"
     check(text)
-    assert ("// here" in barrier_elimination.thin(text)) == stays
+    assert ("// here" in barrier_elimination.eliminate(text)) == stays
 
 
 @pytest.mark.parametrize(
@@ -342,8 +342,8 @@ def test_what_follows_without_a_barrier(before: str, after: str, stays: bool) ->
 )
 def test_unknown_forms_keep_all_barriers(change: Callable[[str], str]) -> None:
     text = f"{INIT}\n{BARRIER}\n{START}\n{BARRIER}\n{LOAD}\n{WAIT}\n{READ}\nret;"
-    assert barrier_elimination.thin(text) != text
-    assert barrier_elimination.thin(change(text)) == change(text)
+    assert barrier_elimination.eliminate(text) != text
+    assert barrier_elimination.eliminate(change(text)) == change(text)
 
 
 def test_tensor_maps_are_fetched_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.requirements import version
-from tilewright.backends.triton.resource_usage import footprint
+from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.ir.core import Function
@@ -54,16 +54,16 @@ EXAMPLE_FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
 def example_functions() -> Iterator[dict[str, Function]]:
     """The kernels of the examples, by name, as their small cases launch them."""
     found: dict[str, Function] = {}
-    original = Launchable.make_plan
+    original = Launchable.plan_lowering
 
-    def make_plan(self: Launchable, requested: Any, keys: Any) -> Any:
+    def plan_lowering(self: Launchable, requested: Any, keys: Any) -> Any:
         plan = original(self, requested, keys)
         found.setdefault(self.name, plan.specialization.function)
         return plan
 
     path = list(sys.path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Launchable, "make_plan", make_plan)
+        patch.setattr(Launchable, "plan_lowering", plan_lowering)
         for file in EXAMPLE_FILES:
             module = load_module(file)
             for case in module.cases(small=True):
@@ -126,7 +126,7 @@ ATTENTION_ARGS = (HEADS, HEADS, HEADS, HEADS, 0.1, 128, 64, 128)
 
 def spills(binary: GpuBinary) -> bool:
     """Whether what the assembler made keeps values of a thread in memory."""
-    return footprint(binary, parse_target("sm_90"))["bytes of stack and spilled registers per thread"] > 0
+    return resource_usage(binary, parse_target("sm_90"))["bytes of stack and spilled registers per thread"] > 0
 
 
 @pytest.mark.parametrize(
@@ -231,16 +231,16 @@ def test_hints() -> None:
         ct.store(out, (0,), ct.load(x, (0,), (1024,), latency=3))
 
     x = np.zeros(1024, np.float32)
-    choices = compiled(copy, (x, x.copy()), "sm_90").binary.texts["choices"]
+    choices = compiled(copy, (x, x.copy()), "sm_90").binary.texts["compile decisions"]
     assert "warps per block: 16" in choices
     assert "registers per thread, at most: 64" in choices
-    assert "hints without effect: latency\n" in choices
-    amd = compiled(copy, (x, x.copy()), "gfx942").binary.texts["choices"]
-    assert "at most: no limit" in amd and "hints without effect: occupancy, latency\n" in amd
+    assert "ignored hints: latency\n" in choices
+    amd = compiled(copy, (x, x.copy()), "gfx942").binary.texts["compile decisions"]
+    assert "at most: no limit" in amd and "ignored hints: occupancy, latency\n" in amd
     wide = compiled(copy.replace_hints(num_worker_warps=32), (x, x.copy()), "gfx942").binary
-    assert wide.num_warps == 16 and "without effect: num_worker_warps, " in wide.texts["choices"]
-    options = compiled(copy, (x, x.copy()), "sm_90", num_warps=4, maxnreg=48).binary.texts["choices"]
-    assert "at most: 48" in options and "hints without effect: num_worker_warps, latency\n" in options
+    assert wide.num_warps == 16 and "ignored hints: num_worker_warps, " in wide.texts["compile decisions"]
+    options = compiled(copy, (x, x.copy()), "sm_90", num_warps=4, maxnreg=48).binary.texts["compile decisions"]
+    assert "at most: 48" in options and "ignored hints: num_worker_warps, latency\n" in options
 
 
 def test_hints_of_accesses() -> None:
@@ -255,12 +255,12 @@ def test_hints_of_accesses() -> None:
         ((even, even), "sm_80", "opt_level, allow_tma"),
         ((even, even), "sm_100", "opt_level"),
     ):
-        assert f"effect: {ignored}\n" in compiled(copy, arrays, target).binary.texts["choices"]
+        assert f"ignored hints: {ignored}\n" in compiled(copy, arrays, target).binary.texts["compile decisions"]
 
     crowded = product.replace_hints(occupancy=8)  # as many blocks as the results of 128x128 have no registers for
-    choices = compiled(crowded, (HALF, HALF, HALF, 128, 128, 64), "sm_90").binary.texts["choices"]
+    choices = compiled(crowded, (HALF, HALF, HALF, 128, 128, 64), "sm_90").binary.texts["compile decisions"]
     assert "at most: no limit" in choices
-    assert "hints without effect: occupancy (needs more than 64 registers per thread)\n" in choices
+    assert "ignored hints: occupancy (needs more than 64 registers per thread)\n" in choices
 
 
 def test_clusters_where_a_kernel_can_be_divided() -> None:
@@ -271,11 +271,11 @@ def test_clusters_where_a_kernel_can_be_divided() -> None:
 
     binary = compiled(product.replace_hints(num_ctas=2), PRODUCT_ARGS, "sm_90").binary
     assert binary.num_ctas == 2
-    assert "hints without effect: none" in binary.texts["choices"]
+    assert "ignored hints: none" in binary.texts["compile decisions"]
     x = np.zeros((64, 64), np.float32)
     binary = compiled(normalize, (x, x), "sm_90").binary
     assert binary.num_ctas == 1
-    assert "hints without effect: num_ctas" in binary.texts["choices"]
+    assert "ignored hints: num_ctas" in binary.texts["compile decisions"]
 
 
 def test_tiles_that_registers_cannot_hold(
@@ -668,7 +668,7 @@ def test_sums_that_start_with_zeros_stay_in_their_registers(start: float) -> Non
 
 
 def test_loops_with_one_product_each_have_deep_pipelines() -> None:
-    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE, 0.0), "sm_90").binary.texts["choices"]
+    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE, 0.0), "sm_90").binary.texts["compile decisions"]
     assert "pipeline stages: 3" in choices
     assert "warps per block: 8" in choices
 
@@ -796,7 +796,7 @@ SINGLE = np.zeros((512, 512), np.float32)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "shape", "by_registers"),
+    ("a", "b", "shape", "register_operand"),
     [
         (SINGLE, SINGLE, (256, 128, 32), True),
         (SINGLE, SINGLE, (128, 128, 64), True),
@@ -805,7 +805,7 @@ SINGLE = np.zeros((512, 512), np.float32)
     ],
 )
 def test_tf32_operands_are_rounded_by_the_copy_engine(
-    a: Any, b: Any, shape: tuple[int, int, int], by_registers: bool, tmp_path: Path
+    a: Any, b: Any, shape: tuple[int, int, int], register_operand: bool, tmp_path: Path
 ) -> None:
     """At most one operand passes through registers, each step of a product has a load of its own, and steps overlap."""
     artifact = compiled(tf32_product, (a, b, SINGLE, *shape), "sm_90", num_stages=3)
@@ -814,7 +814,7 @@ def test_tf32_operands_are_rounded_by_the_copy_engine(
     loop = texts["TTGIR"].partition("scf.for")[2].partition("scf.yield")[0]
     assert "local_alloc" not in loop
     ops = re.findall(r"ttg\.local_load|ttng\.warp_group_dot ", loop)
-    assert ops[::2] == ["ttg.local_load"] * (len(ops) // 2) if by_registers else "ttg.local_load" not in ops
+    assert ops[::2] == ["ttg.local_load"] * (len(ops) // 2) if register_operand else "ttg.local_load" not in ops
     assert not serialized(texts["PTX"], tmp_path)
 
 
@@ -826,7 +826,7 @@ def test_products_of_clusters(name: str) -> None:
         binary = compiled(kernel, (array, b, array.copy(), 128, 128, 32), "sm_90").binary
         assert "wgmma.mma_async" in binary.texts["PTX"]
         assert binary.num_ctas == 2
-        assert "without effect: none" in binary.texts["choices"]
+        assert "ignored hints: none" in binary.texts["compile decisions"]
 
 
 @ct.kernel

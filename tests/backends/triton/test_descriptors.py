@@ -73,7 +73,7 @@ def test_rows_that_end_inside_a_unit_of_16_bytes_are_not_stored_by_the_copy_engi
 
     for columns, dtype, count in ((128, np.float32, 2), (124, np.float32, 2), (123, np.float32, 1), (122, np.int16, 1)):
         x = np.zeros((64, 128), dtype)[:, :columns]
-        assert f"tensor descriptors: {count}\n" in kernel.compile_for("sm_90", (x, x)).stage("choices")
+        assert f"tensor descriptors: {count}\n" in kernel.compile_for("sm_90", (x, x)).stage("compile decisions")
 
 
 @pytest.mark.parametrize("scattered", [False, True])
@@ -89,7 +89,7 @@ def test_arrays_to_which_threads_store_are_not_stored_to_by_the_copy_engine(scat
         ct.store(y, (1, 0), tile, allow_tma=True)
 
     x = np.zeros((64, 128), np.float32)
-    assert f"tensor descriptors: {2 - scattered}\n" in kernel.compile_for("sm_90", (x, x)).stage("choices")
+    assert f"tensor descriptors: {2 - scattered}\n" in kernel.compile_for("sm_90", (x, x)).stage("compile decisions")
 
 
 def stored(*steps: str, tma: bool | None = None, order: str = "C") -> bool:

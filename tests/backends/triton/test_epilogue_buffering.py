@@ -80,7 +80,7 @@ _BYTES = 3 * 64 * 64 * 2 + 64 * 64 * 4
 )
 def test_only_in_straight_lines_with_room(between: str, room: int, apart: bool) -> None:
     text = _LINES.replace("BETWEEN", between)
-    found = epilogue_buffering.separate(text, room)
+    found = epilogue_buffering.buffer_epilogues(text, room)
     assert (found != text) == apart
     if apart:
         ((names, waits),) = places(found)
@@ -136,7 +136,7 @@ _ROW = """
 def test_one_wait_only_in_straight_lines_with_room(freed: bool, between: str, room: int, once: bool) -> None:
     text = _ROW.replace("BETWEEN", between)
     text = text if freed else re.sub(r".*dealloc.*\n", "", text)
-    found = epilogue_buffering.separate(text, room)
+    found = epilogue_buffering.buffer_epilogues(text, room)
     assert (found != text) == once
     assert found.count("store_wait") == (1 if once else 2)
     if once:

@@ -123,7 +123,7 @@ def depth(text: str) -> list[int]:
 def test_forms_of_a_product(array: Any, shape: tuple[int, int, int], stages: list[int]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     made = skinny.compile_for("sm_90", (array, array, array, *shape))
-    assert depth(made.stage("choices")) == stages
+    assert depth(made.stage("compile decisions")) == stages
 
 
 @ct.kernel
@@ -136,30 +136,30 @@ def few_steps(a, b, c):
 
 def test_no_more_stages_than_steps() -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
-    assert depth(few_steps.compile_for("sm_90", (HALF, HALF, HALF)).stage("choices")) == [3, 5, 5]
+    assert depth(few_steps.compile_for("sm_90", (HALF, HALF, HALF)).stage("compile decisions")) == [3, 5, 5]
 
 
 def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the compiler's output is of an unknown form, and the kernel is compiled in simpler ways."""
     pytest.importorskip("triton", reason="the package triton is not installed")
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
-    fit, left = backend.fit, ["first", "without pairs", "without descriptors"]
+    fit, left = backend.compile_with_fallbacks, ["first", "without pairs", "without descriptors"]
 
     def failing(*arguments: Any) -> Any:
         if len(left) > 1:
             raise ptx.UnknownForm(left.pop(0))
         return fit(*arguments)
 
-    monkeypatch.setattr(backend, "fit", failing)
+    monkeypatch.setattr(backend, "compile_with_fallbacks", failing)
     made = backend.compile_for(function, parse_target("sm_90"), {}, Constraints(stages=8, capacity=32))
     assert left == ["without descriptors"] and not made.descriptors
-    assert made.depths == (0, 0) and depth(made.binary.texts["choices"]) == [8]
+    assert made.depths == (0, 0) and depth(made.binary.texts["compile decisions"]) == [8]
 
 
 def test_who_asks_for_stages_gets_them() -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     asked = skinny.replace_options("triton", num_stages=5).compile_for("sm_90", (HALF, HALF, HALF, 64, 64, 64))
-    assert depth(asked.stage("choices")) == [5]
+    assert depth(asked.stage("compile decisions")) == [5]
 
 
 def test_what_the_disk_cache_holds_has_forms() -> None:

@@ -74,7 +74,7 @@ def test_the_copy_is_made_once_and_waits_know_of_it() -> None:
             "  }",
         ]
     )
-    lines = invariant_operands.in_memory(text).split("\n")
+    lines = invariant_operands.keep_in_shared_memory(text).split("\n")
     copy = lines[1].split(" = ")[0].strip()
     assert "ttg.local_alloc %kept :" in lines[1] and lines[2].strip().startswith("ttng.fence_async_shared")
     uses = [line for line in lines[4:] if copy in line]
@@ -88,4 +88,4 @@ def test_one_product_of_a_loop_keeps_its_registers() -> None:
         f"  %kept = arith.truncf %x : tensor<64x64xf32, #mma> to {OPERAND}\n  scf.for %i = %a to %n step %b  : i32 {{\n"
     )
     text += f"    {product('%1', '%kept', '%none')}\n  }}\n  {product('%2', '%other', '%none')}"
-    assert invariant_operands.in_memory(text) == text
+    assert invariant_operands.keep_in_shared_memory(text) == text

@@ -50,6 +50,6 @@ def test_the_number_of_a_thread_stays_out_of_the_place_of_its_block() -> None:
     the column of the block. With 3.9 there are none."""
     x, y = np.zeros((36, 19))[1:, 1:17], np.zeros((64, 35))[:, ::-1]
     texts = compiled(product, (x, y, np.zeros((16, 64))), "sm_90").binary.texts
-    assert "pipeline stages: 8" in texts["choices"]
+    assert "pipeline stages: 8" in texts["compile decisions"]
     assert not re.search(r"mul\.wide\.u32\s+%rd\d+, %r\d+, 2147483648;", texts["PTX"])
     assert not re.search(r"= \w+ (nuw|nsw|exact|disjoint)\b[^=]*<\d+ x i\d+>", texts["LLVM IR"])

@@ -40,7 +40,7 @@ def rows(occupancy: int | None, size: int = 1024) -> Function:
 
 
 def choices(made: Artifact) -> dict[str, str]:
-    return dict(line.split(": ", 1) for line in made.binary.texts["choices"].splitlines())
+    return dict(line.split(": ", 1) for line in made.binary.texts["compile decisions"].splitlines())
 
 
 def limit(made: Artifact) -> str:
@@ -51,11 +51,11 @@ def test_attention_keeps_the_registers_it_needs() -> None:
     function = attention(2)
     asked = compile_for(function, HOPPER, {"maxnreg": 128})
     much = spilled(asked.binary, HOPPER)
-    assert much > 0 and limit(asked) == "128" and choices(asked)["hints without effect"] == "none"
+    assert much > 0 and limit(asked) == "128" and choices(asked)["ignored hints"] == "none"
     made = compile_for(function, HOPPER, {})
     assert spilled(made.binary, HOPPER) == 0 and limit(made) == "no limit"
     reason = f"occupancy (spills {much} bytes per thread with 128 registers and 0 without a limit)"
-    assert choices(made)["hints without effect"] == reason
+    assert choices(made)["ignored hints"] == reason
 
 
 def test_what_is_cached_holds_the_decision() -> None:
@@ -66,7 +66,7 @@ def test_what_is_cached_holds_the_decision() -> None:
     assert kept is not None
     found: Any = serialization.from_bytes(function, kept, {}, None)
     assert spilled(found.artifact.binary, HOPPER) == 0
-    assert "occupancy (spills " in found.stages()["choices"]
+    assert "occupancy (spills " in found.stages()["compile decisions"]
 
 
 @pytest.mark.parametrize(("make", "sizes"), [(attention, (64, 64)), (rows, (1024,)), (rows, (8192,))])
@@ -75,9 +75,9 @@ def test_the_hint_never_spills_more(make: Callable[..., Function], sizes: Any) -
     for occupancy in (4, 16):
         made = compile_for(make(occupancy, *sizes), HOPPER, {})
         assert spilled(made.binary, HOPPER) <= free
-        assert (limit(made) == "no limit") == ("occupancy (" in choices(made)["hints without effect"])
+        assert (limit(made) == "no limit") == ("occupancy (" in choices(made)["ignored hints"])
 
 
 def test_a_kernel_that_fits_keeps_its_limit() -> None:
     made = compile_for(rows(4), HOPPER, {})
-    assert limit(made) == "128" and choices(made)["hints without effect"] == "none"
+    assert limit(made) == "128" and choices(made)["ignored hints"] == "none"

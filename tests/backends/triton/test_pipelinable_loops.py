@@ -11,7 +11,7 @@ import pytest
 from backends.triton.test_compile import compiled
 
 import tilewright as ct
-from tilewright.analysis.gpu.pipelinable_loops import find_streams, how_far_ahead
+from tilewright.analysis.gpu.pipelinable_loops import choose_num_stages, find_pipelinable_loops
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.ir.hints import ByTarget
 from tilewright.runtime.launch import specialization
@@ -80,16 +80,16 @@ def stages(kernel: Launchable, args: tuple[Any, ...], target: str = "sm_90", **o
     """The stages of the loops of ``kernel`` that may run ahead."""
     function = optimize(specialization(kernel, args, "reference").function)
     gpu = parse_target(target)
-    streams = find_streams(function, gpu, descriptors=True, staging=True)
-    found = how_far_ahead(streams, gpu, options)
+    streams = find_pipelinable_loops(function, gpu, descriptors=True, staging=True)
+    found = choose_num_stages(streams, gpu, options)
     return [found[stream.loop].stages if stream.loop in found else 1 for stream in streams]
 
 
 def choices(texts: Mapping[str, str]) -> dict[str, str]:
-    return dict(line.split(": ", 1) for line in texts["choices"].splitlines())
+    return dict(line.split(": ", 1) for line in texts["compile decisions"].splitlines())
 
 
-DEPTH = "pipeline stages of loops without products"
+DEPTH = "pipeline stages of loops without MMA ops"
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
@@ -168,7 +168,7 @@ def test_loops_that_hand_on_folds_leave_the_gaps_to_other_blocks(width: int, war
 def test_hints_that_have_an_effect() -> None:
     def ignored(latency: Any, target: str = "sm_90", **options: Any) -> str:
         made = compiled(scaled_with(latency), (ROWS, ROWS, 1024), target, **options)
-        return choices(made.binary.texts)["hints without effect"]
+        return choices(made.binary.texts)["ignored hints"]
 
     assert ignored(2) == "none"
     assert ignored(2, num_stages=1) == ignored(2, num_stages=3) == "latency"
@@ -203,7 +203,7 @@ def test_stores_of_two_iterations_stay_in_order(given: int) -> None:
 def test_tiles_that_leave_no_room_are_loaded_when_they_are_used() -> None:
     rows = np.empty((64, 32768), np.float32)
     texts = compiled(scaled_with(10), (rows, rows, 32768), "sm_90").binary.texts
-    assert choices(texts)[DEPTH] == "1" and choices(texts)["hints without effect"] == "latency"
+    assert choices(texts)[DEPTH] == "1" and choices(texts)["ignored hints"] == "latency"
     with pytest.raises(ct.TileError, match="shared memory.*fewer num_stages may do"):
         compiled(scaled_with(10), (rows, rows, 32768), "sm_90", num_stages=4)
 

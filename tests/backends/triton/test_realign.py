@@ -21,7 +21,7 @@ from tilewright.backends.reference import BACKEND as REFERENCE
 from tilewright.backends.triton import backend, driver, realign
 from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.resource_usage import footprint
+from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.runtime.compiling import compiled
 
@@ -123,7 +123,7 @@ def test_copies_of_every_size(item: int, seed: int) -> None:
 def test_tiles_do_not_change_their_layout_to_be_copied(item: int) -> None:
     target = parse_target("sm_90")
     binary = compile_for(realign.kernel(item), target, realign.OPTIONS).binary
-    assert footprint(binary, target)["bytes of stack and spilled registers per thread"] == 0
+    assert resource_usage(binary, target)["bytes of stack and spilled registers per thread"] == 0
     assert binary.shared_bytes == 0
 
 

@@ -62,7 +62,7 @@ def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: p
     ):
         texts = compiled(1, "sm_100").binary.texts
     assert "mma.sync" in texts["PTX"] and "tcgen05" not in texts["PTX"]
-    assert "\ntensor memory: not used, for the compiler fails\n" in texts["choices"]
+    assert "\ntensor memory: not used, for the compiler fails\n" in texts["compile decisions"]
     assert "DISABLE_MMA_V5" not in os.environ
     with pytest.raises(CompilerFailure):  # an architecture without it
         compiled(1, "sm_90")
@@ -78,4 +78,4 @@ def test_tensor_memory_is_used() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         texts = compile_for(function, parse_target("sm_100"), {}).binary.texts
-    assert "tcgen05.mma" in texts["PTX"] and "tensor memory" not in texts["choices"]
+    assert "tcgen05.mma" in texts["PTX"] and "tensor memory" not in texts["compile decisions"]

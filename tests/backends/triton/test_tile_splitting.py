@@ -199,7 +199,7 @@ def test_large_products_have_room(tiles: tuple[int, ...], hint: int | None, bloc
     made = compile_for(specialization(kernel, arguments, "reference").function, HOPPER, {})
     assert made.binary.num_ctas == blocks and spilled(made.binary, HOPPER) == 0
     ignored = "num_ctas" if hint not in (None, blocks) else "none"
-    assert f"without effect: {ignored}" in made.binary.texts["choices"]
+    assert f"ignored hints: {ignored}" in made.binary.texts["compile decisions"]
     assert "wgmma.mma_async" in made.binary.texts["PTX"] and "cp.async.bulk.tensor" in made.binary.texts["PTX"]
 
 

@@ -132,7 +132,7 @@ def test_joined_products_are_the_same() -> None:
     sizes: Counter[int] = Counter()
     for seed in range(1200):
         text = text_of(random.Random(seed))
-        joined = wgmma_merging.join(text)
+        joined = wgmma_merging.merge(text)
         sums, in_flight = run(joined)
         expected, groups = run(text)
         assert sums == expected, text

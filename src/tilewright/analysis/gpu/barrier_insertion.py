@@ -9,7 +9,7 @@ loop that stores to nothing it loads from, and orders no memory (the others are 
 a loop is for them, then: it keeps stores of one iteration from those of another. What was stored before the loop is
 waited for by a barrier before it, not by one before the load.
 
-The copy engine goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
+The TMA unit goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
 earlier one writes, and what tells others that it is written, waits for the engine first. Stores of one iteration to
 tiles side by side do not.
 """
@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.analysis.alias import Root, Roots, meets
-from tilewright.analysis.disjoint_stores import are_apart
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
+from tilewright.analysis.disjoint_stores import are_disjoint
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect
@@ -33,13 +33,13 @@ _RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 
 @dataclass
 class Pending:
-    """Accesses since the last barrier, and stores of the copy engine since threads waited for it."""
+    """Accesses since the last barrier, and stores of the TMA unit since threads waited for it."""
 
-    reads: set[Root] = field(default_factory=set)
-    writes: set[Root] = field(default_factory=set)
+    reads: set[MemoryObject] = field(default_factory=set)
+    writes: set[MemoryObject] = field(default_factory=set)
     released: bool = True  # nothing since the last barrier that a release would have to wait for
-    engine: set[Root] = field(default_factory=set)
-    latest: dict[Op, Root] = field(default_factory=dict)  # those of this iteration, not in ``engine``
+    engine: set[MemoryObject] = field(default_factory=set)
+    latest: dict[Op, MemoryObject] = field(default_factory=dict)  # those of this iteration, not in ``engine``
 
     def copy(self) -> Pending:
         return Pending(set(self.reads), set(self.writes), self.released, set(self.engine), dict(self.latest))
@@ -62,23 +62,23 @@ class Pending:
         self.engine |= set(self.latest.values())
         self.latest.clear()
 
-    def of_engine(self) -> set[Root]:
+    def of_engine(self) -> set[MemoryObject]:
         return self.engine | set(self.latest.values())
 
     def wait(self) -> None:
-        """A wait for the copy engine."""
+        """A wait for the TMA unit."""
         self.engine.clear()
         self.latest.clear()
 
 
-class Ordering:
-    """Finds the ops of ``function`` that need a barrier before them, those that wait for the copy engine (one thread
+class BarrierInsertion:
+    """Finds the ops of ``function`` that need a barrier before them, those that wait for the TMA unit (one thread
     starts the stores ``by_engine``, and only it can wait), and loops whose loads must not run ahead.
 
     Ops for which ``acquires`` holds need a barrier after them.
     """
 
-    def __init__(self, function: Function, roots: Roots, by_engine: frozenset[Op] = frozenset()) -> None:
+    def __init__(self, function: Function, roots: AliasAnalysis, by_engine: frozenset[Op] = frozenset()) -> None:
         self._roots = roots
         self._by_engine = by_engine
         self.barriers: set[Op] = set()
@@ -120,17 +120,17 @@ class Ordering:
         pending.merge(start)  # and the loop may not run at all
 
     def _access(self, op: MemoryOp, pending: Pending) -> None:
-        root = self._roots.of(op.address)
+        root = self._roots.underlying_object(op.address)
         effect = self._roots.effect(op)
         order = op.memory_order
         writes = bool(effect & Effect.WRITE)
         releases = order in _RELEASES
-        others = {r for other, r in pending.latest.items() if not are_apart(op, other)} | pending.engine
-        waits = meets(root, others) or (releases and bool(pending.of_engine())) or op in self.waits
+        others = {r for other, r in pending.latest.items() if not are_disjoint(op, other)} | pending.engine
+        waits = may_alias(root, others) or (releases and bool(pending.of_engine())) or op in self.waits
         if waits:
             self.waits.add(op)
             pending.wait()
-        conflict = meets(root, pending.writes) or (writes and meets(root, pending.reads))
+        conflict = may_alias(root, pending.writes) or (writes and may_alias(root, pending.reads))
         conflict = conflict or (waits and op not in self._by_engine) or (releases and not pending.released)
         if conflict or op in self.barriers:
             self.barriers.add(op)
@@ -148,12 +148,12 @@ class Ordering:
     def _before_loads(self, loop: For, pending: Pending) -> None:
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
         reads = [op for op in loop.body.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.READ]
-        roots = [self._roots.of(op.address) for op in reads]
-        waits = loop in self.waits or any(meets(root, pending.of_engine()) for root in roots)
+        roots = [self._roots.underlying_object(op.address) for op in reads]
+        waits = loop in self.waits or any(may_alias(root, pending.of_engine()) for root in roots)
         if waits:
             self.waits.add(loop)
             pending.wait()
-        if waits or loop in self.barriers or any(meets(root, pending.writes) for root in roots):
+        if waits or loop in self.barriers or any(may_alias(root, pending.writes) for root in roots):
             self.barriers.add(loop)
             pending.clear()
 
@@ -163,7 +163,7 @@ class Ordering:
         if any(op.memory_order not in (MemoryOrder.WEAK, MemoryOrder.RELAXED) for op in accesses):
             return True
         reads, writes = self._roots.accessed(accesses)
-        return any(meets(root, writes) for root in reads)
+        return any(may_alias(root, writes) for root in reads)
 
 
 def acquires(op: Op) -> bool:

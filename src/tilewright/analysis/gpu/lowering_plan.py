@@ -18,18 +18,18 @@ Shape = tuple[int, ...]
 Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
-SMALLEST_BYTES = 128  # of a tile that the copy engine moves, which starts at a multiple of that in shared memory
+SMALLEST_BYTES = 128  # of a tile that the TMA unit moves, which starts at a multiple of that in shared memory
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A kernel parameter that describes tiles of an array to the copy engine.
+    """A kernel parameter that describes tiles of an array to the TMA unit.
 
     ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
     (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
     the order ``axes``; ``block`` is the tile.
     Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
-    A ``staged`` array of rank 2 may have an address or a stride that the copy engine cannot take: the launch then
+    A ``staged`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
     describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
     two blocks together.
     """
@@ -91,30 +91,30 @@ class TableForm:
         return -(-(self.row_offset + 8 * self.width) // unit) * unit
 
 
-class Ahead(NamedTuple):
-    """How the loads of a loop run ahead: with so many ``stages``, where it has more than so many ``turns``."""
+class PipelineDepth(NamedTuple):
+    """How the loads of a loop are pipelined: with so many ``stages``, where it has more than so many ``turns``."""
 
     stages: int
     turns: int
 
 
 @dataclass
-class Plan:
+class LoweringPlan:
     """Decisions made before lowering: see ``plan``, ``ordering`` and ``tf32``."""
 
     tables: Tables
     barriers_before: set[Op] = field(default_factory=set)
-    waits_before: set[Op] = field(default_factory=set)  # for the stores of the copy engine
+    waits_before: set[Op] = field(default_factory=set)  # for the stores of the TMA unit
     unpipelined: set[Op] = field(default_factory=set)
-    ahead: Mapping[Op, Ahead] = field(default_factory=dict)  # loops without products whose loads run ahead
+    ahead: Mapping[Op, PipelineDepth] = field(default_factory=dict)  # loops without MMA ops whose loads are pipelined
     descriptors: dict[Op, Descriptor] = field(default_factory=dict)
     found_before: dict[Op, list[Op]] = field(default_factory=dict)  # ops, and those whose maps are found before them
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
-    by_registers: dict[Op, int] = field(default_factory=dict)  # products, and which operand is not in shared memory
+    register_operand: dict[Op, int] = field(default_factory=dict)  # MMA ops, and which operand is not in shared memory
     shared: Mapping[Op, Value] = field(default_factory=dict)  # loads, and whether both blocks of a pair need the tile
 
-    def scheduled(self, loads: Mapping[Op, Value], ahead: Mapping[Op, Ahead]) -> Plan:
-        """This plan for pairs of blocks that share ``loads`` where the values say so, and loops that run ``ahead``."""
+    def scheduled(self, loads: Mapping[Op, Value], ahead: Mapping[Op, PipelineDepth]) -> LoweringPlan:
+        """This plan for pairs of CTAs that share ``loads`` where the values say so, and loops that run ``ahead``."""
         shared = {op: both for op, both in loads.items() if op in self.descriptors}
         multicast = {op: replace(self.descriptors[op], pairs=True) for op in shared}
         return replace(self, shared=shared, descriptors={**self.descriptors, **multicast}, ahead=ahead)

@@ -1,8 +1,8 @@
-"""How the operands of products lie in memory."""
+"""How the operands of MMA ops lie in memory."""
 
 from __future__ import annotations
 
-from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan, axes_kept
 from tilewright.ir.core import Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import LoadView
@@ -10,7 +10,7 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import PartitionViewType
 
 
-def lies_along(value: Value, axis: int, plan: Plan) -> bool:
+def has_major_axis(value: Value, axis: int, plan: LoweringPlan) -> bool:
     """Whether the TMA unit loads the tile ``value`` with ``axis`` as its innermost."""
     while (op := value.op) is not None and op not in plan.descriptors:
         shape = value.tile.shape

@@ -1,8 +1,8 @@
-"""Products of tfloat32 on Hopper, whose matrix units read float32 words from shared memory along K only.
+"""MMA ops of tfloat32 on Hopper, whose tensor cores read float32 words from shared memory along K only.
 
 The TMA unit can round float32 to tfloat32 on the way into shared memory: a conversion then costs nothing, and the
 tile need not pass through registers. An operand that lies along M or N in memory must pass through them, and only the
-left one can stay there: with such an operand on the right, the product of the transposed operands is computed.
+left one can stay there: with such an operand on the right, the MMA op of the transposed operands is computed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.analysis.gpu.lowering_plan import Plan
-from tilewright.analysis.gpu.major_axis import lies_along
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan
+from tilewright.analysis.gpu.major_axis import has_major_axis
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast
@@ -24,8 +24,8 @@ _MOVES = (Reshape, Permute)
 _SMALLEST_M = 64  # of the matrix instructions
 
 
-def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
-    """Find the loads of ``plan`` that round, and the products that take an operand by registers."""
+def plan_products(plan: LoweringPlan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
+    """Find the loads of ``plan`` that round, and the MMA ops that take an operand by registers."""
     for op, descriptor in plan.descriptors.items():
         casts = _casts(op.results[0], uses) if isinstance(op, LoadView) and descriptor.element == "f32" else None
         if casts:
@@ -34,23 +34,23 @@ def plan_products(plan: Plan, function: Function, uses: Mapping[Value, list[Op]]
     for loop in (op for op in function.walk() if isinstance(op, For)):
         for op in loop.body.ops:
             if isinstance(op, Mma) and op.x.tile.element.short == "tf32" and op.x.tile.rank == 2:
-                operand = _by_registers(op, plan)
+                operand = _register_operand(op, plan)
                 if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
-                    plan.by_registers[op] = operand
+                    plan.register_operand[op] = operand
 
 
-def _by_registers(op: Mma, plan: Plan) -> int | None:
-    """The operand of the product ``op`` that has to pass through registers."""
+def _register_operand(op: Mma, plan: LoweringPlan) -> int | None:
+    """The operand of the MMA op ``op`` that has to pass through registers."""
     x, y = op.x, op.y
-    if lies_along(x, 0, plan):
+    if has_major_axis(x, 0, plan):
         return 0
-    if lies_along(y, 1, plan) and lies_along(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
+    if has_major_axis(y, 1, plan) and has_major_axis(x, 1, plan) and y.tile.shape[1] >= _SMALLEST_M:
         return 1
     return None
 
 
 def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
-    """Whether nothing in ``loop`` but the product ``op`` sees the sum, nor what is done in some iterations only where
+    """Whether nothing in ``loop`` but the MMA op ``op`` sees the sum, nor what is done in some iterations only where
     it is not turned around: Triton waits in no other place for it."""
     body = loop.body
     seen = {body.terminator}
@@ -60,7 +60,7 @@ def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, turns: boo
 
 
 def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
-    """The conversions to tfloat32 for products that are all uses of ``value``; None when it has others."""
+    """The conversions to tfloat32 for MMA ops that are all uses of ``value``; None when it has others."""
     found: set[Op] = set()
     for op in uses.get(value, ()):
         inner: set[Op] | None = None
@@ -75,7 +75,7 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
 
 
 def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
-    """Whether nothing but products sees ``value``: the TMA unit rounds as a conversion does, but NaN to one NaN."""
+    """Whether nothing but MMA ops sees ``value``: the TMA unit rounds as a conversion does, but NaN to one NaN."""
     return all(
         isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0], uses))
         for op in uses.get(value, ())

@@ -1,10 +1,10 @@
-"""Loops without products whose loads run ahead: those that pass over an array, such as persistent kernels over rows.
+"""Loops without MMA ops whose loads are pipelined: those that pass over an array, such as persistent kernels over rows.
 
-Triton pipelines loops of products by itself, and others with as many stages as they are marked with: with n, the tiles
+Triton pipelines MMA loops by itself, and others with as many stages as they are marked with: with n, the tiles
 of n - 1 iterations are in shared memory or on the way. With two no load is on the way while the tile before is used.
 On an H200 three stages save most of the waiting where there are few blocks, and cost little where there are many; four
 are better while all tiles are small, and take the place of other blocks where they are not. Where the loop carries
-nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. In a loop of a few turns the way
+nothing, fewer warps than the tiles ask for otherwise leave room for more blocks. In a loop of a few iterations the way
 through shared memory costs more than it saves; that is known when the kernel runs, which has the loop in both forms.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Ahead
+from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget, resolved
-from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.trip_counts import most_turns
+from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
@@ -29,14 +29,14 @@ from tilewright.ir.types import TileType
 _FEW_STAGES, _STAGES = 3, 4
 _LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
 _FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline
-_FEW_TURNS, _FEW_IN_ALL = 8, 1 << 15  # turns of a loop, and bytes that all of them load, that do not run ahead
-_BLOCKS = 8  # of a multiprocessor that can have it
+_FEW_TURNS, _FEW_IN_ALL = 8, 1 << 15  # iterations of a loop, and bytes that all of them load, that are not pipelined
+_BLOCKS = 8  # of an SM that can have it
 _HEAVY = 6  # a latency that asks for the deeper pipeline
 
 
 @dataclass(frozen=True)
-class Stream:
-    """``loads`` bytes in each iteration of ``loop``, of which there are at most ``turns``, run ahead; ``stores`` bytes
+class PipelinableLoop:
+    """A loop of at most ``turns`` iterations, each of which loads ``loads`` bytes that are pipelined; ``stores`` bytes
     leave through shared memory. ``latency`` is the largest hint of its loads."""
 
     loop: Op
@@ -46,26 +46,28 @@ class Stream:
     latency: int | None
 
     @property
-    def few_turns(self) -> int:
-        """So many do not run ahead."""
+    def few_iterations(self) -> int:
+        """The number of iterations up to which pipelining does not pay."""
         return max(_FEW_TURNS, _FEW_IN_ALL // self.loads)
 
 
-def find_streams(function: Function, target: GpuTarget, *, descriptors: bool, staging: bool) -> list[Stream]:
-    """The loops of ``function`` whose loads may run ahead, in a kernel without products for an NVIDIA GPU."""
+def find_pipelinable_loops(
+    function: Function, target: GpuTarget, *, descriptors: bool, staging: bool
+) -> list[PipelinableLoop]:
+    """The loops of ``function`` whose loads may be pipelined, in a kernel without MMA ops for an NVIDIA GPU."""
     if not target.is_cuda or any(isinstance(op, MmaOp) for op in function.walk()):
         return []
     facts = AnalysisManager(function).get(IntegerRanges)
-    plan = AnalysisManager(function).get(make_plan, target, descriptors, staging)
+    plan = AnalysisManager(function).get(plan_lowering, target, descriptors, staging)
     loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
-    innermost = (loop for loop in loops if _is_innermost(loop) and not hands_on_folds(loop))
-    streams = (_stream(loop, most_turns(facts, loop), plan.descriptors, target) for loop in innermost)
+    innermost = (loop for loop in loops if _is_innermost(loop) and not carries_reductions(loop))
+    streams = (_stream(loop, max_trip_count(facts, loop), plan.descriptors, target) for loop in innermost)
     return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
 
 
-def hands_on_folds(loop: For) -> bool:
+def carries_reductions(loop: For) -> bool:
     """Whether iterations fold tiles and hand on values, as an online softmax does: the threads of a block wait for each
-    other at each fold, and other blocks fill the gaps better than loads that run ahead."""
+    other at each fold, and other blocks fill the gaps better than loads that are pipelined."""
     return bool(loop.results) and any(isinstance(op, CombiningOp) for op in loop.body.ops)
 
 
@@ -73,12 +75,12 @@ def _is_innermost(loop: For) -> bool:
     return not any(isinstance(op, LoopOp) for op in loop.body.walk())
 
 
-def _stream(loop: For, turns: int, by_engine: Collection[Op], target: GpuTarget) -> Stream:
+def _stream(loop: For, turns: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
     loads = [op for op in loop.body.ops if isinstance(op, (Load, LoadView))]
     loads = [op for op in loads if op.is_weak]
     stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_engine]
     hints = [resolved(op.latency, target) for op in loads]
-    return Stream(
+    return PipelinableLoop(
         loop,
         turns,
         sum(_bytes(op.result.tile) for op in loads),
@@ -91,24 +93,28 @@ def _bytes(tile: TileType) -> int:
     return tile.size * (64 if tile.is_pointer else max(8, tile.element.bitwidth)) // 8
 
 
-def how_far_ahead(streams: Sequence[Stream], target: GpuTarget, given: Mapping[str, Any]) -> dict[Op, Ahead]:
-    """The stages of the loops: those ``given``, or as many as hints and tiles ask for where there are many turns. Loops
-    with one, or with few turns, are left out."""
+def choose_num_stages(
+    streams: Sequence[PipelinableLoop], target: GpuTarget, given: Mapping[str, Any]
+) -> dict[Op, PipelineDepth]:
+    """The stages of the loops: those ``given``, or as many as hints and tiles ask for where there are many iterations.
+    Loops with one stage, or with few iterations, are left out."""
     if "num_stages" in given:
-        found = {stream.loop: Ahead(given["num_stages"], 0) for stream in streams}
+        found = {stream.loop: PipelineDepth(given["num_stages"], 0) for stream in streams}
     else:
-        found = {s.loop: Ahead(_stages(s, target), s.few_turns) for s in streams if s.turns > s.few_turns}
+        found = {
+            s.loop: PipelineDepth(_stages(s, target), s.few_iterations) for s in streams if s.turns > s.few_iterations
+        }
     return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
 
 
-def is_light(function: Function, ahead: Mapping[Op, Ahead]) -> bool:
+def prefers_few_warps(function: Function, ahead: Mapping[Op, PipelineDepth]) -> bool:
     """Whether few warps are enough for the loops: those that run ``ahead`` carry nothing, or there are only such as
-    hand on folds, which fewer warps do sooner."""
-    folding = any(isinstance(op, For) and _is_innermost(op) and hands_on_folds(op) for op in function.walk())
+    hand on reductions, which fewer warps do sooner."""
+    folding = any(isinstance(op, For) and _is_innermost(op) and carries_reductions(op) for op in function.walk())
     return bool(ahead or folding) and not any(loop.results for loop in ahead)
 
 
-def _stages(stream: Stream, target: GpuTarget) -> int:
+def _stages(stream: PipelinableLoop, target: GpuTarget) -> int:
     """The deeper pipeline only where it leaves room for other blocks, and for the cache."""
     if stream.latency is not None:
         deep = stream.latency >= _HEAVY
@@ -117,6 +123,6 @@ def _stages(stream: Stream, target: GpuTarget) -> int:
     return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
 
 
-def fewer(ahead: Mapping[Op, Ahead]) -> dict[Op, Ahead]:
+def reduce_stages(ahead: Mapping[Op, PipelineDepth]) -> dict[Op, PipelineDepth]:
     """What to try next where that does not fit."""
-    return {loop: Ahead(n - 1, turns) for loop, (n, turns) in ahead.items() if n > _FEW_STAGES}
+    return {loop: PipelineDepth(n - 1, turns) for loop, (n, turns) in ahead.items() if n > _FEW_STAGES}

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.alias import Roots, meets
-from tilewright.analysis.gpu.barrier_insertion import Ordering
+from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.gpu.barrier_insertion import BarrierInsertion
 from tilewright.analysis.gpu.element_types import element_bits, memory_element
-from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor, Plan
+from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor, LoweringPlan
 from tilewright.analysis.gpu.mma_operands import plan_products
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -29,18 +29,18 @@ from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _LARGEST_BOX = 256
-_PIECE_BYTES = 1 << 15  # of a result of products that is stored in pieces
+_PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``
 _TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
 
 
-def make_plan(function: Function, target: GpuTarget, descriptors: bool, staging: bool) -> Plan:
+def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, staging: bool) -> LoweringPlan:
     """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``staging`` those of copies, for arrays
-    that are only read and that a loop of products reads."""
+    that are only read and that an MMA loop reads."""
     analyses = AnalysisManager(function)
-    roots, facts = analyses.get(Roots), analyses.get(IntegerRanges)
-    plan = Plan(roots.tables)
+    roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
+    plan = LoweringPlan(roots.tables)
     if target.has_tma and descriptors:
         uses = analyses.get(uses_of)
         _describe(plan, function, roots, uses, target, facts, staging=staging)
@@ -49,26 +49,26 @@ def make_plan(function: Function, target: GpuTarget, descriptors: bool, staging:
             plan_products(plan, function, uses)
             _cut_stores(plan, function)
         plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
-    ordering = Ordering(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
+    ordering = BarrierInsertion(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
     plan.barriers_before, plan.waits_before = ordering.barriers, ordering.waits
     plan.unpipelined = ordering.unpipelined
     return plan
 
 
-def _leave_to_threads(plan: Plan, function: Function, roots: Roots) -> None:
+def _leave_to_threads(plan: LoweringPlan, function: Function, roots: AliasAnalysis) -> None:
     """Arrays to which threads store too are not stored to by the TMA unit, which does not wait for their stores."""
     writes = (op for op in function.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.WRITE)
-    stores = {op: roots.of(op.address) for op in writes}
+    stores = {op: roots.underlying_object(op.address) for op in writes}
     by_threads = {root for op, root in stores.items() if op not in plan.descriptors}
     for op, root in stores.items():
-        if op in plan.descriptors and meets(root, by_threads):
+        if op in plan.descriptors and may_alias(root, by_threads):
             del plan.descriptors[op]
 
 
 def _describe(
-    plan: Plan,
+    plan: LoweringPlan,
     function: Function,
-    roots: Roots,
+    roots: AliasAnalysis,
     uses: dict[Value, list[Op]],
     target: GpuTarget,
     facts: IntegerRanges,
@@ -85,8 +85,8 @@ def _describe(
     for op in function.walk():
         if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, uses, target):
             continue
-        root = roots.of(op.view)
-        if meets(root, mixed):
+        root = roots.underlying_object(op.view)
+        if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
         may_stage = staging and op in looped and root not in written | mixed and None not in written
         found = descriptor(op, params, plan.tables, facts, target, may_stage=may_stage)
@@ -108,8 +108,8 @@ def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:
     return found
 
 
-def _cut_stores(plan: Plan, function: Function) -> None:
-    """Results of products that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
+def _cut_stores(plan: LoweringPlan, function: Function) -> None:
+    """Results of MMA ops that a loop stores go in pieces: the shared memory for a whole one is better spent on loads.
     The cuts are along the axis whose elements a thread holds."""
     for loop in function.walk():
         for op in loop.body.walk() if isinstance(loop, For) else ():
@@ -124,8 +124,8 @@ def _cut_stores(plan: Plan, function: Function) -> None:
                     plan.descriptors[op] = replace(d, block=block)
 
 
-def _axis_of_threads(value: Value, plan: Plan) -> int | None:
-    """The axis along which a thread holds elements of ``value``, the converted result of a product; None for others."""
+def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
+    """The axis along which a thread holds elements of ``value``, the converted result of an MMA op; None for others."""
     turned = False
     while (op := value.op) is not None and not isinstance(op, Mma):
         if isinstance(op, (Cast, Permute)):
@@ -137,7 +137,7 @@ def _axis_of_threads(value: Value, plan: Plan) -> int | None:
             return None
     if op is None:
         return None
-    return 0 if turned ^ (plan.by_registers.get(op) == 1) else 1
+    return 0 if turned ^ (plan.register_operand.get(op) == 1) else 1
 
 
 def _wants_descriptor(op: LoadView | StoreView, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:

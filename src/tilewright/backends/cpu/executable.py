@@ -192,7 +192,7 @@ class CpuExecutable:
     def _sizes(self) -> str:
         return (
             f"scratch bytes per thread: {self.compiled.scratch_bytes}\nmachine code bytes: {self.compiled.code_bytes}\n"
-            f"hints without effect: {', '.join(self._function.hints) or 'none'}\n"  # a CPU has no use for any
+            f"ignored hints: {', '.join(self._function.hints) or 'none'}\n"  # a CPU has no use for any
         )
 
 

@@ -17,7 +17,7 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
-    With ``depths`` there is a form with so many stages for one block on each multiprocessor, and for two.
+    With ``depths`` there is a form with so many stages for one block on each SM, and for two.
     """
 
     binary: GpuBinary

@@ -10,9 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.analysis.gpu.dependent_mma import find_chains
-from tilewright.analysis.gpu.lowering_plan import Ahead
-from tilewright.analysis.gpu.pipelinable_loops import Stream, find_streams, how_far_ahead, is_light
+from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
+from tilewright.analysis.gpu.lowering_plan import PipelineDepth
+from tilewright.analysis.gpu.pipelinable_loops import (
+    PipelinableLoop,
+    choose_num_stages,
+    find_pipelinable_loops,
+    prefers_few_warps,
+)
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities, Devices, Serialization
@@ -23,11 +28,11 @@ from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.constraints import CompileAgain, Constraints
 from tilewright.backends.triton.executable import FIRST, TritonExecutable
 from tilewright.backends.triton.exporter import write_cubin
-from tilewright.backends.triton.fallbacks import Fit, compiler, fit
+from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
 from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
-from tilewright.backends.triton.resource_usage import footprint
+from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.backends.triton.resources import (
     AnalysisFailure,
     OutOfRegisters,
@@ -170,16 +175,16 @@ def _attempt(
     sharing = how.sharing and blocks == 1
     optimized = run_passes(part, prepare_for_gpu(target, descriptors, staging, sharing, sink_loads=how.late))
     shared = AnalysisManager(optimized).get(multicast_loads)
-    chains = find_chains(optimized, target, staging=staging) if descriptors and not how.late else []
-    streams = find_streams(optimized, target, descriptors=descriptors, staging=staging)
-    ahead = how_far_ahead(streams, target, options)
-    light = target.is_cuda and is_light(optimized, ahead)
+    chains = find_dependent_mma_loops(optimized, target, staging=staging) if descriptors and not how.late else []
+    streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, staging=staging)
+    ahead = choose_num_stages(streams, target, options)
+    light = target.is_cuda and prefers_few_warps(optimized, ahead)
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
         optimized = run_passes(optimized, pipeline_for_gpu(chains, chosen.num_warps))
 
-    def lowered(ahead: Mapping[Op, Ahead]) -> TtirKernel:
+    def lowered(ahead: Mapping[Op, PipelineDepth]) -> TtirKernel:
         return lower(
             optimized,
             target,
@@ -197,7 +202,7 @@ def _attempt(
         check_registers(optimized, target, chosen.num_warps)
         check_shared(optimized, target)
         check_length(optimized)
-        made = fit(kernel, ahead, lowered, target, chosen, options)
+        made = compile_with_fallbacks(kernel, ahead, lowered, target, chosen, options)
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
@@ -231,9 +236,9 @@ def _attempt(
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "choices": _choices(made, streams, function, target, options, deeper)
+        "compile decisions": _decisions(made, streams, function, target, options, deeper)
         + "".join(f"compiled again: {reason}\n" for reason in reasons),
-        "resources": "".join(f"{what}: {n}\n" for what, n in footprint(binary, target).items()),
+        "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
     binary = replace(binary, texts=texts, num_ctas=blocks)
     added = kernel.reports + (kernel.local_bytes > 0)
@@ -262,9 +267,9 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
     return max(entry.group(1).count(".param") - declared, 0) if entry else 2
 
 
-def _choices(
-    made: Fit,
-    streams: Sequence[Stream],
+def _decisions(
+    made: CompileResult,
+    streams: Sequence[PipelinableLoop],
     function: Function,
     target: GpuTarget,
     given: Mapping[str, Any],
@@ -282,24 +287,28 @@ def _choices(
         f"warps per block: {options.num_warps}",
         f"pipeline stages: {options.num_stages}",
         *[
-            f"pipeline stages with no more than {count} per multiprocessor: {stages}"
+            f"pipeline stages with no more than {count} per SM: {stages}"
             for count, stages in zip(("one block", "two blocks"), deeper)
             if stages
         ],
-        f"pipeline stages of loops without products: {depths or 'no such loop'}",
-        f"blocks of threads per cluster: {options.num_ctas}",
+        f"pipeline stages of loops without MMA ops: {depths or 'no such loop'}",
+        f"CTAs per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         *["tensor memory: not used, for the compiler fails"] * bool(made.failed),
         f"tensor descriptors: {len(kernel.all_descriptors)}",
-        f"shared by pairs of blocks: {len(kernel.shared_maps)}",
-        f"of copies, where the alignment demands it: {sum(d.staged for d in kernel.descriptors)}",
-        f"hints without effect: {', '.join(ignored) or 'none'}",
+        f"TMA multicast descriptors: {len(kernel.shared_maps)}",
+        f"TMA descriptors on re-aligned copies: {sum(d.staged for d in kernel.descriptors)}",
+        f"ignored hints: {', '.join(ignored) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _ignored(
-    made: Fit, streams: Sequence[Stream], function: Function, target: GpuTarget, given: Mapping[str, Any]
+    made: CompileResult,
+    streams: Sequence[PipelinableLoop],
+    function: Function,
+    target: GpuTarget,
+    given: Mapping[str, Any],
 ) -> list[str]:
     """The hints that had no effect. Those that ask for what holds anyway are not among them."""
     options, kernel = made.options, made.kernel

@@ -1,7 +1,7 @@
 """Barriers of a block that order nothing are left out of PTX.
 
 Triton puts a barrier between any two ops on the same shared memory, and takes for such also what only starts a load of
-the copy engine: the load itself, and the arrival at its barrier in memory that says how many bytes will come. What may
+the TMA unit: the load itself, and the arrival at its barrier in memory that says how many bytes will come. What may
 go on without a barrier between the threads, and why:
 
 - Starts, after starts. They change two counts of the barrier in memory, in any order: of bytes, which may be negative,
@@ -64,7 +64,7 @@ _SPIN = "waitLoop:"  # the label of each wait, of a scope of its own
 _AGAIN = ("!complete", "bra.uni waitLoop")
 
 
-def thin(text: str) -> str:
+def eliminate(text: str) -> str:
     """``text`` without barriers that order nothing; as it is when there are forms in it that are not known."""
     lines = text.split("\n")
     body = [s for s in statements(lines) if s.text != _SPIN and (s.guard, s.text) != _AGAIN]

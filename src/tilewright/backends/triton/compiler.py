@@ -124,9 +124,9 @@ def _mended(make_ttgir: Stage, ahead: bool, room: int) -> Stage:
     def mended(source: Any, metadata: Any) -> Any:
         module = make_ttgir(source, metadata)
         text = str(module)
-        pipelined = tma_prefetch.prefetch(wait_sinking.overlap(text)) if ahead else text
-        better = ttgir.mended(invariant_operands.in_memory(pipelined))
-        apart = epilogue_buffering.separate(better, room)
+        pipelined = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if ahead else text
+        better = ttgir.mended(invariant_operands.keep_in_shared_memory(pipelined))
+        apart = epilogue_buffering.buffer_epilogues(better, room)
         metadata["roomy"] = apart != better
         return module if apart == text else _parsed(apart, module.context)
 
@@ -147,7 +147,7 @@ def _shared(make_ptx: Stage, maps: Collection[int]) -> Stage:
 
 def _polished(make_ptx: Stage) -> Stage:
     def polished(source: Any, metadata: Any) -> str:
-        merged = wgmma_merging.join(barrier_elimination.thin(make_ptx(source, metadata)))
+        merged = wgmma_merging.merge(barrier_elimination.eliminate(make_ptx(source, metadata)))
         return ptxas_workarounds.repair_products(ptx.fetch_maps(merged))
 
     return polished

@@ -12,10 +12,10 @@ class Constraints:
 
     descriptors: bool = True  # tiles move through tensor descriptors; also: the grid may be another one
     staging: bool = True  # such tiles may be of re-aligned copies of arrays
-    sharing: bool = True  # pairs of blocks may share loads
+    sharing: bool = True  # pairs of CTAs may share loads
     capacity: int = 0  # arrays that a table of a list has room for by value; 0: tables are passed as addresses
     late: bool = False  # loads are sunk to their first use
-    stages: int = 0  # pipeline stages of loops of products, without other variants; 0: they are chosen
+    stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen
     hides: bool = False  # Triton knows less about indices
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:

@@ -1,7 +1,7 @@
 """Results that are stored one after the other have places of their own in shared memory.
 
-The copy engine stores a tile from shared memory. Triton gives all results of a kind one place there, and lets each wait
-until the engine has read the one before. Where there is room, and no fewer blocks fit on a multiprocessor, there is one
+The TMA unit stores a tile from shared memory. Triton gives all results of a kind one place there, and lets each wait
+until the engine has read the one before. Where there is room, and no fewer blocks fit on an SM, there is one
 wait for all here: in a loop the first result waits for all that the last iteration left, elsewhere the last one waits
 for all.
 """
@@ -39,7 +39,7 @@ class _Place:
     stores: tuple[int, ...]
 
 
-def separate(text: str, room: int) -> str:
+def buffer_epilogues(text: str, room: int) -> str:
     """The TTGIR module ``text`` where a block may have so many bytes of shared memory."""
     lines = text.split("\n")
     at = 0

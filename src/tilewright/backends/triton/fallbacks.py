@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Ahead
-from tilewright.analysis.gpu.pipelinable_loops import fewer
+from tilewright.analysis.gpu.lowering_plan import PipelineDepth
+from tilewright.analysis.gpu.pipelinable_loops import reduce_stages
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
@@ -17,7 +17,7 @@ from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.ir.core import Op
 from tilewright.system.forks import load
 
-_FEW_SPILLED = 64  # bytes of a thread, less than loads that run ahead are worth
+_FEW_SPILLED = 64  # bytes of a thread, less than loads that are pipelined are worth
 
 
 def compiler() -> Any:
@@ -26,49 +26,49 @@ def compiler() -> Any:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A kernel as it was compiled: the options, the ``ahead`` of its loops without products, why its occupancy had no
+class CompileResult:
+    """A kernel as it was compiled: the options, the ``ahead`` of its loops without MMA ops, why its occupancy had no
     effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
 
     kernel: TtirKernel
-    ahead: Mapping[Op, Ahead]
+    ahead: Mapping[Op, PipelineDepth]
     binary: GpuBinary
     options: Options
     unmet: str
     failed: str
 
 
-def fit(
+def compile_with_fallbacks(
     kernel: TtirKernel,
-    ahead: Mapping[Op, Ahead],
-    lowered: Callable[[Mapping[Op, Ahead]], TtirKernel],
+    ahead: Mapping[Op, PipelineDepth],
+    lowered: Callable[[Mapping[Op, PipelineDepth]], TtirKernel],
     target: GpuTarget,
     chosen: Options,
     given: Mapping[str, Any],
-) -> Fit:
+) -> CompileResult:
     """``kernel``, whose loops run ``ahead`` so, compiled with the options ``chosen``. Where the tiles do not fit, or
     where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if ``given`` says
     nothing of them."""
     if not ahead or "num_stages" in given:
-        return Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
-    less = fewer(ahead)
+        return CompileResult(kernel, ahead, *_compiled(kernel, target, chosen, given))
+    less = reduce_stages(ahead)
     try:
-        found = Fit(kernel, ahead, *_fitted(kernel, target, chosen, given))
+        found = CompileResult(kernel, ahead, *_compiled(kernel, target, chosen, given))
     except (OutOfSharedMemory, OutOfRegisters):
-        return fit(lowered(less), less, lowered, target, chosen, given)
+        return compile_with_fallbacks(lowered(less), less, lowered, target, chosen, given)
     if (left := spilled(found.binary, target)) <= _FEW_SPILLED:
         return found
-    other = fit(lowered(less), less, lowered, target, chosen, given)
+    other = compile_with_fallbacks(lowered(less), less, lowered, target, chosen, given)
     return other if spilled(other.binary, target) < left else found
 
 
-def _fitted(
+def _compiled(
     kernel: TtirKernel, target: GpuTarget, chosen: Options, given: Mapping[str, Any]
 ) -> tuple[GpuBinary, Options, str, str]:
     """``kernel`` compiled with the options ``chosen``, or with less where its tiles do not fit and ``given`` is silent.
 
     The occupancy is a hint: its limit of registers goes where the kernel cannot be compiled with so few, or where fewer
-    bytes are spilled without it; the first text says why. The second is of the failure where Triton fails at products
+    bytes are spilled without it; the first text says why. The second is of the failure where Triton fails at MMA ops
     in tensor memory, and they go without.
     """
     compile_ttir = compiler().compile_ttir

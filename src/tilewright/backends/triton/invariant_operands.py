@@ -1,8 +1,8 @@
 """Left operands that a loop does not change are read from shared memory, in TTGIR as text.
 
-ptxas (12.8 and 12.9) keeps the left operands of the products of a loop in the same registers where they come from
+ptxas (12.8 and 12.9) keeps the left operands of the MMA ops of a loop in the same registers where they come from
 registers. One that the loop does not change is put there before the loop only: from the second iteration on its
-product reads what the others left. So, beside another such product, it stays in shared memory.
+MMA op reads what the others left. So, beside another such MMA op, it stays in shared memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BITS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class _Product:
-    """A product in a line, and its left operand: from registers, made in line ``made``."""
+    """An MMA op in a line, and its left operand: from registers, made in line ``made``."""
 
     at: int
     left: str
@@ -30,7 +30,7 @@ class _Product:
     made: int
 
 
-def in_memory(text: str) -> str:
+def keep_in_shared_memory(text: str) -> str:
     """The TTGIR module ``text`` in which no loop keeps operands in registers that others than it set."""
     if "ttng.warp_group_dot " not in text:
         return text
@@ -83,7 +83,7 @@ def _definition(lines: list[str], name: str, before: int) -> int | None:
 
 
 def _replace(lines: list[str], product: _Product) -> None:
-    """Let the product read the copy, and the wait for it, which may be told of what it reads."""
+    """Let the MMA op read the copy, and the wait for it, which may be told of what it reads."""
     at, left = product.at, product.left
     lines[at] = lines[at].replace(f"dot {left},", f"dot {_copy(product)},", 1).replace(product.type, product.memory, 1)
     result = lines[at].split(" = ", 1)[0].strip()

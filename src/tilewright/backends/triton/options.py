@@ -10,28 +10,28 @@ from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import (
-    are_apart,
+    are_independent,
     is_recurrent,
+    live_accumulators,
     loaded_before,
     loaded_bytes,
-    loops_of_products,
-    products,
-    results_at_once,
+    mma_loops,
+    mma_ops,
 )
-from tilewright.analysis.trip_counts import most_turns
-from tilewright.backends.triton.resources import enough_warps, words
+from tilewright.analysis.trip_counts import max_trip_count
+from tilewright.backends.triton.resources import enough_warps, register_words
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.types import TileType
 
-_REGISTERS = 65536  # of one multiprocessor
+_REGISTERS = 65536  # of one SM
 
 
 @dataclass(frozen=True)
 class Options:
     """``num_stages`` is how many iterations of a loop have their loads in flight; ``hinted`` says that the hint
-    ``occupancy`` asks for the limit ``maxnreg``; without ``tensor_memory`` sums of products are in registers."""
+    ``occupancy`` asks for the limit ``maxnreg``; without ``tensor_memory`` accumulators are in registers."""
 
     num_warps: int = 4
     num_stages: int = 3
@@ -62,8 +62,8 @@ def choose(
     function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, light: bool = False
 ) -> Options:
     """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
-    ``chained`` says that its products follow each other in loops whose loads run ahead without further stages, and
-    ``light`` that few warps are enough for its loops without products."""
+    ``chained`` says that its MMA ops follow each other in loops whose loads are pipelined without further stages, and
+    ``light`` that few warps are enough for its loops without MMA ops."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
@@ -92,7 +92,7 @@ def _guess(function: Function, target: GpuTarget, chained: bool, light: bool) ->
         return _guess_products(function, found, target, chained)
     if light:
         return Options(num_warps=_warps_of_streams(function))
-    largest = max((words(op) for op in function.walk()), default=0)
+    largest = max((register_words(op) for op in function.walk()), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * _WORDS:
         warps *= 2
@@ -100,9 +100,9 @@ def _guess(function: Function, target: GpuTarget, chained: bool, light: bool) ->
 
 
 def _warps_of_streams(function: Function) -> int:
-    """Loads that run ahead keep the memory busy with few warps, and more blocks fit beside each other. Addresses and
-    indices are not kept."""
-    largest = max((words(op) for op in function.walk() if _is_kept(op)), default=0)
+    """Pipelined loads keep the memory busy with few warps, and more blocks fit beside each other. Addresses and indices
+    are not kept."""
+    largest = max((register_words(op) for op in function.walk() if _is_kept(op)), default=0)
     warps = 4
     while warps < 32 and largest > warps * 32 * (_STREAM_WORDS if warps < 8 else 2 * _STREAM_WORDS):
         warps *= 2
@@ -118,23 +118,23 @@ def _is_kept(op: Op) -> bool:
 
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
-_PRODUCT_WORDS = 192  # of all results of products, per thread
-_RECURRENT_WORDS = 224  # where one block is all that a multiprocessor has
-_WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one product, of elements of 32 and of 16 bits
-_CHAIN_WORDS = 160  # of two products that follow each other: with more, two blocks of 8 warps are faster,
+_PRODUCT_WORDS = 192  # of all results of MMA ops, per thread
+_RECURRENT_WORDS = 224  # where one block is all that an SM has
+_WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits
+_CHAIN_WORDS = 160  # of two MMA ops that follow each other: with more, two blocks of 8 warps are faster,
 _FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
-_THIN = 32  # rows or columns of a result that needs few products for what it loads
+_THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
 SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
-RESERVED = 1024  # bytes of shared memory that a multiprocessor keeps for itself, for each block
+RESERVED = 1024  # bytes of shared memory that an SM keeps for itself, for each block
 
 
 def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
-    """Few warps while the results fit their registers. A loop of products that do not wait for each other hides its
-    loads by a deep pipeline, one with others, such as attention, by several blocks per multiprocessor."""
-    loops = loops_of_products(function)
-    groups = [products(loop) for loop in loops] or [found]
-    results = max(map(results_at_once, loops)) if loops else sum(op.results[0].tile.size for op in found)
+    """Few warps while the results fit their registers. An MMA loop whose ops do not wait for each other hides its
+    loads by a deep pipeline, one with others, such as attention, by several blocks per SM."""
+    loops = mma_loops(function)
+    groups = [mma_ops(loop) for loop in loops] or [found]
+    results = max(map(live_accumulators, loops)) if loops else sum(op.results[0].tile.size for op in found)
     wide = any(op.x.tile.element.bitwidth > 16 for op in found)
     recurrent = any(map(is_recurrent, loops))
     if all(len(group) == 1 for group in groups):
@@ -148,10 +148,10 @@ def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, c
             return Options(num_warps=8, num_stages=1, maxnreg=_REGISTERS // (2 * 8 * 32))
         return Options(num_warps=warps, num_stages=1)
     loaded = max([1, *map(loaded_bytes, loops)])
-    apart = are_apart(groups)
+    apart = are_independent(groups)
     most, room = _MOST_STAGES, target.shared_memory
     if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
-        most, room = _DEEPEST, room // 2  # what limits such products is memory
+        most, room = _DEEPEST, room // 2  # what limits such MMA ops is memory
     elif apart and results <= _FEW_RESULTS and 2 * SHALLOW * loaded <= room:
         most = SHALLOW  # another block fits
     elif not (apart or recurrent) and warps == 4:
@@ -160,19 +160,19 @@ def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, c
 
 
 def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, shared: int) -> tuple[int, int]:
-    """How many stages there is room for where no more than one or two blocks are on a multiprocessor, which then load
+    """How many stages there is room for where no more than one or two blocks are on an SM, which then load
     ahead too little to keep the memory busy; 0 where that is not more than the ``stages``, which need ``shared`` bytes
     with all else."""
-    loops = loops_of_products(function)
+    loops = mma_loops(function)
     loaded = max(map(loaded_bytes, loops), default=0)
-    # Bytes: fewer than none where tiles go through registers, with a stage less, or where loads do not run ahead.
+    # Bytes: fewer than none where tiles go through registers, with a stage less, or where loads are not pipelined.
     others = shared - stages * loaded
-    if not (loaded and target.has_wgmma and are_apart([products(loop) for loop in loops])) or others <= -loaded:
+    if not (loaded and target.has_wgmma and are_independent([mma_ops(loop) for loop in loops])) or others <= -loaded:
         return 0, 0
     if any(map(is_recurrent, loops)):
         return 0, 0
     facts = AnalysisManager(function).get(IntegerRanges)
-    most = min(_DEEPEST, max(most_turns(facts, loop) for loop in loops))
+    most = min(_DEEPEST, max(max_trip_count(facts, loop) for loop in loops))
     room = [(target.shared_memory + RESERVED) // blocks - RESERVED for blocks in (1, 2)]
     one, two = (min(most, (available - others) // loaded) for available in room)
     return one if one > stages else 0, two if two > stages else 0

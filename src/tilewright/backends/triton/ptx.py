@@ -1,11 +1,11 @@
-"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of blocks,
+"""PTX as text. What Triton cannot say in its forms is changed in it: loads of the TMA unit by pairs of CTAs,
 fetches of tensor maps before all else, and sums of products of integers that wrap.
 
 The innermost coordinate of a load that a pair shares is negative, which says so, and far below every other. One block
 then fetches the boxes of even warps for both, the other one those of odd warps; they change places from step to step
 and from load to load, since the first warp makes all loads of a single box. Other loads are for one block.
 Before they write to each other's memory both have to be done with what was there: they meet at the barrier of the
-cluster, at which each arrives when the matrix units have read the last step.
+cluster, at which each arrives when the tensor cores have read the last step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PTX as text in which what ptxas compiles wrongly (12.8 and 12.9) is said in another way.
 
-A descriptor tells the matrix units where a tile is, in its lower half, and how it is laid out, in its upper half. Where
+A descriptor tells the tensor cores where a tile is, in its lower half, and how it is laid out, in its upper half. Where
 tiles of two layouts take turns in one place of shared memory, ptxas 12.8 adds the upper half of the second to the place
 instead of to zero. There the halves are put together without a sum of 64 bits.
 

@@ -1,4 +1,4 @@
-"""What machine code takes of a multiprocessor, as its file says."""
+"""What machine code takes of an SM, as its file says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AMD = {
 }
 
 
-def footprint(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
+def resource_usage(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
     """What a block and its threads take, by what it is."""
     found = {
         "threads per block": target.warp_size * binary.num_warps,
@@ -46,7 +46,7 @@ def footprint(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
 
 def spilled(binary: GpuBinary, target: GpuTarget) -> int:
     """How many bytes of memory each thread takes for want of registers, or for arrays of its own."""
-    return footprint(binary, target).get(_SPILLED, 0)
+    return resource_usage(binary, target).get(_SPILLED, 0)
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What a kernel asks of a multiprocessor (registers, shared memory, clusters), and what is said where it lacks that."""
+"""What a kernel asks of an SM (registers, shared memory, clusters), and what is said where it lacks that."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Loa
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota
 from tilewright.ir.types import TileType, Type
 
-_REGISTERS = 65536  # of 32 bits, of a multiprocessor
+_REGISTERS = 65536  # of 32 bits, of an SM
 _THREAD_REGISTERS = 255
-# Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of products
+# Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of MMA ops
 # and in long kernels, the compiler takes minutes.
 _MOST_WORDS = 1024
 _MOST_WORDS_OF_PRODUCTS = 510
@@ -44,7 +44,7 @@ _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
 _PRODUCTS = (Mma, MmaScaled)
-_ROWS_OF_MATRIX_UNITS = 64  # products of fewer rows are computed another way
+_ROWS_OF_MATRIX_UNITS = 64  # MMA ops of fewer rows are computed another way
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
 _INSTRUCTIONS: dict[type[Op], int] = {
@@ -54,20 +54,20 @@ _INSTRUCTIONS: dict[type[Op], int] = {
 }
 
 
-def words(op: Op) -> int:
+def register_words(op: Op) -> int:
     """Registers that the largest result of ``op`` takes."""
-    return max(map(_words, op.results), default=0) if not isinstance(op, (Constant, Broadcast, Iota)) else 0
+    return max(map(_value_words, op.results), default=0) if not isinstance(op, (Constant, Broadcast, Iota)) else 0
 
 
-def _words(value: Value) -> int:
+def _value_words(value: Value) -> int:
     t = value.type
     return t.size * (64 if t.is_pointer else t.element.bitwidth) // 32 if isinstance(t, TileType) else 0
 
 
 def _largest_tile(function: Function) -> tuple[Type, Loc]:
     """The largest tile that an op computes, and where."""
-    largest = max(function.walk(), key=lambda op: (words(op), not op.regions))
-    return max(largest.results, key=_words).type, largest.loc
+    largest = max(function.walk(), key=lambda op: (register_words(op), not op.regions))
+    return max(largest.results, key=_value_words).type, largest.loc
 
 
 def _registers(num_warps: int) -> int:
@@ -77,7 +77,7 @@ def _registers(num_warps: int) -> int:
 
 def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
     """``num_warps``, or the fewest more that have registers for every tile; ``num_warps`` where none have, or where a
-    result of a product has too few: with more warps it would have fewer in each thread."""
+    result of an MMA op has too few: with more warps it would have fewer in each thread."""
     warps = num_warps
     while found := list(_too_large(function, target, warps)):
         if warps >= target.most_warps or any(isinstance(op, _PRODUCTS) for op, _ in found):
@@ -94,7 +94,7 @@ def _too_large(function: Function, target: GpuTarget, num_warps: int) -> Iterato
         most = _MOST_WORDS_OF_LONG_KERNELS if long else _MOST_WORDS
         if isinstance(op, _PRODUCTS):
             most = _MOST_WORDS_OF_PRODUCTS
-        if words(op) > most * threads:
+        if register_words(op) > most * threads:
             yield op, most
 
 
@@ -104,10 +104,10 @@ def check_registers(function: Function, target: GpuTarget, num_warps: int) -> No
     if found is None:
         return
     (op, most), threads = found, num_warps * target.warp_size
-    tile = max(op.results, key=_words).type
-    wider = words(op) <= most * target.most_warps * target.warp_size
+    tile = max(op.results, key=_value_words).type
+    wider = register_words(op) <= most * target.most_warps * target.warp_size
     raise TileError(
-        f"{function.name}(): the tile {tile} takes {words(op) // threads} registers of 32 bits "
+        f"{function.name}(): the tile {tile} takes {register_words(op) // threads} registers of 32 bits "
         f"in each of the {threads} threads of a block, which have {_registers(num_warps)}; use smaller tiles"
         + (", or more threads (num_worker_warps)" if wider else ""),
         op.loc,
@@ -168,7 +168,7 @@ class OutOfSharedMemory(Exception):
 
 
 def check_shared(function: Function, target: GpuTarget) -> None:
-    """TileError when an operand of a product is too large for shared memory, or both are where the matrix units read
+    """TileError when an operand of an MMA op is too large for shared memory, or both are where the tensor cores read
     them there, without asking the compiler: it would take minutes for some."""
     products: list[Any] = [op for op in function.walk() if isinstance(op, _PRODUCTS)]
     for op in products:

@@ -1,8 +1,8 @@
-"""Loads of the TMA unit run ahead in TTGIR, with no more memory than the tiles take; it is changed as text.
+"""Loads of the TMA unit are pipelined in TTGIR, with no more memory than the tiles take; it is changed as text.
 
 Where Triton does not pipeline a loop, each iteration starts a load and waits for it at once. Here the tile of the next
-iteration is loaded into the place of this one as soon as the last product that reads it has ended, and the wait comes
-before the use. In a loop with several products, such as attention, a load has the time of the others to arrive; the
+iteration is loaded into the place of this one as soon as the last MMA op that reads it has ended, and the wait comes
+before the use. In a loop with several MMA ops, such as attention, a load has the time of the others to arrive; the
 memory that a second place would take is better spent on another block.
 """
 
@@ -55,7 +55,7 @@ class _Load:
 
 
 def prefetch(text: str) -> str:
-    """The TTGIR module ``text`` in which loads that were waited for at once run ahead."""
+    """The TTGIR module ``text`` in which loads that were waited for at once are pipelined."""
     if "ttng.async_tma_copy_global_to_local " not in text:
         return text
     lines = text.split("\n")
@@ -67,7 +67,7 @@ def prefetch(text: str) -> str:
 
 
 def has_load_at_once(lines: list[str], loop: Loop) -> bool:
-    """Whether ``loop`` has a load that cannot run ahead, so that each iteration waits for it where it starts."""
+    """Whether ``loop`` has a load that cannot be pipelined, so that each iteration waits for it where it starts."""
     body, carried = range(loop.head + 1, loop.end), carried_by(lines[loop.head])
     loads = _loads(lines, loop.head + 1, loop.end, loop.indent + "  ")
     return any(_scalars(lines, load, body, carried) is None for load in loads)
@@ -205,7 +205,7 @@ def _scalars(lines: list[str], load: _Load, block: range, carried: Sequence[str]
 
 
 def _last_use(lines: list[str], load: _Load, loop: Loop) -> int | None:
-    """The last line of the body after which nothing reads the tile of ``load``; None when a product may still run."""
+    """The last line of the body after which nothing reads the tile of ``load``; None when an MMA op may still run."""
     views, last, running = {load.tile}, None, set[str]()
     at = loop.head + 1
     while at < loop.end:

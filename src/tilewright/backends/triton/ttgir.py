@@ -1,18 +1,18 @@
 """What Triton's pipeline leaves undone in TTGIR, the form with layouts: it is mended as text.
 
-A product whose left operand is in registers runs in steps along K, asynchronously, up to one less than there are steps
+An MMA op whose left operand is in registers runs in steps along K, asynchronously, up to one less than there are steps
 at a time. Triton 3.6 loads the registers of all steps before the first, while steps of the last iteration may still
 read them. Here each step loads its own part just before it runs: the step that read those registers has ended by then,
 and the loads overlap with the steps in flight. Where the operand is computed, the last step of an iteration is waited
 for.
 
-Where such a product, or more than one, is in the one loop over the steps of all tiles, the loop carries a sum or, after
-the last step of a tile, zeros. The assembler lets no product run asynchronously into registers that others than
-products write, and Triton does not wait for the sum where it is used. Here the loop always carries the sum, and whether
+Where such an MMA op, or more than one, is in the one loop over the steps of all tiles, the loop carries a sum or, after
+the last step of a tile, zeros. The assembler lets no MMA op run asynchronously into registers that others than
+MMA ops write, and Triton does not wait for the sum where it is used. Here the loop always carries the sum, and whether
 to add to it; it is waited for at the end of a tile.
 
-Triton has a wait for products keep the registers that they read, and fails where these hold elements of one byte. Here
-such a product ends before the next op, and no wait is told of its registers.
+Triton has a wait for MMA ops keep the registers that they read, and fails where these hold elements of one byte. Here
+such an MMA op ends before the next op, and no wait is told of its registers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def mended(text: str) -> str:
 
 
 def interleave_loads(text: str) -> str:
-    """The TTGIR module ``text`` in which steps of products load their left operands one by one."""
+    """The TTGIR module ``text`` in which steps of MMA ops load their left operands one by one."""
     module = _Text(text)
     added: dict[int, list[str]] = {}
     gone: set[int] = set()
@@ -117,7 +117,7 @@ def _own_load(module: _Text, step: re.Match[str], at: int) -> tuple[list[str], s
 
 
 def _is_part(module: _Text, step: re.Match[str], at: int) -> bool:
-    """Whether ``step`` is one of several of a product, with a left operand in registers."""
+    """Whether ``step`` is one of several of an MMA op, with a left operand in registers."""
     right = module.definition(step[4], at)
     return right is not None and right.op == "ttg.memdesc_subslice" and " : tensor<" in step[5]
 
@@ -174,7 +174,7 @@ class _Sum:
 
 
 def _find_sum(lines: list[str], at: int) -> _Sum | None:
-    """What line ``at`` chooses from, the sum of a product from registers and zeros, where nothing else sees either."""
+    """What line ``at`` chooses from, the sum of an MMA op from registers and zeros, where nothing else sees either."""
     zeros = _ZEROS.match(lines[at])
     if zeros is None or not any(
         re.match(rf"\s*{zeros[3]} = arith\.constant dense<0\.0+e\+00> ", x) for x in lines[:at]
@@ -235,7 +235,7 @@ def _carry_sum(lines: list[str], at: int, found: _Sum) -> None:
 
 
 def end_products_of_bytes(text: str) -> str:
-    """The TTGIR module ``text`` in which nobody waits for what products read from registers, where that are bytes."""
+    """The TTGIR module ``text`` in which nobody waits for what MMA ops read from registers, where that are bytes."""
     lines = text.split("\n")
     for at, line in enumerate(lines):
         step = _STEP.fullmatch(line)

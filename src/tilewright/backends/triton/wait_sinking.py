@@ -1,9 +1,9 @@
-"""Products run beside what follows them, in TTGIR as text.
+"""MMA ops run beside what follows them, in TTGIR as text.
 
-Where Triton does not pipeline a loop it waits for each product at once, though the matrix units could start the next
+Where Triton does not pipeline a loop it waits for each MMA op at once, though the tensor cores could start the next
 one first, and work while what does not need the result is computed. It also takes a left operand that a loop carries
 through shared memory, though the registers of a result are laid out like those of an operand of 16 bits. And of loops
-that it does pipeline it waits at once for products of integers, which are no different from others.
+that it does pipeline it waits at once for MMA ops of integers, which are no different from others.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _VIEWED = re.compile(r" = ttg\.memdesc_(?:trans|subslice|reshape) (%\w+)")
 _PRODUCT = re.compile(r"\s*(%\w+) = ttng\.warp_group_dot (%[\w#]+), .*isAsync = true.* : (.*?) \* ")
 
 
-def overlap(text: str) -> str:
-    """The TTGIR module ``text`` in which loops wait for their products as late as they can."""
+def sink_waits(text: str) -> str:
+    """The TTGIR module ``text`` in which loops wait for their MMA ops as late as they can."""
     if "ttng.warp_group_dot_wait " not in text:
         return text
     lines = _from_registers(text.split("\n"))
@@ -39,7 +39,7 @@ def overlap(text: str) -> str:
 
 
 def _from_registers(lines: list[str]) -> list[str]:
-    """``lines`` in which products read their left operands from registers when those are laid out like results."""
+    """``lines`` in which MMA ops read their left operands from registers when those are laid out like results."""
     for at, line in enumerate(lines):
         copy = _COPY.match(line)
         if copy is None or copy[6] not in ("f16", "bf16"):
@@ -63,7 +63,7 @@ def _from_registers(lines: list[str]) -> list[str]:
 
 
 def _in_flight(lines: list[str], loop: Loop) -> list[str]:
-    """``lines`` in which the one product of integers in ``loop``, which adds to a sum that nothing else in it sees,
+    """``lines`` in which the one MMA op of integers in ``loop``, which adds to a sum that nothing else in it sees,
     runs beside what follows it up to that of the next iteration. Its operands must be tiles of a pipeline, which keeps
     each until then."""
     body = range(loop.head + 1, loop.end)

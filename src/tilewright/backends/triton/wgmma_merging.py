@@ -1,6 +1,6 @@
-"""Products of one left operand with tiles side by side are one wider product in PTX.
+"""MMA ops of one left operand with tiles side by side are one wider MMA op in PTX.
 
-The matrix units read the left operand again for each product. Where an iteration multiplies it by several tiles of 32
+The tensor cores read the left operand again for each MMA op. Where an iteration multiplies it by several tiles of 32
 or 64 columns, as in a kernel with tiles of 96 or 192 columns, whose sizes are powers of two in the language, one
 instruction of up to 256 columns does the same. Its descriptor says how far apart in shared memory the parts are, so
 they have to be equally far.
@@ -47,13 +47,13 @@ class _Product:
 
     @property
     def common(self) -> tuple[str, ...]:
-        """What products must have in common to be joined."""
+        """What MMA ops must have in common to be joined."""
         return str(self.columns), self.types, self.left, self.adds, self.turned
 
 
 @dataclass(frozen=True)
 class _Group:
-    """The products between a fence and the end of their group, and the statements between which they are."""
+    """The MMA ops between a fence and the end of their group, and the statements between which they are."""
 
     start: int
     end: int
@@ -77,8 +77,8 @@ class _Join:
     distance: int  # bytes between the right operands of a group and the next one
 
 
-def join(text: str) -> str:
-    """``text``, in which products of one left operand with tiles side by side are joined."""
+def merge(text: str) -> str:
+    """``text``, in which MMA ops of one left operand with tiles side by side are joined."""
     if not any(f"m64n{columns}k16" in text for columns in _LAYOUTS):
         return text
     lines = text.split("\n")
@@ -106,7 +106,7 @@ def _joins(body: Sequence[Statement]) -> Iterator[_Join]:
 
 
 def _groups(body: Sequence[Statement]) -> list[_Group]:
-    """All groups of products of this form, between whose fence and end there is nothing else that matters."""
+    """All groups of MMA ops of this form, between whose fence and end there is nothing else that matters."""
     found = []
     group: _Group | None = None
     for at, s in enumerate(body):
@@ -141,7 +141,7 @@ def _agreeing(joins: list[_Join], text: str) -> list[_Join]:
 
 
 def _distance(groups: Sequence[_Group], body: Sequence[Statement]) -> int | None:
-    """How far apart the right operands of the products of ``groups`` are, one after the other; None where the products
+    """How far apart the right operands of the MMA ops of ``groups`` are, one after the other; None where the MMA ops
     cannot be joined."""
     between = (body[k] for g, h in pairwise(groups) for k in range(g.end + 1, h.start))
     alike = len({len(g.products) for g in groups}) == 1
@@ -158,7 +158,7 @@ def _distance(groups: Sequence[_Group], body: Sequence[Statement]) -> int | None
 
 def _distances(parts: Sequence[_Product], start: int, body: Sequence[Statement]) -> Iterator[int | None]:
     """The bytes between the right operands of ``parts``, one after the other; None where that is not known, and where
-    the products differ otherwise, or do with the fence at ``start``, after which no sum may change."""
+    the MMA ops differ otherwise, or do with the fence at ``start``, after which no sum may change."""
     if len({p.common for p in parts}) > 1:
         yield None
     places = [_place(p, body) for p in parts]
@@ -237,7 +237,7 @@ def _join(lines: list[str], body: Sequence[Statement], parts: Sequence[_Product]
     old = _DESCRIPTOR.search(lines[line])
     assert old is not None
     stride = distance // _UNIT << 16
-    if (int(old[2]) >> 16 & 0x3FFF) == 0:  # two products may have the descriptor in common
+    if (int(old[2]) >> 16 & 0x3FFF) == 0:  # two MMA ops may have the descriptor in common
         lines[line] = f"\tadd.s64 \t{first.right}, {old[1]}, {int(old[2]) + stride};"
     sums = ",".join(register for p in parts for register in p.sums)
     lines[body[first.at].line] = (

@@ -1,7 +1,7 @@
-"""Loops of products that follow each other run the last product one iteration late.
+"""MMA loops that follow each other run the last MMA op one iteration late.
 
-In attention the second product of an iteration waits for the softmax, which waits for the first product. When it runs
-beside the first product of the next iteration instead, the matrix units work while the softmax is computed.
+In attention the second MMA op of an iteration waits for the softmax, which waits for the first MMA op. When it runs
+beside the first MMA op of the next iteration instead, the tensor cores work while the softmax is computed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.analysis.mma_graph import loaded_bytes, products
+from tilewright.analysis.mma_graph import loaded_bytes, mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
@@ -25,9 +25,9 @@ from tilewright.ir.types import TileType
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """How a loop is rotated: ``late`` are the ops of the last product and of its right operand, ``sums`` the position
-    of its result among the carried values, ``first`` the product that it will follow."""
+class _Rotation:
+    """How a loop is rotated: ``late`` are the ops of the last MMA op and of its right operand, ``sums`` the position
+    of its result among the carried values, ``first`` the MMA op that it will follow."""
 
     late: Sequence[Op]
     product: MmaOp
@@ -36,32 +36,34 @@ class _Turn:
 
 
 @dataclass(frozen=True)
-class Rotate:
+class PipelineAttention:
     """Rotates those of ``loops``, the dependent MMA loops of the function, that gain by it with so many warps."""
 
     loops: tuple[For, ...]
     num_warps: int
-    name: ClassVar[str] = "rotate"
+    name: ClassVar[str] = "pipeline-attention"
 
     def run(self, function: Function) -> Function:
-        turns = {op: turn for op in self.loops if _gains(op, self.num_warps) and (turn := _turn(op)) is not None}
-        return _Rotator(turns).function(function) if turns else function
+        rotations = {
+            op: rotation for op in self.loops if _gains(op, self.num_warps) and (rotation := _rotation(op)) is not None
+        }
+        return _Rotator(rotations).function(function) if rotations else function
 
 
-_ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per multiprocessor would fill the gaps
+_ROTATED_BYTES = 1 << 16  # that an iteration loads: so many that no third block per SM would fill the gaps
 _WORDS = 192  # per thread, of all results and a left operand
 
 
 def _gains(loop: For, num_warps: int) -> bool:
-    """Whether the registers suffice for two products at a time, and few blocks run on one multiprocessor."""
-    last = products(loop)[-1]
-    words = sum(p.result.tile.size for p in products(loop)) + last.x.tile.size // 2
+    """Whether the registers suffice for two MMA ops at a time, and few blocks run on one SM."""
+    last = mma_ops(loop)[-1]
+    words = sum(p.result.tile.size for p in mma_ops(loop)) + last.x.tile.size // 2
     return loaded_bytes(loop) >= _ROTATED_BYTES and words <= 32 * num_warps * _WORDS
 
 
-def _turn(loop: For) -> _Turn | None:
+def _rotation(loop: For) -> _Rotation | None:
     body = loop.body
-    first, last = products(loop)
+    first, last = mma_ops(loop)
     carried = body.terminator.operands
     if constant_of(loop.step) != 1:
         return None
@@ -72,7 +74,7 @@ def _turn(loop: For) -> _Turn | None:
         return None
     if any(effect_of(op) & Effect.WRITE for op in body.ops):
         return None  # a late load would see what is written
-    return _Turn([*right, last], last, sums, first)
+    return _Rotation([*right, last], last, sums, first)
 
 
 def _users(ops: Sequence[Op], value: Value) -> set[Op]:
@@ -102,20 +104,20 @@ def _is_number(value: Value) -> bool:
 
 
 class _Rotator(Rewriter):
-    def __init__(self, turns: Mapping[For, _Turn]) -> None:
+    def __init__(self, rotations: Mapping[For, _Rotation]) -> None:
         super().__init__()
-        self.turns = turns
+        self.rotations = rotations
 
     def insert(self, op: Op, builder: Builder) -> None:
-        turn = self.turns.get(op) if isinstance(op, For) else None
-        if turn is None or not isinstance(op, For):
+        rotation = self.rotations.get(op) if isinstance(op, For) else None
+        if rotation is None or not isinstance(op, For):
             super().insert(op, builder)
             return
         builder.loc = op.loc
         lower, upper, inits = self.value(op.lower), self.value(op.upper), self.all(op.inits)
         some, none = Block(), Block()
         with builder.at(some):
-            builder.emit_op(Yield, self._rotated(op, turn, builder))
+            builder.emit_op(Yield, self._rotated(op, rotation, builder))
         with builder.at(none):
             builder.emit_op(Yield, inits)
         runs = builder.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
@@ -123,42 +125,44 @@ class _Rotator(Rewriter):
         results = builder.emit_op(If, runs, types=types, then=some, orelse=none).results
         self.replace_all_uses(op, results)
 
-    def _rotated(self, loop: For, turn: _Turn, b: Builder) -> list[Value]:
-        """The first iteration without the late product, the others with that of the one before, and the last one."""
+    def _rotated(self, loop: For, rotation: _Rotation, b: Builder) -> list[Value]:
+        """The first iteration without the late MMA op, the others with that of the one before, and the last one."""
         (lower, upper, step), inits = self.all(loop.bounds), self.all(loop.inits)
-        start = self._iteration(loop, turn, lower, inits, b)
+        start = self._iteration(loop, rotation, lower, inits, b)
         body = Block()
         variable, *carried = [body.add_arg(v.type) for v in (lower, *start)]
         with b.at(body):
-            b.emit_op(Continue, self._iteration(loop, turn, variable, carried, b))
+            b.emit_op(Continue, self._iteration(loop, rotation, variable, carried, b))
         *results, left = b.emit_op(For, b.emit(Add, lower, step), upper, step, start, body=body).results
-        results[turn.sums] = self._late(loop, turn, upper, left, results[turn.sums], b)
+        results[rotation.sums] = self._late(loop, rotation, upper, left, results[rotation.sums], b)
         return results
 
-    def _iteration(self, loop: For, turn: _Turn, variable: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
+    def _iteration(
+        self, loop: For, rotation: _Rotation, variable: Value, carried: Sequence[Value], b: Builder
+    ) -> list[Value]:
         """An iteration from ``carried``, the values that the loop carries and, but in the first iteration, the left
-        operand of the product that is late. Gives those of the next, whose sums lack the product of this one."""
+        operand of the MMA op that is late. Gives those of the next, whose sums lack the MMA op of this one."""
         body, values = loop.body, dict(self.values)
         values.update(zip(body.args, (variable, *carried)))
         for op in body.ops[:-1]:
-            if op in turn.late and not all(_is_number(v) for v in op.results):
+            if op in rotation.late and not all(_is_number(v) for v in op.results):
                 continue
             b.block.ops.append(clone_op(op, values))
-            if op is turn.first and len(carried) == len(body.args):
-                sums = self._late(loop, turn, variable, carried[-1], carried[turn.sums], b)
-                values[body.args[1 + turn.sums]] = sums
-        left, total = (values.get(v, v) for v in (turn.product.x, turn.product.acc))
+            if op is rotation.first and len(carried) == len(body.args):
+                sums = self._late(loop, rotation, variable, carried[-1], carried[rotation.sums], b)
+                values[body.args[1 + rotation.sums]] = sums
+        left, total = (values.get(v, v) for v in (rotation.product.x, rotation.product.acc))
         state = [values.get(v, v) for v in body.terminator.operands]
-        state[turn.sums] = total
+        state[rotation.sums] = total
         return [*state, left]
 
-    def _late(self, loop: For, turn: _Turn, after: Value, left: Value, sums: Value, b: Builder) -> Value:
-        """The late product of the iteration before that of ``after``."""
+    def _late(self, loop: For, rotation: _Rotation, after: Value, left: Value, sums: Value, b: Builder) -> Value:
+        """The late MMA op of the iteration before that of ``after``."""
         values = dict(self.values)
         step = values.get(loop.step, loop.step)
         values[loop.body.args[0]] = b.emit(Sub, after, step)
-        for op in turn.late[:-1]:
+        for op in rotation.late[:-1]:
             b.block.ops.append(clone_op(op, values))
-        values[turn.product.x], values[turn.product.acc] = left, sums
-        b.block.ops.append(clone_op(turn.product, values))
-        return values[turn.product.result]
+        values[rotation.product.x], values[rotation.product.acc] = left, sums
+        b.block.ops.append(clone_op(rotation.product, values))
+        return values[rotation.product.result]

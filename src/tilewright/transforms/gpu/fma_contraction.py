@@ -4,7 +4,7 @@
 rounding less makes the result no worse, only different from the one of two roundings, unless the product is huge: then
 the difference of a product and its own rounded value is huge as well, where it should be zero. So it is in a softmax of
 nothing but a large negative number that stands for a mask. Products of scores are contracted where the scores are sums
-of the matrix units; infinities stay what they are.
+of the tensor cores; infinities stay what they are.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
 
 
 @dataclass(frozen=True)
-class Contract:
+class ContractFma:
     """Computes such arguments by a fused multiply-add, on GPUs of NVIDIA."""
 
     target: GpuTarget
-    name: ClassVar[str] = "contract"
+    name: ClassVar[str] = "contract-fma"
 
     def run(self, function: Function) -> Function:
         return _Contractor().function(function) if self.target.is_cuda else function

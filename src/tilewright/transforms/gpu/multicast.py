@@ -1,11 +1,11 @@
-"""Pairs of neighbouring blocks that fetch a tile together.
+"""Pairs of neighbouring CTAs that fetch a tile together.
 
-Where rows of a matrix do not start on whole sectors of the L2 cache, what the blocks fetch from it limits a product.
+Where rows of a matrix do not start on whole sectors of the L2 cache, what the blocks fetch from it limits an MMA op.
 Two blocks of a cluster that need the same tile of an operand then fetch one half each, for both. They go through the
 steps of their tiles side by side, the same number of them. In a loop over tiles one may do the last tile again that
 another has done; in a kernel with a tile for each block, the loop runs equally often in both.
 
-A block tells the other one that it is done with a step when the matrix units are. So only they may read the tile.
+A block tells the other one that it is done with a step when the tensor cores are. So only they may read the tile.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Plan, axes_kept
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan, axes_kept
 from tilewright.analysis.gpu.tma_descriptors import has_pitch
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import products
+from tilewright.analysis.mma_graph import mma_ops
 from tilewright.analysis.uses import uses_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -40,9 +40,9 @@ _UNITS = (64, 8, 16)  # M, N and K of the matrix instructions for such elements 
 
 
 def shared_loads(
-    function: Function, outer: For, inner: For, carried: Sequence[Value], plan: Plan, facts: IntegerRanges
+    function: Function, outer: For, inner: For, carried: Sequence[Value], plan: LoweringPlan, facts: IntegerRanges
 ) -> dict[Op, Sequence[Value]]:
-    """The loads of ``inner`` that pairs of blocks may share, and the numbers of a tile that say which tile is loaded:
+    """The loads of ``inner`` that pairs of CTAs may share, and the numbers of a tile that say which tile is loaded:
     those of the left or of the right operands, whichever are larger, since neighbouring tiles have one in common.
 
     ``outer`` must be a loop that every block runs, over the tiles that are left to it, and equally many steps each.
@@ -58,8 +58,8 @@ def shared_loads(
     if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
         return {}
     factors = {
-        "right": set(_sources((op.y for op in products(inner)), lambda op: True)),
-        "left": set(_sources((op.x for op in products(inner)), lambda op: True)),
+        "right": set(_sources((op.y for op in mma_ops(inner)), lambda op: True)),
+        "left": set(_sources((op.x for op in mma_ops(inner)), lambda op: True)),
     }
     sides: dict[str, dict[Op, Sequence[Value]]] = {side: {} for side in factors}
     for op in _loads(body, function, plan, facts):
@@ -71,8 +71,10 @@ def shared_loads(
     return max(sides.values(), key=lambda loads: sum(op.results[0].tile.size for op in loads))
 
 
-def loads_of_one_tile(function: Function, loop: For, plan: Plan, facts: IntegerRanges) -> dict[Op, Sequence[Value]]:
-    """The loads of ``loop`` that pairs of blocks may share, and the numbers that say which tile is loaded, of those
+def loads_of_one_tile(
+    function: Function, loop: For, plan: LoweringPlan, facts: IntegerRanges
+) -> dict[Op, Sequence[Value]]:
+    """The loads of ``loop`` that pairs of CTAs may share, and the numbers that say which tile is loaded, of those
     that differ between blocks. Where a tile is the same in both blocks without any, only those.
 
     Both blocks must come to ``loop``, which so must not be inside another op, and run it equally often.
@@ -106,7 +108,7 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
     return theirs
 
 
-def _loads(body: Block, function: Function, plan: Plan, facts: IntegerRanges) -> list[Any]:
+def _loads(body: Block, function: Function, plan: LoweringPlan, facts: IntegerRanges) -> list[Any]:
     """The loads of the loop ``body`` that pairs may share, if both blocks need the tile, and that pay."""
     uses = AnalysisManager(function).get(uses_of)
     return [
@@ -117,7 +119,7 @@ def _loads(body: Block, function: Function, plan: Plan, facts: IntegerRanges) ->
 
 
 def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence[Op]]) -> bool:
-    """Whether nothing but products of ``body`` sees ``value``, all of which read it from where it was loaded."""
+    """Whether nothing but MMA ops of ``body`` sees ``value``, all of which read it from where it was loaded."""
     for op in uses.get(value, ()):
         if op not in body.ops or not (_reads_in_place(op, value) if isinstance(op, Mma) else _moves_nothing(op)):
             return False
@@ -127,7 +129,7 @@ def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence
 
 
 def _reads_in_place(product: Mma, value: Value) -> bool:
-    """Whether Hopper's matrix units read the operand ``value`` of ``product`` from shared memory."""
+    """Whether Hopper's tensor cores read the operand ``value`` of ``product`` from shared memory."""
     total = product.acc
     sizes = *total.tile.shape[-2:], product.x.tile.shape[-1]
     return value is not total and all(n % unit == 0 for n, unit in zip(sizes, _UNITS))
@@ -141,7 +143,7 @@ def _moves_nothing(op: Op) -> bool:
     return isinstance(op, Permute)
 
 
-def _pays(load: Any, plan: Plan, facts: IntegerRanges) -> bool:
+def _pays(load: Any, plan: LoweringPlan, facts: IntegerRanges) -> bool:
     """Whether the rows of a matrix do not start on sectors. Those of a copy do. Of a list, blocks may load from arrays
     that are not the same."""
     d, type_ = plan.descriptors[load], load.view.type

@@ -1,7 +1,7 @@
-"""A loop over tiles around a loop of products becomes one loop over the steps of all tiles.
+"""A loop over tiles around an MMA loop becomes one loop over the steps of all tiles.
 
 Triton pipelines innermost loops only. In one loop the loads of the next tile are in flight while the last one is
-stored; in two the matrix units wait for both. The loads that pairs of blocks share are found here as well, since blocks
+stored; in two the tensor cores wait for both. The loads that pairs of CTAs share are found here as well, since blocks
 take their steps together only in one loop.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from tilewright.analysis.gpu.lowering_plan import Plan
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
@@ -30,32 +30,32 @@ from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.multicast import are_equal, loads_of_one_tile, of_the_mate, only_stores, shared_loads
 
-# Steps of a tile up to which a product from registers is faster in one loop: its steps wait for what finds out where a
+# Steps of a tile up to which an MMA op from registers is faster in one loop: its steps wait for what finds out where a
 # tile ends.
 _FEW_STEPS = 48
 
 
 @dataclass(frozen=True)
-class Nest:
-    """A loop over tiles: ``before`` and ``after`` are the ops around the loop of products, ``carried`` the numbers
-    that ``before`` computes for what follows it, ``turned`` the products of which the transposed one is computed,
-    ``shared`` the loads that pairs of blocks may share, by the numbers that say of what."""
+class LoopNest:
+    """A loop over tiles: ``before`` and ``after`` are the ops around the MMA loop, ``carried`` the numbers
+    that ``before`` computes for what follows it, ``transposed`` the MMA ops of which the transposed one is computed,
+    ``shared`` the loads that pairs of CTAs may share, by the numbers that say of what."""
 
     outer: For
     before: Sequence[Op]
     inner: For
     after: Sequence[Op]
     carried: Sequence[Value]
-    turned: Collection[Op]
+    transposed: Collection[Op]
     shared: Mapping[Op, Sequence[Value]] = field(default_factory=dict)
 
-    def turns(self, position: int) -> bool:
-        """Whether the sum at this position of the inner loop is one of a turned product."""
-        return self.inner.next_values[position].op in self.turned
+    def is_transposed(self, position: int) -> bool:
+        """Whether the sum at this position of the inner loop is one of a transposed MMA op."""
+        return self.inner.next_values[position].op in self.transposed
 
 
 def multicast_loads(function: Function) -> Mapping[Op, Value]:
-    """The loads of ``function`` that pairs of blocks may share, and whether both need the tile: those that
+    """The loads of ``function`` that pairs of CTAs may share, and whether both need the tile: those that
     ``FlattenPersistentLoops`` has found."""
     return {}
 
@@ -76,9 +76,9 @@ class FlattenPersistentLoops:
 
 def _flattened(function: Function, target: GpuTarget, staging: bool, sharing: bool) -> Function:
     facts = AnalysisManager(function).get(IntegerRanges)
-    plan = AnalysisManager(function).get(make_plan, target, True, staging)
+    plan = AnalysisManager(function).get(plan_lowering, target, True, staging)
     loops_around = (op for op in function.walk() if isinstance(op, For))
-    nests: dict[Op, Nest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
+    nests: dict[Op, LoopNest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
     for nest in nests.values() if sharing else ():
         if all(only_stores(op) for op in nest.after):
             loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
@@ -92,20 +92,20 @@ def _flattened(function: Function, target: GpuTarget, staging: bool, sharing: bo
         return function
     flattener = _Flattener(function, nests, loops)
     flat = flattener.function(function)
-    plan = AnalysisManager(flat).get(make_plan, target, True, staging)
+    plan = AnalysisManager(flat).get(plan_lowering, target, True, staging)
     if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
         return function
     AnalysisManager(flat).provide(multicast_loads, flattener.shared)
     return flat
 
 
-def _is_interrupted(loop: Op, plan: Plan) -> bool:
-    """Whether loads of ``loop`` cannot run ahead, or a barrier in it would end the pipeline."""
+def _is_interrupted(loop: Op, plan: LoweringPlan) -> bool:
+    """Whether loads of ``loop`` cannot be pipelined, or a barrier in it would end the pipeline."""
     inside = (op for region in loop.regions for op in region.walk())
     return loop in plan.unpipelined or any(op in plan.unpipelined or op in plan.barriers_before for op in inside)
 
 
-def _nest(outer: For, plan: Plan) -> Nest | None:
+def _nest(outer: For, plan: LoweringPlan) -> LoopNest | None:
     ops = outer.regions[0].ops[:-1]
     loops = [op for op in ops if isinstance(op, For)]
     if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
@@ -116,7 +116,7 @@ def _nest(outer: For, plan: Plan) -> Nest | None:
     if any(isinstance(op, LoopOp) for part in (before, body.ops, after) for o in part for op in o.walk()):
         return None
     if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
-        return None  # what comes before a tile will run ahead
+        return None  # what comes before a tile will are pipelined
     stores = [op for o in after for op in o.walk() if isinstance(op, (Store, StoreView))]
     if not stores or not all(op in plan.descriptors for op in stores) or not _is_fetched(body, plan):
         return None
@@ -127,21 +127,21 @@ def _nest(outer: For, plan: Plan) -> Nest | None:
     carried = [value for op in before for value in op.results if value in used]
     if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
         return None
-    turned = [op for op in body.ops if isinstance(op, Mma) and plan.by_registers.get(op) == 1]
-    if not all(_can_turn(op, inner) for op in turned):
+    transposed = [op for op in body.ops if isinstance(op, Mma) and plan.register_operand.get(op) == 1]
+    if not all(_can_transpose(op, inner) for op in transposed):
         return None
-    return Nest(outer, before, inner, after, carried, turned)
+    return LoopNest(outer, before, inner, after, carried, transposed)
 
 
-def _can_turn(product: Mma, loop: For) -> bool:
+def _can_transpose(product: Mma, loop: For) -> bool:
     """Whether ``loop`` may carry the transposed sum of ``product``: it starts with equal numbers."""
     position = loop.carried.index(product.acc)
     stays = loop.next_values[position] is product.result
     return stays and constant_of(loop.inits[position]) is not None
 
 
-def _is_single(op: For, plan: Plan) -> bool:
-    """Whether ``op`` is a loop of products that Triton pipelines, without a loop inside."""
+def _is_single(op: For, plan: LoweringPlan) -> bool:
+    """Whether ``op`` is an MMA loop that Triton pipelines, without a loop inside."""
     if op in plan.unpipelined:
         return False
     body = op.body
@@ -150,8 +150,8 @@ def _is_single(op: For, plan: Plan) -> bool:
     return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
 
 
-def _is_fetched(body: Block, plan: Plan) -> bool:
-    """Whether the TMA unit does all loads of ``body``, and brings the operands of its products to where they are
+def _is_fetched(body: Block, plan: LoweringPlan) -> bool:
+    """Whether the TMA unit does all loads of ``body``, and brings the operands of its MMA ops to where they are
     multiplied."""
     products = [op for op in body.ops if isinstance(op, Mma)]
     loads = [op for op in body.walk() if isinstance(op, (Load, LoadView))]
@@ -164,13 +164,13 @@ def _is_fetched(body: Block, plan: Plan) -> bool:
 
 
 def _runs_asynchronously(product: Mma) -> bool:
-    """Whether Hopper's matrix units take the product as it is, and sum in float32."""
+    """Whether Hopper's tensor cores take the MMA op as it is, and sum in float32."""
     element = product.x.tile.element
     takes = element.short in ("f16", "bf16", "tf32") or (element.bitwidth == 8 and product.fast_acc)
     return takes and product.acc.tile.element is float32
 
 
-def _is_loaded(value: Value, plan: Plan) -> bool:
+def _is_loaded(value: Value, plan: LoweringPlan) -> bool:
     """Whether ``value`` is a tile as the TMA unit leaves it in shared memory."""
     while isinstance(value.op, (Reshape, Permute, Cast)) and (
         not isinstance(value.op, Cast) or value.op in plan.rounded
@@ -181,9 +181,9 @@ def _is_loaded(value: Value, plan: Plan) -> bool:
 
 class _Flattener(Rewriter):
     def __init__(
-        self, original: Function, nests: Mapping[Op, Nest], loops: Mapping[Op, Mapping[Op, Sequence[Value]]]
+        self, original: Function, nests: Mapping[Op, LoopNest], loops: Mapping[Op, Mapping[Op, Sequence[Value]]]
     ) -> None:
-        """``loops`` are those of products outside of ``nests``, with the loads that pairs of blocks may share."""
+        """``loops`` are those of MMA ops outside of ``nests``, with the loads that pairs of CTAs may share."""
         super().__init__()
         self.original = original
         self.nests = nests
@@ -205,7 +205,7 @@ class _Flattener(Rewriter):
             self._one_loop(nest, tiles, steps, builder)
             builder.emit_op(Yield, [])
         with builder.at(plain):
-            if nest.turned:
+            if nest.transposed:
                 super().insert(op, builder)
             else:
                 self._no_steps(nest, builder)
@@ -222,17 +222,17 @@ class _Flattener(Rewriter):
         if op in self.flags:
             self.shared[b.block.ops[-1]] = self.flags[op]
 
-    def _pays(self, nest: Nest, steps: Value, b: Builder) -> Value:
+    def _pays(self, nest: LoopNest, steps: Value, b: Builder) -> Value:
         """Whether tiles of so many steps are faster in one loop."""
         some = b.emit(Cmp, steps, b.constant(0, int64), predicate=CmpPredicate.GT)
-        if not nest.turned:
+        if not nest.transposed:
             return some
         return b.emit(And, some, b.emit(Cmp, steps, b.constant(_FEW_STEPS, int64), predicate=CmpPredicate.LE))
 
     def _bounds(self, loop: For) -> list[Value]:
         return self.all(loop.bounds)
 
-    def _sums(self, nest: Nest) -> list[Value]:
+    def _sums(self, nest: LoopNest) -> list[Value]:
         """What the sums of every tile start with."""
         return self.all(nest.inner.inits)
 
@@ -244,8 +244,8 @@ class _Flattener(Rewriter):
         count = b.emit(Div, b.emit(Sub, upper, lower), step, rounding=RoundingMode.RP)
         return b.emit(Max, count, b.constant(0, int64))
 
-    def _no_steps(self, nest: Nest, b: Builder) -> None:
-        """The loop over tiles without that of products, which would not run."""
+    def _no_steps(self, nest: LoopNest, b: Builder) -> None:
+        """The loop over tiles without that of MMA ops, which would not run."""
         body, values = Block(), dict(self.values)
         values[nest.outer.body.args[0]] = body.add_arg(nest.outer.lower.type)
         with b.at(body):
@@ -255,12 +255,12 @@ class _Flattener(Rewriter):
             b.emit_op(Continue, [])
         b.emit_op(For, *self._bounds(nest.outer), [], body=body)
 
-    def _one_loop(self, nest: Nest, tiles: Value, steps: Value, b: Builder) -> None:
+    def _one_loop(self, nest: LoopNest, tiles: Value, steps: Value, b: Builder) -> None:
         """Carries the tile, the step, the numbers of the tile, and the sums. It starts after the last step of a tile
         before the first."""
         lower, upper, step = self._bounds(nest.outer)
         first_k, _, step_k = self._bounds(nest.inner)
-        inits = [_turned(v, b) if nest.turns(k) else v for k, v in enumerate(self._sums(nest))]
+        inits = [_transposed_splat(v, b) if nest.is_transposed(k) else v for k, v in enumerate(self._sums(nest))]
         rest = b.emit(Cast, b.emit(Sub, steps, b.constant(1, int64)), dtype=first_k.tile.element)
         last_k = b.emit(Add, first_k, b.emit(Mul, rest, step_k))
         numbers = [b.constant(0, v.tile.element) for v in nest.carried] + [
@@ -280,8 +280,8 @@ class _Flattener(Rewriter):
             values.update(zip(nest.carried, numbers))
             values.update(zip(nest.inner.body.args, (k, *sums)))
             for op in nest.inner.body.ops[:-1]:
-                if isinstance(op, Mma) and op in nest.turned:
-                    values[op.result] = _turned_product(op, values, b)
+                if isinstance(op, Mma) and op in nest.transposed:
+                    values[op.result] = _transposed_mma(op, values, b)
                     continue
                 _clone([op], values, b)
                 if op in shared:
@@ -289,7 +289,7 @@ class _Flattener(Rewriter):
             sums = [values.get(v, v) for v in nest.inner.next_values]
             done, going_on = Block(), Block()
             with b.at(done):
-                results = [_transposed(v, b) if nest.turns(k) else v for k, v in enumerate(sums)]
+                results = [_transposed(v, b) if nest.is_transposed(k) else v for k, v in enumerate(sums)]
                 values.update(zip(nest.inner.results, results))
                 if nest.shared:  # one block of a pair may store the last tile again
                     last = b.emit(Sub, upper, b.constant(1, upper.tile.element))
@@ -304,7 +304,7 @@ class _Flattener(Rewriter):
         zero, one = b.constant(0, int64), b.constant(1, int64)
         self.loops_of_all.append(b.emit_op(For, zero, b.emit(Mul, tiles, steps), one, start, body=body))
 
-    def _next_tile(self, nest: Nest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
+    def _next_tile(self, nest: LoopNest, new: Value, tile: Value, numbers: Sequence[Value], b: Builder) -> list[Value]:
         """The tile and its numbers, which change where ``new`` says."""
         _, upper, step = self._bounds(nest.outer)
         changed, same = Block(), Block()
@@ -323,20 +323,20 @@ class _Flattener(Rewriter):
         types = (tile.type, *(v.type for v in numbers))
         return b.emit_op(If, new, types=types, then=changed, orelse=same).results
 
-    def _numbers(self, nest: Nest, tile: Value, b: Builder) -> ValueMap:
-        """All values with those that come before the products of ``tile``."""
+    def _numbers(self, nest: LoopNest, tile: Value, b: Builder) -> ValueMap:
+        """All values with those that come before the MMA ops of ``tile``."""
         values = {**self.values, nest.outer.body.args[0]: tile}
         _clone(nest.before, values, b)
         return values
 
 
-def _turned(matrix: Value, b: Builder) -> Value:
+def _transposed_splat(matrix: Value, b: Builder) -> Value:
     """The transpose of a matrix of equal numbers."""
     return b.constant(constant_of(matrix), matrix.tile.element, matrix.tile.shape[::-1])
 
 
-def _turned_product(product: Mma, values: ValueMap, b: Builder) -> Value:
-    """The transposed product: that of the transposed operands, the other way round."""
+def _transposed_mma(product: Mma, values: ValueMap, b: Builder) -> Value:
+    """The transposed MMA op: that of the transposed operands, the other way round."""
     x, y, total = (values.get(v, v) for v in (product.x, product.y, product.acc))
     return b.emit(Mma, _transposed(y, b), _transposed(x, b), total, **product.attributes)
 

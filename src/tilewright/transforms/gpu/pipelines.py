@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.ir.ops.control import For
 from tilewright.transforms.base import Pass
-from tilewright.transforms.gpu.attention_pipelining import Rotate
-from tilewright.transforms.gpu.fma_contraction import Contract
+from tilewright.transforms.gpu.attention_pipelining import PipelineAttention
+from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.persistent_flattening import FlattenPersistentLoops
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles
@@ -26,7 +26,7 @@ def prepare_for_gpu(
     target: GpuTarget, descriptors: bool, staging: bool, sharing: bool, *, sink_loads: bool
 ) -> tuple[Pass, ...]:
     """What does not depend on the number of warps."""
-    passes: list[Pass] = [Contract(target)]  # after the split, which looks for MMA ops; before what counts ops
+    passes: list[Pass] = [ContractFma(target)]  # after the split, which looks for MMA ops; before what counts ops
     if descriptors:
         passes.append(FlattenPersistentLoops(target, staging, sharing))  # needs the TMA loads of single tiles
     if sink_loads:
@@ -36,4 +36,4 @@ def prepare_for_gpu(
 
 def pipeline_for_gpu(loops: Sequence[For], num_warps: int) -> tuple[Pass, ...]:
     """Last: whether the registers suffice for it depends on the number of warps."""
-    return (Rotate(tuple(loops), num_warps),)
+    return (PipelineAttention(tuple(loops), num_warps),)

@@ -8,7 +8,7 @@ from tilewright.transforms.clip_views import ClipViews
 from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
 PASSES: tuple[Pass, ...] = (
-    ClipViews(),  # first: of the bounds that are promised, InBounds proves again what it can
+    ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
     *OPTIMIZE,
 )
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Ahead
-from tilewright.analysis.trip_counts import least_turns
-from tilewright.backends.triton.ttir.induction_variables import Counting, counting
+from tilewright.analysis.gpu.lowering_plan import PipelineDepth
+from tilewright.analysis.trip_counts import min_trip_count
+from tilewright.backends.triton.ttir.induction_variables import NormalizedLoop, normalized_loop
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, type_text
@@ -22,7 +22,7 @@ from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import constant_of
 
-_NOT_AHEAD = Ahead(0, 0)
+_NOT_AHEAD = PipelineDepth(0, 0)
 
 Lower = Callable[[Op], None]
 Form = tuple[str, tuple[int, ...]]  # element type and shape
@@ -186,7 +186,7 @@ class ControlFlow:
         w = self.s.w
         if not w.hides:
             return condition
-        bits = w.opaque(w.convert("arith.extui", condition, "i32"))
+        bits = w.optimization_barrier(w.convert("arith.extui", condition, "i32"))
         return w.compare("ne", bits, w.like(0, bits))
 
     def _if(self, op: If) -> None:
@@ -218,8 +218,8 @@ class ControlFlow:
         """A loop that runs ahead where it has many turns is there twice."""
         s, w = self.s, self.s.w
         stages, turns = s.plan.ahead.get(op, _NOT_AHEAD)
-        count = counting(s, op, max(stages, turns))
-        if turns == 0 or least_turns(s.facts, op) > turns:
+        count = normalized_loop(s, op, max(stages, turns))
+        if turns == 0 or min_trip_count(s.facts, op) > turns:
             s.bind_flat(op.results, self._counted(op, count, stages))
             return
         few = w.op("arith.muli", count.step, w.like(turns, count.step))
@@ -230,7 +230,7 @@ class ControlFlow:
         )
         s.bind_flat(op.results, results)
 
-    def _counted(self, op: For, count: Counting, stages: int) -> list[Val]:
+    def _counted(self, op: For, count: NormalizedLoop, stages: int) -> list[Val]:
         """The results of the loop ``op`` with so many stages; with 0 it does not run ahead, unless Triton knows how."""
         s, w = self.s, self.s.w
         body = op.regions[0]
@@ -243,7 +243,7 @@ class ControlFlow:
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
-        upper = w.opaque(count.upper) if w.hides else count.upper
+        upper = w.optimization_barrier(count.upper) if w.hides else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
         self._ahead += stages > 0

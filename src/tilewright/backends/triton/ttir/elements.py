@@ -307,9 +307,9 @@ def _select(w: Writer, op: Select, operands: Sequence[Val]) -> Val:
         return _at_least_zero(w, x if both[0] is op.x else y)
     wrong = _wrong_zero_of_an_extreme(op)
     if wrong == 1:
-        x = w.opaque(x)
+        x = w.optimization_barrier(x)
     elif wrong == 2:
-        y = w.opaque(y)
+        y = w.optimization_barrier(y)
     return w.select(condition, x, y)
 
 

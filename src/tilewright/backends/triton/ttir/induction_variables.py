@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.analysis.integer_ranges import IntegerRanges
-from tilewright.analysis.trip_counts import most_turns
+from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.ir.dtypes import DType
@@ -14,7 +14,7 @@ from tilewright.ir.ops.control import For
 
 
 @dataclass(frozen=True)
-class Counting:
+class NormalizedLoop:
     """``scf.for`` from ``lower`` to ``upper`` by ``step``; ``value_of`` makes the induction variable of its own."""
 
     lower: Val
@@ -23,19 +23,19 @@ class Counting:
     value_of: Callable[[Val], Val]
 
 
-def counting(s: State, op: For, ahead: int = 0) -> Counting:
+def normalized_loop(s: State, op: For, ahead: int = 0) -> NormalizedLoop:
     """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
     others early, comparisons that find out whether there are such must not wrap around either."""
     w, dtype = s.w, op.lower.tile.element
     lower, upper, step = (s[v] for v in op.bounds)
     if _stays_inside(s.facts, op, dtype, ahead):
-        return Counting(lower, upper, step, lambda i: i)
+        return NormalizedLoop(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
         extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
         lower, upper, step = (w.convert(extend, v, "i32") for v in (lower, upper, step))
-        return Counting(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
+        return NormalizedLoop(lower, upper, step, lambda i: w.convert("arith.trunci", i, narrow))
     # The number of iterations; one of 2**63 or more is never reached.
-    held = "i32" if most_turns(s.facts, op) < 1 << 31 else "i64"
+    held = "i32" if max_trip_count(s.facts, op) < 1 << 31 else "i64"
     steps = w.op("arith.divui", w.op("arith.subi", w.op("arith.subi", upper, lower), w.like(1, lower)), step)
     some = w.compare("slt" if dtype.is_signed else "ult", lower, upper)
     zero, one = w.constant(0, held), w.constant(1, held)
@@ -44,7 +44,7 @@ def counting(s: State, op: For, ahead: int = 0) -> Counting:
     def value_of(i: Val) -> Val:
         return w.op("arith.addi", lower, w.op("arith.muli", _resized(w, i, lower.element), step))
 
-    return Counting(zero, count, one, value_of)
+    return NormalizedLoop(zero, count, one, value_of)
 
 
 def _resized(w: Writer, x: Val, element: str) -> Val:

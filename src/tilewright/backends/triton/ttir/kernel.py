@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.analysis.gpu.barrier_insertion import acquires
-from tilewright.analysis.gpu.lowering_plan import Ahead, Descriptor, Plan, TableForm
+from tilewright.analysis.gpu.lowering_plan import Descriptor, LoweringPlan, PipelineDepth, TableForm
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import make_plan
+from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import rank_of, row_width
 from tilewright.analysis.manager import AnalysisManager
@@ -109,7 +109,7 @@ class TtirKernel:
 
     @property
     def shared_maps(self) -> list[int]:
-        """The parameters that are descriptors of what pairs of blocks share."""
+        """The parameters that are descriptors of what pairs of CTAs share."""
         first = len(self.parameters) + self.reports + (self.local_bytes > 0)
         return [first + i for i, d in enumerate(self.descriptors) if d.pairs]
 
@@ -123,19 +123,19 @@ def lower(
     staging: bool = True,
     shared: Mapping[Op, Value] = MappingProxyType({}),
     capacity: int = 0,
-    ahead: Mapping[Op, Ahead] = MappingProxyType({}),
+    ahead: Mapping[Op, PipelineDepth] = MappingProxyType({}),
     hides: bool = False,
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``staging`` those whose arrays the launch may have to copy.
-    ``shared`` are loads by pairs of blocks, and whether both need the tile. ``capacity`` is that of the tables of lists
+    ``shared`` are loads by pairs of CTAs, and whether both need the tile. ``capacity`` is that of the tables of lists
     that are passed by value, if that is possible; with 0 no table is. ``ahead`` is how deep the pipelines of loops
     without products are. ``hides`` what Triton finds out about numbers of several axes.
     """
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = analyses.get(make_plan, target, descriptors, staging).scheduled(shared, ahead)
+    plan = analyses.get(plan_lowering, target, descriptors, staging).scheduled(shared, ahead)
     s = State(function, target, dialect, facts, plan, hides=hides)
     tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}
@@ -171,7 +171,7 @@ def lower(
     return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
 
 
-def _table_forms(function: Function, plan: Plan, capacity: int) -> tuple[tuple[TableForm, ...], int]:
+def _table_forms(function: Function, plan: LoweringPlan, capacity: int) -> tuple[tuple[TableForm, ...], int]:
     """How the tables of ``function`` are passed, and the room of those by value: ``capacity`` or as much as fits."""
     forms = []
     for i, param in enumerate(function.params):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.analysis.gpu.major_axis import lies_along
+from tilewright.analysis.gpu.major_axis import has_major_axis
 from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import State
@@ -110,12 +110,12 @@ _BYTE = 8
 def mma(s: State, op: Mma) -> Val:
     w = s.w
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
-    operand = s.plan.by_registers.get(op)
+    operand = s.plan.register_operand.get(op)
     if operand == 0:
-        result = _product(s, op, w.opaque(x), y, acc)
+        result = _product(s, op, w.optimization_barrier(x), y, acc)
     elif operand == 1:
         left, right, total = (w.trans(v, (1, 0)) for v in (y, x, acc))
-        result = w.trans(_product(s, op, w.opaque(left), right, total), (1, 0))
+        result = w.trans(_product(s, op, w.optimization_barrier(left), right, total), (1, 0))
     else:
         result = _product(s, op, x, y, acc)
     return w.reshape(result, squeezed(op.acc.tile.shape))
@@ -157,13 +157,13 @@ _FAST_SUM = 128  # products of 8-bit floats
 
 
 def _crosses(s: State, op: Mma) -> bool:
-    """Whether an operand lies along M or N in memory, where Hopper's matrix units read no elements of 8 bits."""
+    """Whether an operand lies along M or N in memory, where Hopper's tensor cores read no elements of 8 bits."""
     plain = s.target.has_wgmma and op.x.tile.rank == 2
-    return plain and (lies_along(op.x, 0, s.plan) or lies_along(op.y, 1, s.plan))
+    return plain and (has_major_axis(op.x, 0, s.plan) or has_major_axis(op.y, 1, s.plan))
 
 
 def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
-    """How many products the matrix units of Hopper may add up with fewer bits than float32 has, before the sum goes to
+    """How many products the tensor cores of Hopper may add up with fewer bits than float32 has, before the sum goes to
     one of float32. They multiply no 8-bit floats otherwise."""
     if op.fast_acc:
         return 1 << 30
@@ -176,7 +176,7 @@ def _tf32_precision(w: Writer, x: Val) -> str:
 
 
 def _float32_precision(w: Writer, x: Val, y: Val) -> str:
-    """float32 products as three tf32 ones on NVIDIA's matrix units; the product of both low parts is dropped."""
+    """float32 products as three tf32 ones on NVIDIA's tensor cores; the product of both low parts is dropped."""
     large = x.element == "f32" and w.target.is_cuda and min(x.shape[-2], y.shape[-1]) >= 16
     return "tf32x3" if large else "ieee"
 
@@ -211,7 +211,7 @@ def dot(
     while x.shape[-1] < _SMALLEST_K[x.bits]:
         x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
     if hidden and w.target.is_cuda and x.bits > _BYTE:
-        x, y = w.opaque(x, pure=False), w.opaque(y, pure=False)
+        x, y = w.optimization_barrier(x, pure=False), w.optimization_barrier(y, pure=False)
     if rank == 2 and acc.element == "f64" and not w.target.is_cuda:  # Triton has such products with batches only
         x, y, total = (w.reshape(v, (1, *v.shape)) for v in (x, y, acc))
         return w.reshape(dot(w, x, y, total), acc.shape)

@@ -135,7 +135,7 @@ def store(s: State, op: Store) -> None:
         return
     if mask is not None and value.bits == 16 and value.shape and s.dialect < (3, 9) and _carried(op.value):
         # Triton 3.6 would use its conversion to another layout before that is there, in a mask that depends on it.
-        value = s.w.opaque(value)
+        value = s.w.optimization_barrier(value)
     store_values(s, s[op.ptrs], value, mask)
 
 

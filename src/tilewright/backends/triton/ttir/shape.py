@@ -91,8 +91,8 @@ def permute(s: State, op: Permute) -> Val:
     kept = axes_kept(op.x.tile.shape)
     order = [kept.index(a) for a in op.axes if a in kept]
     x = s[op.x]
-    if op.x.op in s.plan.by_registers:
-        x = s.w.opaque(x)  # Triton would turn it around before it waits for the product
+    if op.x.op in s.plan.register_operand:
+        x = s.w.optimization_barrier(x)  # Triton would turn it around before it waits for the product
     return s.w.trans(x, order)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor, Plan, TableForm
+from tilewright.analysis.gpu.lowering_plan import Descriptor, LoweringPlan, TableForm
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
@@ -36,7 +36,7 @@ class State:
         target: GpuTarget,
         dialect: tuple[int, int],
         facts: IntegerRanges,
-        plan: Plan,
+        plan: LoweringPlan,
         *,
         hides: bool = False,
     ) -> None:

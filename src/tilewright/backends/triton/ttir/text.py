@@ -137,13 +137,13 @@ class Writer:
     def _hidden(self, x: Val) -> Val:
         """``x``, integers or pointers, of which Triton knows nothing."""
         if x.element.startswith("!"):
-            bits = self.opaque(
+            bits = self.optimization_barrier(
                 self.emit(f"tt.ptr_to_int {x.name} : {x.type} -> {type_text('i64', x.shape)}", "i64", x.shape)
             )
             return self.emit(f"tt.int_to_ptr {bits.name} : {bits.type} -> {x.type}", x.element, x.shape)
         if x.bits == 8:
-            return self.convert("arith.trunci", self.opaque(self.convert("arith.extsi", x, "i16")), "i8")
-        return self.opaque(x)
+            return self.convert("arith.trunci", self.optimization_barrier(self.convert("arith.extsi", x, "i16")), "i8")
+        return self.optimization_barrier(x)
 
     def constant(self, value: float | int | bool, element: str, shape: Shape = ()) -> Val:
         """``value`` in every element."""
@@ -277,7 +277,7 @@ class Writer:
         code, register = (f"mov.u32 $0, $1; {code}", "r") if self.target.is_cuda else (code, "v")
         self.asm(code, f"={register},{register}", [self.constant(0, "i32")], "i32", pure=False)
 
-    def opaque(self, x: Val, *, pure: bool = True) -> Val:
+    def optimization_barrier(self, x: Val, *, pure: bool = True) -> Val:
         """``x``, a number of 16, 32 or 64 bits, as a value that LLVM knows nothing of, nor Triton if not ``pure``."""
         if not self.target.is_cuda:
             return self.asm("", "=v,0", [x], x.element, pure=pure)

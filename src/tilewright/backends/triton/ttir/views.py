@@ -273,7 +273,9 @@ def _store_descriptor(s: State, op: Any, d: Descriptor, value: Val) -> None:
     order = _tile_order(op, d)
     inverse = [order.index(i) for i in range(len(order))]
     if value.element == "f32" and w.target.is_cuda:
-        value = w.opaque(value)  # Triton would take shared memory for the sums before the loads have freed theirs
+        value = w.optimization_barrier(
+            value
+        )  # Triton would take shared memory for the sums before the loads have freed theirs
     value = w.trans(value, inverse)
     kept = [k for k, n in enumerate(d.block) if n != 1]
     starts = _coordinates(s, op, d)

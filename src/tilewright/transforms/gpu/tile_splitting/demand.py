@@ -25,16 +25,16 @@ from tilewright.ir.types import PartitionViewType
 
 Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
 
-_ROWS, _COLUMNS = 64, 16  # of the result of a product, at least, that a block computes
+_ROWS, _COLUMNS = 64, 16  # of the result of an MMA op, at least, that a block computes
 STORES = (Store, StoreView)
 MOVES = (Load, LoadView, *STORES)
 
 
-class Undivided(Exception):
+class CannotSplit(Exception):
     """A tile cannot be halved as it would have to be."""
 
 
-class Needs:
+class DemandAnalysis:
     """How each value of ``function`` is needed where what is stored is halved along ``axes``."""
 
     def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
@@ -87,12 +87,12 @@ class Needs:
         """What ``value``, halved along ``axis``, needs."""
         op = value.op
         if axis is not None and value.tile.shape[axis] < 2:
-            raise Undivided
+            raise CannotSplit
         if value in self._sources:
             self._need(self._sources[value], repeat(axis))
         elif op is not None:
             if len(self.of(value)) > 1 and isinstance(op, (Mma, Load, LoadView)):
-                raise Undivided  # each block would do it twice
+                raise CannotSplit  # each block would do it twice
             self._need(op.operands, operand_axes(op, axis))
             self._need(captured(op), repeat(None))
 
@@ -115,13 +115,13 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
     """How the operands of ``op`` are halved where its results, or what it stores, are halved along ``axis``."""
     if axis is None:
         if isinstance(op, (Mma, MmaScaled)):
-            raise Undivided
+            raise CannotSplit
         return [None] * len(op.operands)
     if isinstance(op, ViewMemoryOp):
         t = op.view.type
         assert isinstance(t, PartitionViewType)
         if t.steps[axis] % (t.tile_shape[axis] // 2):
-            raise Undivided
+            raise CannotSplit
         stored = op.value if isinstance(op, StoreView) else None
         return [axis if v is stored else None for v in op.operands]
     rule = _RULES.get(type(op))
@@ -129,7 +129,7 @@ def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
         return rule(op, axis)
     if op.spec.elementwise or isinstance(op, MOVES):
         return [axis if v.tile.shape else None for v in op.operands]
-    raise Undivided
+    raise CannotSplit
 
 
 def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:
@@ -138,7 +138,7 @@ def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:
     for a, n in enumerate(shape):
         if prod(shape[:a]) == before and n > 1:
             return [a]
-    raise Undivided
+    raise CannotSplit
 
 
 def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
@@ -146,7 +146,7 @@ def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
     *_, rows, columns = acc.tile.shape
     rank = acc.tile.rank
     if (axis == rank - 2 and rows < 2 * _ROWS) or (axis == rank - 1 and columns < 2 * _COLUMNS):
-        raise Undivided
+        raise CannotSplit
     of_x = axis if axis != rank - 1 and x.tile.shape[axis] > 1 else None
     of_y = axis if axis != rank - 2 and y.tile.shape[axis] > 1 else None
     return [of_x, of_y, axis]
@@ -154,20 +154,20 @@ def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
 
 def _along_others(op: Cat | Scan, axis: int) -> Sequence[Axis]:
     if axis == op.axis:
-        raise Undivided
+        raise CannotSplit
     return [axis] * len(op.operands)
 
 
 def _parts_of_whole_length(op: Extract | Insert, axis: int) -> Sequence[Axis]:
     tiles = (op.x,) if isinstance(op, Extract) else (op.x, op.value)
     if len({v.tile.shape[axis] for v in (*tiles, *op.results)}) > 1:
-        raise Undivided
+        raise CannotSplit
     return [axis] * len(tiles) + [None] * len(op.indices)
 
 
 def _leading(op: Iota, axis: int) -> Sequence[Axis]:
     if axis:
-        raise Undivided
+        raise CannotSplit
     return []
 
 

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import ClassVar, NamedTuple
 
-from tilewright.analysis.alias import Root, Roots, meets
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import loops_of_products, products
+from tilewright.analysis.mma_graph import mma_loops, mma_ops
 from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.ir.types import PartitionViewType, Type
-from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, Needs, Undivided
-from tilewright.transforms.gpu.tile_splitting.splitter import Halver
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, CannotSplit, DemandAnalysis
+from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
 from tilewright.transforms.pipelines import optimize
 
-_LARGE = 8 * 32 * 192  # elements of the results of products
+_LARGE = 8 * 32 * 192  # elements of the results of MMA ops
 _MOST_BLOCKS = 8  # that a kernel is divided among without being asked
 _MOST_CHOICES = 64  # of axes of stored tiles, that are tried
 
 
-class Divided(NamedTuple):
+class Split(NamedTuple):
     """A function that takes the place of another where ``blocks`` blocks take the place of each."""
 
     function: Function
@@ -52,31 +52,31 @@ class SplitTiles:
         return split
 
 
-def _divided(function: Function, target: GpuTarget, *, unasked: bool) -> Divided:
+def _divided(function: Function, target: GpuTarget, *, unasked: bool) -> Split:
     if not target.has_tma:
-        return Divided(function, 1)
+        return Split(function, 1)
     asked = divide(function, resolved(function.hints.get("num_ctas"), target) or 1)
     found = asked
     while unasked and target.has_wgmma and _is_too_large(found.function):
         more = divide(found.function, 2)
         if more.blocks == 1 or found.blocks >= _MOST_BLOCKS:
             return asked
-        found = Divided(more.function, 2 * found.blocks)
+        found = Split(more.function, 2 * found.blocks)
     return found
 
 
 def _is_too_large(function: Function) -> bool:
-    """Whether the products of a loop leave the threads of 8 warps too few registers for anything else."""
-    return any(sum(op.results[0].tile.size for op in products(loop)) > _LARGE for loop in loops_of_products(function))
+    """Whether the MMA ops of a loop leave the threads of 8 warps too few registers for anything else."""
+    return any(sum(op.results[0].tile.size for op in mma_ops(loop)) > _LARGE for loop in mma_loops(function))
 
 
-def divide(function: Function, blocks: int) -> Divided:
+def divide(function: Function, blocks: int) -> Split:
     """``function`` for up to ``blocks`` blocks, a power of two, in the place of each: neighbours along the first axis
     of the grid. For one where a block would have to know what another one computes or stores."""
     reached = 1
     while reached < blocks and (halved := _halved(function)) is not None:
         function, reached = optimize(halved), 2 * reached
-    return Divided(function, reached)
+    return Split(function, reached)
 
 
 def _halved(function: Function) -> Function | None:
@@ -87,8 +87,8 @@ def _halved(function: Function) -> Function | None:
         chosen = dict(zip(stores, axes))
         if _keep_their_order(function, chosen):
             try:
-                return Halver(function, Needs(function, chosen)).function()
-            except Undivided:
+                return TileSplitter(function, DemandAnalysis(function, chosen)).function()
+            except CannotSplit:
                 continue
     return None
 
@@ -102,23 +102,23 @@ def _axes(store: Store | StoreView) -> list[int]:
 def _is_independent(function: Function) -> bool:
     """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both. Where
     it stores to arrays of a list, which may overlap, it also loads from that list: the rows of its table."""
-    roots = AnalysisManager(function).get(Roots)
-    reads, writes = set[Root](), set[Root]()
+    roots = AnalysisManager(function).get(AliasAnalysis)
+    reads, writes = set[MemoryObject](), set[MemoryObject]()
     for op in function.walk():
         effect = op.spec.effect
         if effect == Effect.NONE:
             continue
         if not isinstance(op, MOVES) or not op.is_weak:
             return False
-        (writes if isinstance(op, STORES) else reads).add(roots.of(op.address))
-    return not any(meets(root, writes) for root in reads)
+        (writes if isinstance(op, STORES) else reads).add(roots.underlying_object(op.address))
+    return not any(may_alias(root, writes) for root in reads)
 
 
 def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) -> bool:
     """Whether stores to one place, halved along ``axes``, are of one block: they have the same tiles there."""
-    roots = AnalysisManager(function).get(Roots)
+    roots = AnalysisManager(function).get(AliasAnalysis)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
-    kinds: dict[Root, set[tuple[Type, int]]] = {}
+    kinds: dict[MemoryObject, set[tuple[Type, int]]] = {}
     for store, axis in axes.items():
         view = store.address.type
         if isinstance(view, PartitionViewType):
@@ -126,5 +126,5 @@ def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) ->
                 return False
         elif store in looped or len(axes) > 1:
             return False
-        kinds.setdefault(roots.of(store.address), set()).add((view, axis))
+        kinds.setdefault(roots.underlying_object(store.address), set()).add((view, axis))
     return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

@@ -22,17 +22,17 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import PartitionViewType, TileType
-from tilewright.transforms.gpu.tile_splitting.demand import Axis, Needs, captured, carried_by, operand_axes
+from tilewright.transforms.gpu.tile_splitting.demand import Axis, DemandAnalysis, captured, carried_by, operand_axes
 
 
 def _half(t: TileType, axis: Axis) -> TileType:
     return t if axis is None else t.with_shape(tuple(n // 2 if a == axis else n for a, n in enumerate(t.shape)))
 
 
-class Halver:
+class TileSplitter:
     """Writes the kernel of one of two blocks: the one that the number of the block along the first axis says."""
 
-    def __init__(self, function: Function, needs: Needs) -> None:
+    def __init__(self, function: Function, needs: DemandAnalysis) -> None:
         self._function = function
         self._needs = needs
         self._values: dict[tuple[Value, Axis], Value] = {}
