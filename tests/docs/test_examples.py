@@ -24,6 +24,7 @@ _FENCE = re.compile(
 )
 _CHECKER = doctest.OutputChecker()
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_LIBRARIES = {"pytorch": "torch", "jax": "jax"}  # what a page is about
 # What has no value outside of a kernel, or nothing to show.
 _WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception", "next_block", "block_prefix"}
 
@@ -74,6 +75,8 @@ def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     """Each block of code runs when it is pasted alone, and prints what the block below it says."""
     if page.stem == "tile-cpp" and find_compiler() is None:
         pytest.skip("no C++ compiler: neither the ziglang package nor a recent clang++ is there")
+    if page.stem in _LIBRARIES:
+        pytest.importorskip(_LIBRARIES[page.stem])
     walk = {"ct": ct, "np": np} if page.parent.name == "dev" else None  # those pages follow one kernel
     for number, (kind, code, prints) in enumerate(_FENCE.findall(page.read_text(encoding="utf-8"))):
         name = str(tmp_path / f"{page.stem}_{number}.py")

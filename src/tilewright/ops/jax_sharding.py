@@ -20,7 +20,8 @@ def partitioned(op: Operator, outputs: tuple[Shape, ...], local: Callable[..., A
     are, summed ones give partial results that are added, and the others are gathered.
     """
     split = {d for d in op.sharded if all(d in shape for shape in outputs)}
-    names = op.dims.names()
+    # Shardy numbers the dimensions as they appear, and wants them listed in that order.
+    names = list(dict.fromkeys(d for shape in (*op.dims.inputs, *outputs) for d in shape if isinstance(d, str)))
 
     def axes_of(arg_shapes: Sequence[Any], result_shapes: Sequence[Any]) -> dict[str, Any]:
         """The axes of the mesh that each dimension is split over."""
@@ -63,8 +64,8 @@ def partitioned(op: Operator, outputs: tuple[Shape, ...], local: Callable[..., A
         partition=partition,
         infer_sharding_from_operands=infer,
         sharding_rule=_rule(Dims(op.dims.inputs, outputs)),
-        reduction_factors=tuple(sorted(op.summed)),
-        need_replication_factors=tuple(sorted(names - split - op.summed)),
+        reduction_factors=tuple(d for d in names if d in op.summed),
+        need_replication_factors=tuple(d for d in names if d not in split | op.summed),
     )
     return function
 
