@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tilewright.cpp.host.cuda_runtime import NAMES
+from tilewright.cpp.host.build import RUNTIME_DIR
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.ir.errors import TileSyntaxError
@@ -139,7 +140,7 @@ def test_error_codes(tmp_path: Path, environment: dict[str, str]) -> None:
     mark<<<dim3(1u << 22, 1u << 21, 1u << 21), 1>>>(p);
     IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
     mark<<<1, 1, 0, (cudaStream_t)99>>>(p);
-    IS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    IS(cudaGetLastError(), cudaErrorInvalidResourceHandle);
     void* slots[] = {&p};
     IS(cudaLaunchKernel((void*)&host, 1, 1, slots), cudaErrorInvalidDeviceFunction);
     IS(cudaLaunchKernel((void*)(void (*)(int*))mark, 1, 7, slots), cudaErrorInvalidConfiguration);
@@ -361,13 +362,15 @@ def test_launches_with_missing_parts_needs_no_compiler(text: str) -> None:
         launches_as_calls(text, "t.cu")
 
 
-def test_the_runtime_has_what_the_header_declares_needs_no_compiler() -> None:
-    header = (INCLUDE_DIR / "cuda_runtime.h").read_text()
-    declarations = header[header.index('extern "C" {') : header.index("template <typename T>")]
-    declared = {
-        word.partition("(")[0] for word in declarations.split() if "(" in word and word.startswith(("cuda", "__tw"))
-    }
-    assert declared == set(NAMES)
+def test_the_runtime_has_what_the_headers_declare_needs_no_compiler() -> None:
+    declared, defined = set(), set()
+    for header in ("cuda_runtime.h", "tilewright/graphs.h", "tilewright/functions.h"):
+        for part in re.findall(r'extern "C" \{(.*?)^}', (INCLUDE_DIR / header).read_text(), re.S | re.M):
+            declared |= set(re.findall(r"^\w[\w ]*[ *]((?:cuda|__tw_)\w+)\(", part, re.M))
+    for source in RUNTIME_DIR.glob("*.cpp"):
+        defined |= set(re.findall(r"^\w[\w ]*[ *](\w+)\([^;]*?\) \{", source.read_text(), re.M))
+    assert len(declared) > 100
+    assert declared <= defined
 
 
 def test_the_standard_library(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -483,8 +486,8 @@ def test_what_headers_of_programs_look_at(tmp_path: Path, environment: dict[str,
 
 def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment: dict[str, str]) -> None:
     body = """
-    cudaGraph_t graph; int blocks, grid, block; cudaFuncAttributes about;
-    for (int i = 0; i < 2; ++i) IS(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+    cudaGraph_t graph = nullptr; int blocks, grid, block; cudaFuncAttributes about;
+    for (int i = 0; i < 2; ++i) IS(cudaGraphDebugDotPrint(graph, "x", 0), cudaErrorNotSupported);
     IS(cudaGetLastError(), cudaErrorNotSupported);
     auto* k = (void (*)(int*))mark;
     IS(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 256, 0), cudaSuccess);
@@ -495,4 +498,102 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     """
     out, err, status = run_main(tmp_path, environment, body)
     assert (out, status) == ("", 0)
-    assert err == "tilewright: cudaGraphCreate is not supported; it returns cudaErrorNotSupported\n"
+    assert err == "tilewright: cudaGraphDebugDotPrint is not supported; it returns cudaErrorNotSupported\n"
+
+
+def test_graphs_pools_and_copies_in_three_dimensions(tmp_path: Path, environment: dict[str, str]) -> None:
+    body = """
+    int *p, host[8] = {}, calls = 0, one = 1;
+    IS(cudaMalloc(&p, sizeof host), cudaSuccess);
+    cudaStream_t stream, other; cudaGraph_t graph; cudaGraphExec_t exec; cudaEvent_t fork; cudaStreamCaptureStatus status;
+    IS(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, -1), cudaSuccess);
+    IS(cudaStreamCreate(&other), cudaSuccess); IS(cudaEventCreate(&fork), cudaSuccess);
+    IS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    IS(cudaMemsetAsync(p, 0, sizeof host, stream), cudaSuccess);
+    for (int i = 0; i < 3; ++i) a::add<int, 4><<<2, 1, 0, stream>>>(p, 10 + i);
+    IS(cudaEventRecord(fork, stream), cudaSuccess); IS(cudaStreamWaitEvent(other, fork), cudaSuccess);
+    simt<<<1, 8, 0, other>>>(p, one);
+    one = 5;                                          // arguments are copied when they are captured
+    IS(cudaLaunchHostFunc(stream, [](void* n) { ++*(int*)n; }, &calls), cudaSuccess);
+    IS(cudaMemcpyAsync(host, p, sizeof host, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    IS(cudaStreamIsCapturing(other, &status), cudaSuccess); CHECK(status == cudaStreamCaptureStatusActive);
+    IS(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    CHECK(host[0] == 0 && calls == 0);
+    size_t count = 0; cudaGraphNode_t nodes[7]; cudaGraphNodeType type;
+    IS(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess); CHECK(count == 7);
+    IS(cudaGraphGetNodes(graph, nodes, &count), cudaSuccess);
+    IS(cudaGraphNodeGetType(nodes[4], &type), cudaSuccess); CHECK(type == cudaGraphNodeTypeKernel);
+    IS(cudaGraphInstantiate(&exec, graph), cudaSuccess);
+    for (int i = 0; i < 2; ++i) IS(cudaGraphLaunch(exec, stream), cudaSuccess);
+    for (int i = 0; i < 8; ++i) CHECK(host[i] == 33 + i + 1);
+    CHECK(calls == 2);
+    cudaKernelNodeParams params; int by = 100; void* slots[] = {&p, &by};
+    IS(cudaGraphKernelNodeGetParams(nodes[4], &params), cudaSuccess);
+    params.kernelParams = slots;
+    IS(cudaGraphExecKernelNodeSetParams(exec, nodes[4], &params), cudaSuccess);
+    IS(cudaGraphLaunch(exec, nullptr), cudaSuccess);
+    CHECK(host[7] == 33 + 107);
+    IS(cudaGraphExecDestroy(exec), cudaSuccess); IS(cudaGraphDestroy(graph), cudaSuccess);
+    IS(cudaGraphLaunch(exec, stream), cudaErrorInvalidValue);
+
+    cudaGraphNode_t first, second, third; cudaMemsetParams zero{p, 0, 0x01010101, 4, 8, 1};
+    IS(cudaGraphCreate(&graph, 0), cudaSuccess);
+    IS(cudaGraphAddMemcpyNode1D(&third, graph, nullptr, 0, host, p, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+    IS(cudaGraphAddMemsetNode(&first, graph, nullptr, 0, &zero), cudaSuccess);
+    IS(cudaGraphAddKernelNode(&second, graph, &first, 1, &params), cudaSuccess);
+    IS(cudaGraphAddDependencies(graph, &second, &third, 1), cudaSuccess);
+    IS(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0), cudaSuccess);
+    IS(cudaGraphLaunch(exec, stream), cudaSuccess);
+    CHECK(host[3] == 0x01010101 + 103);
+    IS(cudaGraphAddDependencies(graph, &third, &first, 1), cudaSuccess);
+    IS(cudaGraphInstantiate(&exec, graph), cudaErrorInvalidValue);  // a circle
+
+    cudaMemPool_t pool; cudaMemPoolProps about{}; unsigned long long used = 0; int* q;
+    about.allocType = cudaMemAllocationTypePinned; about.location.type = cudaMemLocationTypeDevice;
+    IS(cudaMemPoolCreate(&pool, &about), cudaSuccess);
+    IS(cudaMallocFromPoolAsync((void**)&q, 4000, pool, stream), cudaSuccess);
+    IS(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used), cudaSuccess); CHECK(used >= 4000);
+    IS(cudaFreeAsync(q, stream), cudaSuccess); IS(cudaMemPoolDestroy(pool), cudaSuccess);
+    IS(cudaMemPoolDestroy(pool), cudaErrorInvalidValue);
+
+    unsigned char box[4][3][5], back[4][3][5] = {}; cudaPitchedPtr at; cudaMemcpy3DParms move{};
+    for (int i = 0; i < 60; ++i) box[0][0][i] = i;
+    IS(cudaMalloc3D(&at, make_cudaExtent(5, 3, 4)), cudaSuccess); CHECK(at.pitch >= 5 && at.ysize == 3);
+    move.srcPtr = make_cudaPitchedPtr(box, 5, 5, 3); move.dstPtr = at; move.extent = make_cudaExtent(5, 3, 4);
+    move.kind = cudaMemcpyHostToDevice;
+    IS(cudaMemcpy3D(&move), cudaSuccess);
+    IS(cudaMemset3D(at, 99, make_cudaExtent(1, 1, 4)), cudaSuccess);
+    cudaMemcpy3DParms out{};
+    out.srcPtr = at; out.srcPos = make_cudaPos(0, 0, 1); out.dstPtr = make_cudaPitchedPtr(back, 5, 5, 3);
+    out.extent = make_cudaExtent(4, 3, 3); out.kind = cudaMemcpyDeviceToHost;
+    IS(cudaMemcpy3D(&out), cudaSuccess);
+    CHECK(back[0][0][0] == 99 && back[0][0][1] == 16 && back[2][2][3] == 58 && back[2][2][4] == 0);
+    """
+    simt = "__global__ void simt(int* p, int by) { p[threadIdx.x] += by + threadIdx.x; }\n"
+    out, err, status = run_main(tmp_path, environment, body, KERNELS + simt)
+    assert (out, err, status) == ("", "", 0)
+
+
+def test_several_files_and_options_after_the_program(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "scale.h").write_text(
+        "#pragma once\n#include <cuda_tile.h>\nvoid scale(int*, int);\n"
+        "template <int N> __tile_global__ void shared(int* p) { cuda::tiles::store(p, cuda::tiles::load(p) + N); }\n"
+    )
+    (tmp_path / "scale.cu").write_text(
+        '#include "scale.h"\n__tile_global__ void k(int* p, int by) { *p = *p * by; }\n'
+        "void scale(int* p, int by) { k<<<1>>>(p, by); shared<1><<<1>>>(p); }\n"
+    )
+    (tmp_path / "plain.cpp").write_text("extern const int factor;\nconst int factor = FACTOR;\n")
+    (tmp_path / "main.cu").write_text(
+        '#include "scale.h"\n#include <cstdio>\n#include <cstring>\nextern const int factor;\n'
+        "__tile_global__ void k(int* p) { *p = 5; }\n"
+        "int main(int n, char** words) {\n  int* p;\n  cudaMallocManaged(&p, 4);\n  k<<<1>>>(p);\n"
+        '  scale(p, factor);\n  shared<1><<<1>>>(p);\n  printf("%d %d %s\\n", *p, n, words[1]);\n}\n'
+    )
+    words = ["scale.cu", "plain.cpp", "-Iheaders", "-D", "FACTOR=7", "-std=c++23", "-lm", "--", "-Iargument"]
+    command = [sys.executable, "-m", "tilewright", "run", "main.cu", *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tilewright.cli import cache, check, debug, demo, doctor, inspect, record, run, view
+from tilewright.cli import cache, check, cxx, debug, demo, doctor, inspect, record, run, view
 from tilewright.cli.errors import UsageError
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
 
-COMMANDS = (demo, run, check, view, debug, inspect, record, doctor, cache)
+COMMANDS = (demo, run, cxx, check, view, debug, inspect, record, doctor, cache)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

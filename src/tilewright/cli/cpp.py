@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tilewright.cli.errors import UsageError
+from tilewright.cpp.host.build import Libraries
 from tilewright.cpp.module import Module, request_of
 from tilewright.cpp.translation import Request
 from tilewright.runtime.launchable import Launchable
 
 _SUFFIX = r"\.(?:cu|cuh|cc|cpp|cxx|h|hpp)"
+_OPTION = re.compile(r"(?P<name>-I|-isystem|-D|-l|-L|-std|--std)=?(?P<value>.*)", re.DOTALL)
 _TARGET = re.compile(rf"(?P<path>.*?{_SUFFIX})::(?P<kernel>.+)", re.DOTALL)
 
 
@@ -28,6 +32,52 @@ def refuse_options(options: argparse.Namespace) -> None:
     for option, given in (("--std", options.std), ("-D", options.define), ("-I", options.include)):
         if given:
             raise UsageError(f"{option} is for files of Tile C++ only; leave it out, or write it after the program")
+
+
+@dataclass(frozen=True)
+class CppProgram:
+    """The files of a program, and what it is linked with."""
+
+    requests: list[Request]
+    libraries: Libraries
+
+
+def program_of(options: argparse.Namespace) -> tuple[CppProgram, list[str]]:
+    """The program of a command line, and the arguments for its ``main``.
+
+    After the first file may come more of them, and options for the compiler and the linker; the first word that is
+    neither, or what follows ``--``, is for the program. UsageError for a file that there is not.
+    """
+    sources, files, linker = [options.program], [], []
+    words = list(options.arguments)
+    while words:
+        option = _OPTION.fullmatch(words[0])
+        if option is not None:
+            value = option["value"] or (words.pop(1) if len(words) > 1 else "")
+            if not value:
+                raise UsageError(f"{words[0]} needs a value")
+            name = option["name"]
+            if name in ("-I", "-isystem"):
+                options.include.append(value)
+            elif name == "-D":
+                options.define.append(value)
+            elif name in ("-std", "--std"):
+                options.std = value
+            else:
+                linker.append(f"{name}{value}")
+        elif is_cpp(words[0]):
+            sources.append(words[0])
+        elif re.search(r"\.(?:o|a|so)\Z", words[0]):
+            if not Path(words[0]).is_file():
+                raise UsageError(f"there is no file {words[0]}")
+            files.append(words[0])
+        else:
+            break
+        words.pop(0)
+    if words[:1] == ["--"]:
+        words.pop(0)
+    libraries = Libraries(tuple(files), tuple(linker))
+    return CppProgram([requested(source, options) for source in sources], libraries), words
 
 
 def is_cpp(path: str) -> bool:

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.cpp import add_options, is_cpp, refuse_options, requested
+from tilewright.cli.cpp import add_options, is_cpp, program_of, refuse_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.tileir import EPILOG, is_tileir
@@ -33,7 +33,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.module and is_cpp(options.program):
         if options.replace:
             raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
-        return run_cpp(requested(options.program, options), options.arguments)
+        program, arguments = program_of(options)
+        return run_cpp(program.requests, arguments, program.libraries)
     refuse_options(options)
     if not options.module and is_tileir(options.program):
         return run_tileir(options)

@@ -86,10 +86,7 @@ def through_cache(request: Request, what: str, make: Callable[[], Made]) -> byte
     cache = disk_cache()
     if cache is None:
         return make()[0]
-    folders = [os.path.abspath(folder) for folder in request.include_dirs]
-    settings = [os.environ.get(variable, "") for variable in _SEARCH_PATHS]
-    known = __version__, compiler_identity(), what, repr(request), *folders, *settings
-    list_key = cache_key("included files", *known)
+    known, list_key = _known(request, what), _list_key(request, what)
     stored = cache.get(list_key)
     if stored is not None:
         data = cache.get(cache_key("Tile C++", *known, *_contents(json.loads(stored))))
@@ -100,6 +97,24 @@ def through_cache(request: Request, what: str, make: Callable[[], Made]) -> byte
     cache.put(list_key, json.dumps(files).encode())
     cache.put(cache_key("Tile C++", *known, *_contents(files)), data)
     return data
+
+
+def included_files(request: Request, what: str) -> list[str]:
+    """The files that were read when ``through_cache`` made ``what`` last."""
+    cache = disk_cache()
+    stored = None if cache is None else cache.get(_list_key(request, what))
+    return [] if stored is None else list(json.loads(stored))
+
+
+def _known(request: Request, what: str) -> tuple[str, ...]:
+    """What is known of a result before the included files are."""
+    folders = [os.path.abspath(folder) for folder in request.include_dirs]
+    settings = [os.environ.get(variable, "") for variable in _SEARCH_PATHS]
+    return __version__, compiler_identity(), what, repr(request), *folders, *settings
+
+
+def _list_key(request: Request, what: str) -> str:
+    return cache_key("included files", *_known(request, what))
 
 
 def _contents(files: Sequence[str]) -> list[str]:

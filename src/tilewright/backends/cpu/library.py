@@ -6,6 +6,7 @@ the code wants them, and run the blocks on threads.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -18,16 +19,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu.codegen.kernel import Lowered
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.jit import compile_module
-from tilewright.backends.cpu.library_source import FIELDS, RESERVED, definition, header, with_c_names
+from tilewright.backends.cpu.library_source import (
+    FIELDS,
+    RESERVED,
+    TYPES,
+    definition,
+    header,
+    program_definitions,
+    with_c_names,
+)
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 
 _RUNTIME = Path(__file__).with_name("library_runtime.c")
 _PRINT = Path(__file__).with_name("library_print.c")
-_FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-fPIC", "-shared", "-pthread")
+_FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-fPIC", "-pthread")
 
 
 def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -> None:
@@ -51,20 +61,54 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     texts = [declarations, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        inputs = [folder / "library.c"]
-        for number, kernel in enumerate(kernels):
-            entry = f"tilewright_{library}_{number}"
-            lowered = codegen.lower(codegen.optimize(kernel.function), processor, entry)
-            inputs.append(folder / f"{number}.o")
-            inputs[-1].write_bytes(compile_module(lowered.text, processor, position_independent=True))
-            facts = lowered.scratch_bytes, lowered.may_spin, lowered.block_work
-            texts.append(definition(kernel, entry, [Site.of(op) for op in lowered.sites], facts))
-        inputs[0].write_text("\n".join(texts), encoding="utf-8")
-        _link(compiler, inputs, folder / "library.so")
+        entries = [f"tilewright_{library}_{number}" for number in range(len(kernels))]
+        lowered = _lowered(kernels, entries, folder, processor)
+        texts += [definition(k, e, *_facts(found)) for k, e, found in zip(kernels, entries, lowered)]
+        (folder / "library.c").write_text("\n".join(texts), encoding="utf-8")
+        objects = [folder / f"{entry}.o" for entry in entries]
+        _compile(compiler, ["-shared", str(folder / "library.c"), *map(str, objects), "-lm"], folder / "library.so")
         copied = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.copyfile(folder / "library.so", copied)
         os.replace(copied, path)  # a process that has loaded the old library keeps it
     path.with_suffix(".h").write_text(declarations, encoding="utf-8")
+
+
+def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Path, processor: Processor) -> None:
+    """Write an object with the code of ``kernels``, which registers itself with the CUDA runtime of a C++ program. With
+    each kernel come the codes of the types of its parameters, as the headers of Tile C++ number them.
+
+    TileUnsupportedFeatureError where there is no C compiler; OSError when the file cannot be written.
+    """
+    compiler = _compiler()
+    tag = hashlib.sha256("\0".join(str(export.function.loc) + export.symbol for export, _ in kernels).encode())
+    entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(kernels))]
+    runtime = _RUNTIME.read_text(encoding="utf-8")
+    runtime = runtime.replace("const char *LIBRARY_NAME_last_error", "static const char *tw_last_error")
+    texts = [TYPES, FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        lowered = _lowered([export for export, _ in kernels], entries, folder, processor)
+        rows = [(x.symbol, codes, entry, *_facts(code)) for (x, codes), entry, code in zip(kernels, entries, lowered)]
+        texts.append(program_definitions(rows))
+        (folder / "program.c").write_text("\n".join(texts), encoding="utf-8")
+        _compile(compiler, ["-c", str(folder / "program.c")], folder / "program.o")
+        objects = [folder / "program.o", *(folder / f"{entry}.o" for entry in entries)]
+        _compile(compiler, ["-r", *map(str, objects)], path, flags=())
+
+
+def _lowered(kernels: Sequence[Export], entries: Sequence[str], folder: Path, processor: Processor) -> list[Lowered]:
+    """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each."""
+    found = []
+    for kernel, entry in zip(kernels, entries):
+        found.append(codegen.lower(codegen.optimize(kernel.function), processor, entry))
+        code = compile_module(found[-1].text, processor, position_independent=True)
+        (folder / f"{entry}.o").write_bytes(code)
+    return found
+
+
+def _facts(lowered: Lowered) -> tuple[list[Site], tuple[int, bool, int | None]]:
+    """The print and assert ops of a kernel; its scratch memory, whether blocks wait for others, and its work."""
+    return [Site.of(op) for op in lowered.sites], (lowered.scratch_bytes, lowered.may_spin, lowered.block_work)
 
 
 def _compiler() -> list[str]:
@@ -81,8 +125,10 @@ def _compiler() -> list[str]:
     )
 
 
-def _link(compiler: Sequence[str], inputs: Sequence[Path], output: Path) -> None:
-    command = [*compiler, *_FLAGS, *map(str, inputs), "-o", str(output), "-lm"]
+def _compile(
+    compiler: Sequence[str], arguments: Sequence[str], output: Path, flags: Sequence[str] = _FLAGS
+) -> None:
+    command = [*compiler, *flags, *arguments, "-o", str(output)]
     environment = {"ZIG_LOCAL_CACHE_DIR": str(output.parent), **os.environ}  # else zig leaves a folder here
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -90,5 +136,6 @@ def _link(compiler: Sequence[str], inputs: Sequence[Path], output: Path) -> None
         raise TileUnsupportedFeatureError(f"the C compiler {compiler[0]!r} cannot be run: {e.strerror}") from e
     if done.returncode != 0:
         said = done.stderr.strip() or f"status {done.returncode}"
-        flags = shlex.join(_FLAGS)
-        raise TileCompilerExecutionError(f"the C compiler {shlex.join(compiler)} failed: {said}", None, flags)
+        raise TileCompilerExecutionError(
+            f"the C compiler {shlex.join(compiler)} failed: {said}", None, shlex.join(flags)
+        )

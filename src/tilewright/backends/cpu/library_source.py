@@ -50,6 +50,10 @@ enum tilewright_status {
 """
 
 
+# What the runtime of a library expects.
+TYPES = f"#include <stdbool.h>\n#include <stdint.h>\n{_STATUS}"
+
+
 def header(library: str, kernels: Sequence[Export], processor: Processor) -> str:
     """The header of ``library``."""
     guard = f"TILEWRIGHT_{library.upper()}_H"
@@ -87,24 +91,61 @@ const char *{library}_last_error(void);
 
 def definition(kernel: Export, entry: str, sites: Sequence[Site], lowered: tuple[int, bool, int | None]) -> str:
     """The C function of ``kernel``, whose code is the symbol ``entry``; ``lowered`` is scratch, spins and work."""
-    scratch, spins, work = lowered
     words = ", ".join(_word(p) for p in sorted(_passed(kernel), key=lambda p: p.position or 0))
-    messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
-    printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
     checks = "\n".join(f"  {line}" for p in kernel.parameters for line in _checks(p))
     return f"""
-extern tw_entry {entry};
-
-{_print_function(printer, sites) if printer != "NULL" else ""}
+{_described(entry, sites, lowered)}
 {_prototype(kernel)} {{
-  static const char *const tw_assertions[] = {{{messages or "0"}}};
-  static const tw_kernel tw_this = {{
-      {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, tw_assertions,
-      {printer}}};
 {checks}
   const tw_word tw_arguments[] = {{{words or "{0}"}}};
-  return tw_run(&tw_this, grid_x, grid_y, grid_z, tw_arguments);
+  return tw_run(&{entry}_kernel, grid_x, grid_y, grid_z, tw_arguments);
 }}
+"""
+
+
+def _described(entry: str, sites: Sequence[Site], lowered: tuple[int, bool, int | None]) -> str:
+    """The ``tw_kernel`` of the code ``entry``."""
+    scratch, spins, work = lowered
+    messages = ", ".join(_text(f"{s.loc}: assertion failed: {s.message}") for s in sites)
+    printer = f"{entry}_print" if any(s.prints for s in sites) else "NULL"
+    return f"""\
+extern tw_entry {entry};
+{_print_function(printer, sites) if printer != "NULL" else ""}
+static const char *const {entry}_assertions[] = {{{messages or "0"}}};
+static const tw_kernel {entry}_kernel = {{
+    {entry}, {scratch}, {_boolean(spins)}, {_boolean(work is not None)}, {float(work or 0)}, {entry}_assertions,
+    {printer}}};
+"""
+
+
+Row = tuple[str, Sequence[int], str, Sequence[Site], tuple[int, bool, "int | None"]]
+
+
+def program_definitions(kernels: Sequence[Row]) -> str:
+    """What registers kernels with the runtime of a C++ program: symbol, codes of the types of the parameters, entry,
+    print and assert ops, and what was lowered, of each."""
+    texts, rows = [], []
+    for symbol, codes, entry, sites, lowered in kernels:
+        texts.append(f"""{_described(entry, sites, lowered)}
+static int {entry}_run(unsigned x, unsigned y, unsigned z, const tw_word *arguments) {{
+  return tw_run(&{entry}_kernel, x, y, z, arguments);
+}}
+static const unsigned char {entry}_codes[] = {{{", ".join(map(str, codes)) or "0"}}};
+""")
+        rows.append(f"  {{{_text(symbol)}, {entry}_run, tw_last_error, {entry}_codes}},")
+    table = "\n".join(rows)
+    return f"""{"".join(texts)}
+typedef struct {{
+  const char *symbol;
+  int (*run)(unsigned, unsigned, unsigned, const tw_word *);
+  const char *(*message)(void);
+  const unsigned char *codes;
+}} tw_code;
+static const tw_code tw_codes[] = {{
+{table}
+}};
+void __tw_register_tile_code(const tw_code *, unsigned);
+__attribute__((constructor(101))) static void tw_register(void) {{ __tw_register_tile_code(tw_codes, {len(rows)}); }}
 """
 
 

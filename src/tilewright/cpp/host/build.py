@@ -1,53 +1,141 @@
-"""Compiling the host part of a C++ program to a shared object, through the disk cache."""
+"""Compiling the files of a C++ program to objects, and these with the runtime to a shared object or a program.
+
+Everything goes through the disk cache.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tilewright.cpp.host.cuda_runtime import NAMES
+from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu.identity import target_key
+from tilewright.backends.export import Export
 from tilewright.cpp.host.simt import SimtModule, with_threads
 from tilewright.cpp.host.stubs import with_stubs
-from tilewright.cpp.translation import Request, through_cache
+from tilewright.cpp.translation import Made, Request, included_files, launched_functions, through_cache
 from tilewright.frontend.cpp.launches import launches_as_calls
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.source import needs_expansion, refuse_device_constructs, with_dynamic_shared
-from tilewright.frontend.cpp.toolchain import compile_to_llvm, expand, library_is_built, link
+from tilewright.frontend.cpp.toolchain import (
+    compile_runtime,
+    compile_to_llvm,
+    compiler_identity,
+    expand,
+    library_is_built,
+    link,
+    merge,
+    to_object,
+)
+from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.system.forks import load
+
+# In the tables of names of objects that need the C++ standard library.
+_LIBRARY_NAMES = rb"\0(?:_ZS|_ZNK?S|_ZNK?St|_Zn[wa]|_Zd[la]|_ZT[IVS]|__cxa_(?!finalize|atexit)|__gxx_)"
+RUNTIME_DIR = Path(__file__).parents[1] / "runtime"
+TOOLCHAIN = Path(__file__).parents[1] / "cmake" / "toolchain.cmake"  # for CMake
 
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A kernel: its symbol, its name in the source, and the codes of its parameter types (tile kernels), or
-    whether its threads wait for each other (SIMT kernels)."""
+    """A tile kernel: its symbol, its name in the source, and the codes of its parameter types."""
 
     symbol: str
     name: str
-    codes: tuple[int, ...] = ()
-    waits: bool = False
+    codes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class HostProgram:
-    """The bytes of a shared object, and its kernels: tile kernels, and SIMT kernels, which are
-    part of it."""
+class HostUnit:
+    """One file of a program, compiled: an object with stubs for its kernels, and the tile kernels among these."""
 
     binary: bytes
     kernels: tuple[HostKernel, ...]
-    simt: tuple[HostKernel, ...]
 
 
-def build(request: Request) -> HostProgram:
-    """The host part of a program. TileError for what the compiler refuses."""
-    data = through_cache(request, "host program", lambda: _compile(request))
+@dataclass(frozen=True)
+class Libraries:
+    """What else goes into a program: objects and archives by their path, and options for the linker."""
+
+    files: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+NO_LIBRARIES = Libraries()
+
+
+def build_unit(request: Request) -> HostUnit:
+    """The host part of a file. TileError for what the compiler refuses."""
+    data = through_cache(request, "host unit", lambda: _compile(request))
     head, _, binary = data.partition(b"\n")
-    kernels, simt = (
-        tuple(HostKernel(symbol, name, tuple(codes), waits) for symbol, name, codes, waits in kind)
-        for kind in json.loads(head)
-    )
-    return HostProgram(binary, kernels, simt)
+    kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in json.loads(head))
+    return HostUnit(binary, kernels)
+
+
+def build_object(request: Request) -> bytes:
+    """A file with the code of its tile kernels for this kind of processor: what ``tilewright c++ -c`` writes."""
+
+    def make() -> Made:
+        wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
+        exports = [
+            (Export(function, symbol, ()), codes)
+            for function, (symbol, codes) in zip(launched_functions(request, wanted), wanted)
+        ]
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            path = Path(folder) / "kernels.o"
+            codegen.write_program_code(exports, path, codegen.host())
+            return merge([unit.binary, path.read_bytes()]), included_files(request, "host unit")
+
+    unit = build_unit(request)
+    return unit.binary if not unit.kernels else through_cache(request, f"object for {target_key()}", make)
+
+
+def link_units(units: Sequence[HostUnit], libraries: Libraries = NO_LIBRARIES) -> bytes:
+    """The files of a program with the runtime, as a shared object. TileError at the first use of a name that nothing
+    defines."""
+    return link_objects([unit.binary for unit in units], libraries, shared=True)
+
+
+def link_objects(objects: Sequence[bytes], libraries: Libraries, *, shared: bool) -> bytes:
+    """``objects`` and the runtime as a shared object or a program. TileError as of ``link_units``."""
+    contents = [hashlib.sha256(content).hexdigest() for content in objects]
+    contents += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in libraries.files]
+    key = cache_key("linked program", compiler_identity(), _runtime_identity(), str(shared), repr(libraries), *contents)
+    cache = disk_cache()
+    found = None if cache is None else cache.get(key)
+    if found is None:
+        needs_library = bool(libraries.files) or any(re.search(_LIBRARY_NAMES, content) for content in objects)
+        if needs_library and not library_is_built():
+            print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
+        inputs = [*objects, runtime_object()]
+        found = link(inputs, libraries.files, libraries.options, library=needs_library, shared=shared)
+        if cache is not None:
+            cache.put(key, found)
+    return found
+
+
+def runtime_object() -> bytes:
+    """The CUDA runtime, as an object."""
+    cache, key = disk_cache(), cache_key("C++ runtime", compiler_identity(), _runtime_identity())
+    found = None if cache is None else cache.get(key)
+    if found is None:
+        found = compile_runtime(RUNTIME_DIR / "all.cpp")
+        if cache is not None:
+            cache.put(key, found)
+    return found
+
+
+def _runtime_identity() -> str:
+    """What tells the sources of the runtime from another version of them."""
+    files = sorted([*RUNTIME_DIR.iterdir(), *INCLUDE_DIR.glob("cuda_runtime.h"), *INCLUDE_DIR.glob("tilewright/*.h")])
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
@@ -67,15 +155,12 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
     kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
     inline = load("tilewright.frontend.cpp.optimize").inlined
     threads = with_threads(output.llvm, simt, inline) if simt else SimtModule(output.llvm, frozenset())
-    module = with_stubs(threads.llvm, kernels, simt, NAMES)
-    if module.needs_library and not library_is_built():
-        print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
-    binary = link(module.llvm, library=module.needs_library, fast=bool(simt))
-    described = [
-        [(*kernel, kernel[0] in threads.waiting) for kernel in frontend.described(output.llvm, symbols)]
-        for symbols in (kernels, simt)
-    ]
-    return f"{json.dumps(described)}\n".encode() + binary, output.files if included is None else included
+    described = frontend.described(output.llvm, [*kernels, *simt])
+    names = {symbol: name for symbol, name, _ in described}
+    module = with_stubs(threads.llvm, names, {symbol: symbol in threads.waiting for symbol in simt})
+    head = json.dumps(described[: len(kernels)])
+    binary = to_object(module, fast=bool(simt))
+    return f"{head}\n".encode() + binary, output.files if included is None else included
 
 
 def _annotated(frontend: Any, llvm: str, note: str) -> list[str]:

@@ -3,100 +3,116 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.threads import thread_count
-from tilewright.cpp.host.build import HostProgram, build
-from tilewright.cpp.host.cuda_runtime import C_TYPES, NAMES, QUERIES, RESULTS, Configuration, Runtime
-from tilewright.cpp.host.errors import Error
-from tilewright.cpp.host.memory import DevicePointer
-from tilewright.cpp.host.stubs import COLUMNS, KERNELS, POINTER
+from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
+from tilewright.cpp.host.pointers import DevicePointer
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.launch import launch
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
+_LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p)
+_ALIGNMENT = 256  # of what cudaMalloc gives
 _FAILED = "assertion failed"
 
 
-class SimtKernel:
-    """A SIMT kernel of a loaded program: the addresses of what runs a block and a thread of it."""
+class _Error(enum.IntEnum):
+    """What a launch can end with, as the runtime numbers it."""
 
-    def __init__(self, library: ctypes.CDLL, block: int, thread: int, waits: bool) -> None:
-        self._run = library["__tw_simt_run"]
-        self._run.argtypes = (*[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
-        self._block, self._thread, self._waits = block, thread, waits
-
-    def launch(self, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: int) -> str:
-        """Run all blocks; what went wrong, or nothing."""
-        shape, message = (ctypes.c_uint * 6)(*grid, *block), ctypes.create_string_buffer(512)
-        self._run(self._block, self._thread, arguments, shape, self._waits, thread_count(), message, len(message))
-        return message.value.decode(errors="replace")
+    SUCCESS = 0
+    UNKNOWN = 999
+    ILLEGAL_ADDRESS = 700
+    ASSERT = 710
+    MISALIGNED_ADDRESS = 716
+    LAUNCH_FAILURE = 719
 
 
 class _Stop(Exception):
     """The program gets an error code."""
 
-    def __init__(self, error: Error, message: str) -> None:
+    def __init__(self, error: _Error, message: str) -> None:
         super().__init__(message)
         self.error = error
 
 
-def run(request: Request, arguments: Sequence[str], backend: str | None = None) -> int:
-    """Run the ``main`` of a program; returns its exit status. ``backend`` names the backend of its kernels.
+def run(
+    requests: Sequence[Request],
+    arguments: Sequence[str],
+    libraries: Libraries = NO_LIBRARIES,
+    backend: str | None = None,
+) -> int:
+    """Run the ``main`` of a program, whose files are ``requests``; returns its exit status. ``backend`` names the
+    backend of its kernels, which are compiled before ``main`` begins.
 
     TileError, before anything runs, for what is wrong with the program. A kernel that fails while it runs is reported
     on the standard error stream, and the program gets an error code.
     """
-    host = build(request)
-    wanted = [(kernel.symbol, kernel.codes) for kernel in host.kernels]
+    units = [build_unit(request) for request in requests]
+    kernels = {
+        symbol: kernel for request, unit in zip(requests, units) for symbol, kernel in _kernels(request, unit).items()
+    }
+    program = _Process(link_units(units, libraries), kernels, backend)
+    _compile(list(kernels.values()), backend)
+    return program.run(requests[0].name, arguments)
+
+
+def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
+    """The tile kernels of a file, by their symbols."""
+    wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
     functions = launched_functions(request, wanted) if wanted else []
 
     def checked(number: int) -> Function:
         return launched_functions(request.checked(), wanted)[number]
 
-    kernels = {
+    return {
         kernel.symbol: Kernel(kernel.name, function, functools.partial(checked, number), None, request)
-        for number, (kernel, function) in enumerate(zip(host.kernels, functions))
+        for number, (kernel, function) in enumerate(zip(unit.kernels, functions))
     }
-    return _Process(host, kernels, backend).run(request.name, arguments)
+
+
+def _compile(kernels: Sequence[Kernel], backend: str | None) -> None:
+    """Compile ``kernels`` for pointers from cudaMalloc, so that launches do not wait for it, which programs time."""
+    memory = np.empty(2 * _ALIGNMENT, np.uint8)
+    start = -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+
+    def argument(declared: ElementType | None) -> Any:
+        if isinstance(declared, PointerType):
+            return DevicePointer(start, (start, start + _ALIGNMENT), _storage(declared))
+        assert declared is not None
+        return np.zeros((), declared.storage)[()]
+
+    for kernel in kernels:
+        kernel.plan_for(tuple(argument(rule.declared) for _, rule in kernel.parameters), backend, RuntimeValues())
 
 
 class _Process:
     """A loaded program."""
 
-    def __init__(self, host: HostProgram, kernels: dict[str, Kernel], backend: str | None) -> None:
-        self._library = _loaded(host.binary)
+    def __init__(self, binary: bytes, kernels: dict[str, Kernel], backend: str | None) -> None:
+        self._library = _loaded(binary)
+        self._kernels = kernels
         self._backend = backend
         self._failure: BaseException | None = None
         self._c = ctypes.CDLL(None)
-        self._kernels: dict[int, Kernel | SimtKernel] = {}  # by the address of the stub
-        simt = {kernel.symbol: kernel for kernel in host.simt}
-        table = (ctypes.c_void_p * (COLUMNS * len(host.kernels + host.simt))).in_dll(self._library, KERNELS)
-        for i in range(0, len(table), COLUMNS):
-            symbol = ctypes.string_at(table[i + 1] or 0).decode()
-            known = simt.get(symbol)
-            self._kernels[table[i] or 0] = (
-                kernels[symbol]
-                if known is None
-                else SimtKernel(self._library, table[i + 2] or 0, table[i + 3] or 0, known.waits)
-            )
-        runtime = Runtime(self._launch)
-        self._callbacks = [self._provide(runtime, name) for name in NAMES if self._asks_for(name)]
+        self._bounds = self._library["__tw_memory_bounds"]
+        self._bounds.argtypes = (ctypes.c_size_t, ctypes.c_void_p)
+        self._launcher = _LAUNCHER(self._guarded)
+        self._library["__tw_set_launcher"](self._launcher)
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
         """Call ``main``. What went wrong in this process meanwhile is raised."""
@@ -115,51 +131,17 @@ class _Process:
             raise self._failure
         return status & 255
 
-    def _asks_for(self, name: str) -> bool:
-        return hasattr(self._library, POINTER + name)
-
-    def _provide(self, runtime: Runtime, name: str) -> Any:
-        """Make the function ``name`` of the program call ours; returns what must live as long as the program."""
-        method = getattr(runtime, NAMES[name])
-        types = dict(method.__annotations__)
-        result = RESULTS[types.pop("return")]
-        guarded = self._guarded(runtime, name, method)
-        callback = ctypes.CFUNCTYPE(result, *(C_TYPES[t] for t in types.values()))(guarded)
-        ctypes.c_void_p.in_dll(self._library, POINTER + name).value = ctypes.cast(callback, ctypes.c_void_p).value
-        return callback
-
-    def _guarded(self, runtime: Runtime, name: str, method: Callable[..., int]) -> Callable[..., int]:
-        """``method`` with its outcome noted; an exception, which cannot pass through C, is raised after ``main``."""
-
-        def call(*arguments: int) -> int:
-            try:
-                found = method(*arguments)
-            except BaseException as e:  # noqa: BLE001 - it is raised again when main has returned
-                self._failure = self._failure or e
-                found = Error.ErrorUnknown
-            return int(found if name in QUERIES or not isinstance(found, Error) else runtime.report(found))
-
-        return call
-
-    def _launch(self, runtime: Runtime, stub: int, configuration: Configuration | None, arguments: int) -> Error:
-        if stub not in self._kernels:
-            return Error.ErrorInvalidDeviceFunction
-        kernel = self._kernels[stub]
-        if configuration is None:
-            return Error.ErrorInvalidConfiguration
-        grid, block = configuration
-        if isinstance(kernel, SimtKernel):
-            message = kernel.launch(grid, block, arguments)
-            if message:
-                _say(message)
-            return (
-                Error.Success if not message else Error.ErrorAssert if _FAILED in message else Error.ErrorLaunchFailure
-            )
-        if block != (1, 1, 1):
-            return Error.ErrorInvalidConfiguration
-        self._c.fflush(None)  # what the program has printed comes before what the kernel prints
+    def _guarded(self, symbol: bytes, grid: Any, slots: int) -> int:
+        """A launch. An exception that the program cannot get, as it cannot pass through C, is raised after ``main``."""
         try:
-            launch(None, grid, kernel, _arguments(runtime, kernel, arguments), backend=self._backend)
+            return self._launch(self._kernels[symbol.decode()], tuple(grid[:3]), slots or 0)
+        except BaseException as e:  # noqa: BLE001 - it is raised again when main has returned
+            self._failure = self._failure or e
+            return _Error.UNKNOWN
+
+    def _launch(self, kernel: Kernel, grid: tuple[int, int, int], slots: int) -> _Error:
+        try:
+            launch(None, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
         except _Stop as e:
             _say(str(e))
             return e.error
@@ -167,39 +149,40 @@ class _Process:
             _say(str(e))
             failed = isinstance(e, TileError) and _FAILED in e.message
             outside = isinstance(e, TileError) and ("outside" in e.message or "lies in no array" in e.message)
-            return Error.ErrorAssert if failed else Error.ErrorIllegalAddress if outside else Error.ErrorLaunchFailure
+            return _Error.ASSERT if failed else _Error.ILLEGAL_ADDRESS if outside else _Error.LAUNCH_FAILURE
         finally:
             sys.stdout.flush()
-        return Error.Success
+        return _Error.SUCCESS
+
+    def _arguments(self, kernel: Kernel, slots: int) -> tuple[Any, ...]:
+        """The arguments whose addresses are in the table at ``slots``."""
+        found = []
+        for i, (place, rule) in enumerate(kernel.parameters):
+            address = ctypes.c_size_t.from_address(slots + 8 * i).value
+            assert rule.declared is not None
+            found.append(self._argument(str(place), rule.declared, address))
+        return tuple(found)
+
+    def _argument(self, place: str, declared: ElementType, address: int) -> Any:
+        if not isinstance(declared, PointerType):
+            data = ctypes.string_at(address, declared.storage.itemsize)
+            return np.frombuffer(data, declared.storage)[0]
+        pointer = ctypes.c_size_t.from_address(address).value
+        if not pointer:
+            return None
+        bounds = (ctypes.c_size_t * 2)()
+        if not self._bounds(pointer, bounds):
+            message = f"{place} points to no memory of the device: get it from cudaMalloc or cudaMallocManaged"
+            raise _Stop(_Error.ILLEGAL_ADDRESS, message)
+        storage = _storage(declared)
+        if pointer % storage.itemsize:
+            message = f"{place} is no multiple of its element size, {storage.itemsize}"
+            raise _Stop(_Error.MISALIGNED_ADDRESS, message)
+        return DevicePointer(pointer, (bounds[0], bounds[1]), storage)
 
 
-def _arguments(runtime: Runtime, kernel: Kernel, slots: int) -> tuple[Any, ...]:
-    """The arguments whose addresses are in the table at ``slots``."""
-    found = []
-    for i, (place, rule) in enumerate(kernel.parameters):
-        address = ctypes.c_size_t.from_address(slots + 8 * i).value if slots else 0
-        if not address:
-            raise _Stop(Error.ErrorInvalidValue, f"{place} is missing in the table of arguments")
-        assert rule.declared is not None
-        found.append(_argument(runtime, str(place), rule.declared, address))
-    return tuple(found)
-
-
-def _argument(runtime: Runtime, place: str, declared: ElementType, address: int) -> Any:
-    if not isinstance(declared, PointerType):
-        data = ctypes.string_at(address, declared.storage.itemsize)
-        return np.frombuffer(data, declared.storage)[0]
-    pointer = ctypes.c_size_t.from_address(address).value
-    if not pointer:
-        return None
-    bounds = runtime.memory.bounds(pointer)
-    if bounds is None:
-        message = f"{place} points to no memory of the device: get it from cudaMalloc or cudaMallocManaged"
-        raise _Stop(Error.ErrorIllegalAddress, message)
-    storage = np.dtype(np.uint8) if declared.pointee is None else declared.pointee.storage
-    if pointer % storage.itemsize:
-        raise _Stop(Error.ErrorMisalignedAddress, f"{place} is no multiple of its element size, {storage.itemsize}")
-    return DevicePointer(pointer, bounds, storage)
+def _storage(declared: PointerType) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if declared.pointee is None else declared.pointee.storage
 
 
 def _loaded(binary: bytes) -> ctypes.CDLL:

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _WAITS = ("__tw_simt_barrier", "__tw_simt_exchange")
+_RUNTIME = {  # functions of the runtime that only the text that is added here calls
+    _CURRENT: f"declare i32 @{_CURRENT}(i32)",
+    "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
+}
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
+_MAX_SHARED = 227 << 10  # bytes
 _COORDINATES = 12
 _NAME = r'@("[^"]*"|[-\w.$]+)'
 _FUNCTION = re.compile(rf"^define [^\n]*?{_NAME}\([^\n]*\{{\n(?:.*?\n)?\}}\n", re.M | re.S)
@@ -50,17 +55,26 @@ def with_threads(text: str, kernels: Sequence[str], inline: Callable[[str, set[s
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
-    text = _DYNAMIC.sub(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
+    text, found = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
+    if found:
+        text += f"\n@{_SHARED} = internal thread_local global [{_MAX_SHARED} x i8] zeroinitializer, align 256\n"
     index = (
         f"define internal i32 @{_INDEX}(i32 %which) {{\n"
         f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
     )
-    return SimtModule("\n".join([text, *added, index]), waiting)
+    whole = "\n".join([text, *added, index])
+    missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
+    return SimtModule("\n".join([whole, *missing, ""]), waiting)
 
 
 def entry(kind: str, symbol: str) -> str:
     """The name of one of the functions of a kernel: ``body``, ``thread`` or ``block``."""
     return f'"tw.{kind}.{symbol}"'
+
+
+def code_of(symbol: str, waits: bool) -> str:
+    """The constant that says how a kernel runs: ``simt_code`` of ``simt.cpp``."""
+    return f"{{ ptr, ptr, i64 }} {{ ptr @{entry('block', symbol)}, ptr @{entry('thread', symbol)}, i64 {waits:d} }}"
 
 
 def _call_graph(text: str) -> dict[str, set[str]]:

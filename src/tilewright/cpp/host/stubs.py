@@ -1,69 +1,81 @@
-"""Edits of the host part of a program, as LLVM text: kernels become stubs that ask for a launch.
+"""Edits of the host part of a program, as LLVM text: kernels become stubs that ask the runtime for a launch.
 
-A stub hands the addresses of its arguments to ``__tw_host_launch``, as ``cudaLaunchKernel`` gets them. Each function of
-the CUDA runtime gets a definition that calls through a pointer, ``__tw_at_NAME``, which the loader fills in.
+A stub hands over what describes its kernel (``kernel`` of ``runtime.h``) and the addresses of its arguments, as
+``cudaLaunchKernel`` gets them. The descriptions are registered before ``main`` begins.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from tilewright.cpp.host.simt import entry, parameter_type, split_parameters
-
-POINTER = "__tw_at_"
-# A table of addresses, symbols, and for SIMT kernels what runs a block and a thread, which ends with a null address.
-KERNELS = "__tw_host_kernels"
-COLUMNS = 4
+from tilewright.cpp.host.simt import code_of, parameter_type, split_parameters
 
 _DEFINITION = (
     r"^define [^\n]*@{symbol}\((?P<parameters>[^\n]*?)\)(?: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*)?\{{\n(?P<body>.*?)^\}}\n"
 )
-_DECLARATION = re.compile(r"^declare (?P<result>[^@\n]*)@(?P<name>\w+)\((?P<parameters>[^)\n]*)\)[^\n]*$", re.M)
-_LAUNCH = "__tw_host_launch"
+_CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = appending global \[(\d+) x \{ i32, ptr, ptr \}\] \[(.*)\]$", re.M)
+_TABLE = '@"tw.kernels"'
+_ROW = "{ ptr, ptr, ptr, ptr, i32, i32, ptr }"  # the stub, its symbol and name, sizes of parameters, whether it is SIMT
+_BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 
 
-@dataclass(frozen=True)
-class HostModule:
-    """The edited text, and whether it needs the C++ standard library."""
-
-    llvm: str
-    needs_library: bool
-
-
-def with_stubs(text: str, kernels: Sequence[str], simt: Sequence[str], provided: Collection[str]) -> HostModule:
-    """The module ``text`` with stubs for the functions ``kernels`` and ``simt``, and calls through pointers for
-    the functions ``provided``."""
+def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, bool]) -> str:
+    """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code,
+    and their threads wait for each other or not."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
-    for symbol in (*kernels, *simt):
-        text = _with_stub(text, symbol)
-    if re.search(rf"^declare [^\n]*@{_LAUNCH}\(", text, re.M) is None:
-        text += f"\ndeclare i32 @{_LAUNCH}(ptr, ptr)\n"
-    found = [match for match in _DECLARATION.finditer(text) if match["name"] in provided]
-    for match in reversed(found):
-        text = text[: match.start()] + _through_pointer(match) + text[match.end() :]
+    count, rows, constants = len(kernels), [], []
+    for i, (symbol, name) in enumerate(kernels.items()):
+        text, sizes = _with_stub(text, symbol, f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})")
+        constants += [
+            _string(f"tw.symbol.{i}", symbol),
+            _string(f"tw.name.{i}", name),
+            f'@"tw.sizes.{i}" = private constant [{len(sizes)} x i32] [{", ".join(f"i32 {s}" for s in sizes)}]',
+        ]
+        code = "null"
+        if symbol in simt:
+            code = f'@"tw.code.{i}"'
+            constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
+        strings = f'ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
+        numbers = f"i32 {len(sizes)}, i32 {symbol in simt:d}"
+        rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
+    if kernels:
+        text = _with_constructor(text)
+        constants += [
+            f"{_TABLE} = private constant [{count} x {_ROW}] [{', '.join(rows)}]",
+            "declare void @__tw_register_kernels(ptr, i32)",
+            "declare i32 @__tw_host_launch(ptr, ptr)",
+            f'define internal void @"tw.register"() {{\n  call void @__tw_register_kernels(ptr {_TABLE}, i32 {count})',
+            "  ret void\n}",
+        ]
     # What is left of tile code is never called, but the linker wants its names.
     text = re.sub(r"^declare (?=[^@\n]*@__tw_)", "declare extern_weak ", text, flags=re.M)
-    needs_library = re.search(r"^declare [^@\n]*@(?:_Z|__cxa_|__gxx_)", text, re.M) is not None
-    return HostModule(text + _table(kernels, simt), needs_library)
+    return "\n".join([text, *constants, ""])
 
 
 def _name(symbol: str) -> str:
     return symbol if re.fullmatch(r"[-\w.]+", symbol) else f'"{symbol}"'
 
 
-def _with_stub(text: str, symbol: str) -> str:
+def _string(name: str, value: str) -> str:
+    data = value.encode()
+    text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in data)
+    return f'@"{name}" = private constant [{len(data) + 1} x i8] c"{text}\\00"'
+
+
+def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]]:
+    """``text`` with a stub for a function, and the sizes of its parameters in bytes, as constants of LLVM."""
     pattern = _DEFINITION.format(symbol=re.escape(_name(symbol)))
     match = re.search(pattern, text, re.M | re.S)
-    if match is None:
-        return text
+    assert match is not None, symbol
     parameters = split_parameters(match["parameters"])
-    lines = [f"  %tw.slots = alloca ptr, i32 {max(len(parameters), 1)}"]
+    lines, sizes = [f"  %tw.slots = alloca ptr, i32 {max(len(parameters), 1)}"], []
     for i, parameter in enumerate(parameters):
         type, value = parameter_type(parameter), parameter.split()[-1]
+        by_value = re.search(r"byval\((.*?)\) ", f"{parameter} ")
         lines += [f"  %tw.slot{i} = getelementptr ptr, ptr %tw.slots, i32 {i}"]
-        if "byval(" in parameter:
+        sizes.append(f"ptrtoint (ptr getelementptr ({by_value[1] if by_value else type}, ptr null, i32 1) to i32)")
+        if by_value:
             lines += [f"  store ptr {value}, ptr %tw.slot{i}"]
             continue
         lines += [
@@ -71,30 +83,17 @@ def _with_stub(text: str, symbol: str) -> str:
             f"  store {type} {value}, ptr %tw.value{i}",
             f"  store ptr %tw.value{i}, ptr %tw.slot{i}",
         ]
-    lines += [f"  %tw.error = call i32 @{_LAUNCH}(ptr @{_name(symbol)}, ptr %tw.slots)", "  ret void"]
+    lines += [f"  %tw.error = call i32 @__tw_host_launch({description}, ptr %tw.slots)", "  ret void"]
     start, end = match.span("body")
-    return text[:start] + "tw.entry:\n" + "\n".join(lines) + "\n" + text[end:]
+    return text[:start] + "tw.entry:\n" + "\n".join(lines) + "\n" + text[end:], sizes
 
 
-def _through_pointer(declaration: re.Match[str]) -> str:
-    result = declaration["result"].split()[-1]
-    name = declaration["name"]
-    types = [parameter.split()[0] for parameter in split_parameters(declaration["parameters"])]
-    parameters = ", ".join(f"{type} %p{i}" for i, type in enumerate(types))
-    return (
-        f"@{POINTER}{name} = global ptr null\n"
-        f"define {result} @{name}({parameters}) {{\nentry:\n"
-        f"  %f = load ptr, ptr @{POINTER}{name}\n  %r = call {result} %f({parameters})\n  ret {result} %r\n}}"
-    )
-
-
-def _table(kernels: Sequence[str], simt: Sequence[str]) -> str:
-    lines, entries = [], []
-    for i, symbol in enumerate((*kernels, *simt)):
-        data = symbol.encode()
-        lines.append(f'@__tw_host_name{i} = private constant [{len(data) + 1} x i8] c"{symbol}\\00"')
-        functions = [f"ptr @{entry(kind, symbol)}" if symbol in simt else "ptr null" for kind in ("block", "thread")]
-        entries.append(", ".join([f"ptr @{_name(symbol)}, ptr @__tw_host_name{i}", *functions]))
-    entries.append(", ".join(["ptr null"] * COLUMNS))
-    count = COLUMNS * len(entries)
-    return "\n" + "\n".join([*lines, f"@{KERNELS} = constant [{count} x ptr] [{', '.join(entries)}]"]) + "\n"
+def _with_constructor(text: str) -> str:
+    """``text`` with a call of ``tw.register`` before its other constructors."""
+    entry = f'{{ i32, ptr, ptr }} {{ i32 {_BEFORE_OTHERS}, ptr @"tw.register", ptr null }}'
+    match = _CONSTRUCTORS.search(text)
+    if match is None:
+        return f"{text}\n@llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{entry}]\n"
+    count = int(match[1]) + 1
+    line = f"@llvm.global_ctors = appending global [{count} x {{ i32, ptr, ptr }}] [{entry}, {match[2]}]"
+    return text[: match.start()] + line + text[match.end() :]

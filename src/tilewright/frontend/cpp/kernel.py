@@ -123,7 +123,7 @@ def _call(state: Translation, i: Instruction) -> None:
     elif callee in ("llvm.trap", "llvm.debugtrap", "abort"):
         _stop(state, "the kernel was stopped")
     elif callee == "__assert_fail":
-        _stop(state, f"assertion failed: {literal(state, i.operands[0])}")
+        _stop(state, f"{literal(state, i.operands[0])}")
     elif callee.startswith("llvm.mem"):
         transfer(state, i)
     elif callee.startswith("llvm.") and translate_function(state, i):

@@ -51,7 +51,10 @@ _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
 _HOST_FLAGS = ("-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
 _FAST = ("-O2", "-fno-math-errno")
-_LINK_FLAGS = ("-shared", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", "-Wl,-Bsymbolic", "-Wl,-z,defs")
+_OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
+_RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
+_LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread")
+_SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-z,defs")
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ def _command() -> tuple[str, ...] | None:
             return str(zig), "c++"
     path = shutil.which("clang++")
     return None if path is None else (path,)
+
+
+def compiler_command() -> tuple[str, ...]:
+    """The command of the compiler itself."""
+    return require_compiler().command
 
 
 def compiler_identity() -> str:
@@ -265,31 +273,68 @@ def compile_to_llvm(
         return Output(output.read_text(), files)
 
 
-def link(llvm: str, *, library: bool, fast: bool = False) -> bytes:
-    """A shared object of the LLVM module ``llvm``, with the C++ standard library if asked for; ``fast`` vectorizes.
+def to_object(llvm: str, *, fast: bool) -> bytes:
+    """The object of the LLVM module ``llvm``; ``fast`` vectorizes."""
+    return _made("host.ll", llvm, (*_OBJECT_FLAGS, *(_FAST if fast else ())))
 
-    TileUnsupportedFeatureError, at the first use, for a name that nothing defines.
-    """
+
+def compile_runtime(source: Path) -> bytes:
+    """The object of the runtime, which includes our headers."""
+    return _made("runtime.cpp", f'#include "{_escaped(str(source))}"\n', (*_OBJECT_FLAGS, *_RUNTIME_FLAGS))
+
+
+def _made(name: str, text: str, flags: Sequence[str]) -> bytes:
+    """What the compiler makes of a file of ours."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
+        source, output = Path(directory) / name, Path(directory) / "output.o"
+        source.write_text(text)
+        result = _driver(require_compiler().command, [*flags, "-o", str(output), str(source)])
+        if result.returncode != 0 or not output.exists():
+            raise TileCompilerExecutionError(f"the host part of the program has no code:\n{result.stderr.strip()}")
+        return output.read_bytes()
+
+
+def merge(objects: Sequence[bytes]) -> bytes:
+    """One object with all that is in ``objects``."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
+        output, inputs = Path(directory) / "merged.o", []
+        for number, content in enumerate(objects):
+            inputs.append(Path(directory) / f"{number}.o")
+            inputs[-1].write_bytes(content)
+        result = _driver(require_compiler().command, ["-r", "-nostdlib", "-o", str(output), *map(str, inputs)])
+        if result.returncode != 0:
+            raise TileCompilerExecutionError(f"objects cannot be joined:\n{result.stderr.strip()}")
+        return output.read_bytes()
+
+
+def link(
+    objects: Sequence[bytes], files: Sequence[str], options: Sequence[str], *, library: bool, shared: bool
+) -> bytes:
+    """The program, or shared object, of ``objects`` and of the objects and archives ``files``, with the C++ standard
+    library if asked for. TileUnsupportedFeatureError, at the first use, for a name that nothing defines."""
     compiler = require_compiler()
     command = compiler.command if library or len(compiler.command) == 1 else (compiler.command[0], "cc")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
-        source, output = Path(directory) / "host.ll", Path(directory) / "host.so"
-        source.write_text(llvm)
-        result = subprocess.run(
-            [*command, *_LINK_FLAGS, *(_FAST if fast else ()), "-o", str(output), str(source)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=_environment(),
-        )
+        output, inputs = Path(directory) / "program", []
+        for number, content in enumerate(objects):
+            inputs.append(Path(directory) / f"{number}.o")
+            inputs[-1].write_bytes(content)
+        flags = [*_LINK_FLAGS, *(_SHARED_FLAGS if shared else ())]
+        result = _driver(command, [*flags, "-o", str(output), *map(str, inputs), *files, *options])
         if result.returncode != 0 or not output.exists():
             raise undefined_symbol(result.stderr, COMPILATION_DIR) or TileCompilerExecutionError(
-                f"the host part of the program cannot be linked:\n{result.stderr.strip()}"
+                f"the program cannot be linked:\n{result.stderr.strip()}"
             )
         if library:
             _library_mark().parent.mkdir(parents=True, exist_ok=True)
             _library_mark().touch()
         return output.read_bytes()
+
+
+def _driver(command: Sequence[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=False, env=_environment(), errors="replace"
+    )
 
 
 def library_is_built() -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.kernel import lower
     from tilewright.backends.cpu.codegen.pipeline import optimize
     from tilewright.backends.cpu.jit import NativeCode, assemble, compile_native, optimize_module
-    from tilewright.backends.cpu.library import write_library
+    from tilewright.backends.cpu.library import write_library, write_program_code
     from tilewright.backends.cpu.performance import performance, total_work
     from tilewright.backends.cpu.target import host
 
@@ -29,6 +29,7 @@ __all__ = [
     "performance",
     "total_work",
     "write_library",
+    "write_program_code",
 ]
 
 _MODULES = {
@@ -37,7 +38,7 @@ _MODULES = {
     "performance": "tilewright.backends.cpu.performance",
     "total_work": "tilewright.backends.cpu.performance",
     "host": "tilewright.backends.cpu.target",
-    "write_library": "tilewright.backends.cpu.library",
+    **dict.fromkeys(("write_library", "write_program_code"), "tilewright.backends.cpu.library"),
     **dict.fromkeys(("NativeCode", "assemble", "compile_native", "optimize_module"), "tilewright.backends.cpu.jit"),
 }
 

@@ -15,28 +15,7 @@
 #define CUDART_CB
 #include "tilewright/intrinsics.h"
 
-typedef enum cudaError {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorInitializationError = 3,
-    cudaErrorInvalidConfiguration = 9,
-    cudaErrorInvalidPitchValue = 12,
-    cudaErrorInvalidSymbol = 13,
-    cudaErrorInvalidDevicePointer = 17,
-    cudaErrorInvalidMemcpyDirection = 21,
-    cudaErrorInvalidDeviceFunction = 98,
-    cudaErrorNoDevice = 100,
-    cudaErrorInvalidDevice = 101,
-    cudaErrorInvalidResourceHandle = 400,
-    cudaErrorNotReady = 600,
-    cudaErrorIllegalAddress = 700,
-    cudaErrorAssert = 710,
-    cudaErrorMisalignedAddress = 716,
-    cudaErrorLaunchFailure = 719,
-    cudaErrorNotSupported = 801,
-    cudaErrorUnknown = 999
-} cudaError_t;
+#include "tilewright/errors.h"
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,
@@ -60,6 +39,7 @@ struct cudaPointerAttributes {
 };
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
+#include "tilewright/copies.h"
 
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
@@ -91,6 +71,21 @@ cudaError_t cudaMemcpyAsync(void* target, void const* source, size_t size, cudaM
                             cudaStream_t stream = nullptr);
 cudaError_t cudaMemset(void* address, int value, size_t size);
 cudaError_t cudaMemsetAsync(void* address, int value, size_t size, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
+                         size_t height, cudaMemcpyKind kind);
+cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy3D(cudaMemcpy3DParms const* what);
+cudaError_t cudaMemcpy3DAsync(cudaMemcpy3DParms const* what, cudaStream_t stream = nullptr);
+cudaError_t cudaMemset2D(void* address, size_t pitch, int value, size_t width, size_t height);
+cudaError_t cudaMemset2DAsync(void* address, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream = nullptr);
+cudaError_t cudaMemset3D(cudaPitchedPtr at, int value, cudaExtent extent);
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr at, int value, cudaExtent extent, cudaStream_t stream = nullptr);
+cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height);
+cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent);
+cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags);
+cudaError_t cudaHostUnregister(void* address);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* address);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 // Errors.
@@ -103,6 +98,7 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceReset();
@@ -111,6 +107,13 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 // Streams and events.
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority);
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags);
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id);
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
@@ -129,13 +132,14 @@ cudaError_t __tw_host_unsupported(char const* name);
 // Launches: the configuration of the next one, and a kernel called by its address.
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream);
-cudaError_t __tw_host_launch(void const* function, void** arguments);
+cudaError_t __tw_host_launch_function(void const* function, void** arguments);
 }
 
 #ifdef TW_SIMT
 #include "tilewright/simt.h"
 #endif
 #include "tilewright/functions.h"
+#include "tilewright/graphs.h"
 #include "tilewright/runtime_helpers.h"
 #include "tilewright/unsupported.h"
 
@@ -169,7 +173,7 @@ inline cudaError_t configure(dim3 grid, dim3 block = dim3(1), size_t shared = 0,
 inline cudaError_t cudaLaunchKernel(void const* function, dim3 grid, dim3 block, void** arguments, size_t shared = 0,
                                     cudaStream_t stream = nullptr) {
     cudaError_t error = __tw_host::configure(grid, block, shared, stream);
-    return error != cudaSuccess ? error : __tw_host_launch(function, arguments);
+    return error != cudaSuccess ? error : __tw_host_launch_function(function, arguments);
 }
 template <typename... A>
 inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
@@ -177,9 +181,28 @@ inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 bloc
     return cudaLaunchKernel((void const*)function, grid, block, arguments, shared, stream);
 }
 
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeAccessPolicyWindow = 1,
+    cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeSynchronizationPolicy = 3,
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributeProgrammaticEvent = 7,
+    cudaLaunchAttributePriority = 8
+};
+typedef cudaLaunchAttributeID cudaStreamAttrID;
+union cudaLaunchAttributeValue {
+    char pad[64];
+    int cooperative, programmaticStreamSerializationAllowed, priority;
+    struct {
+        unsigned int x, y, z;
+    } clusterDim;
+};
 struct cudaLaunchAttribute {
-    int id;
-    long value[8];
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
 };
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
@@ -195,4 +218,8 @@ inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*k
     if (error != cudaSuccess) return error;
     kernel(static_cast<A&&>(arguments)...);
     return cudaPeekAtLastError();
+}
+inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* function, void** arguments) {
+    return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
+                            config->stream);
 }

@@ -19,35 +19,37 @@ enum cudaFuncCache {
 };
 enum cudaLimit { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
 
+extern "C" {
+cudaError_t __tw_function_attributes(cudaFuncAttributes* attributes, void const* function);
+cudaError_t __tw_set_function_attribute(void const* function, cudaFuncAttribute attribute, int value);
+cudaError_t __tw_function_name(char const** name, void const* function);
+cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_t shared);
+}
+
 template <typename T>
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T function) {
-    if (!attributes || !function) return __tw_host_report(cudaErrorInvalidValue);
-    *attributes = {0, 0, 0, 1024, 32, 90, 90, 0, 48 << 10, -1};
-    return cudaSuccess;
+    return __tw_function_attributes(attributes, (void const*)function);
 }
 template <typename T>
 inline cudaError_t cudaFuncSetAttribute(T function, cudaFuncAttribute attribute, int value) {
-    bool fits = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize ? value >= 0 && value <= 227 << 10
-                                                                         : value >= -1 && value <= 100;
-    return function && fits ? cudaSuccess : __tw_host_report(cudaErrorInvalidValue);
+    return __tw_set_function_attribute((void const*)function, attribute, value);
+}
+template <typename T>
+inline cudaError_t cudaFuncGetName(char const** name, T function) {
+    return __tw_function_name(name, (void const*)function);
 }
 template <typename T>
 inline cudaError_t cudaFuncSetCacheConfig(T function, cudaFuncCache) {
     return function ? cudaSuccess : __tw_host_report(cudaErrorInvalidValue);
 }
-// As on a multiprocessor of 2048 threads, 32 blocks and 227 KiB.
 template <typename T>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, T function, int threads,
                                                                           size_t shared, unsigned int) {
-    if (!blocks || !function || threads < 1) return __tw_host_report(cudaErrorInvalidValue);
-    int by_threads = threads > 1024 ? 0 : 2048 / threads, by_memory = shared ? int((227 << 10) / shared) : 32;
-    int least = by_threads < by_memory ? by_threads : by_memory;
-    *blocks = least < 32 ? least : 32;
-    return cudaSuccess;
+    return __tw_occupancy(blocks, (void const*)function, threads, shared);
 }
 template <typename T>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T function, int threads, size_t shared) {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+    return __tw_occupancy(blocks, (void const*)function, threads, shared);
 }
 template <typename T>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T function, size_t shared = 0,

@@ -1,5 +1,4 @@
 // SIMT code on the CPU: built-in variables, barriers, warp operations, atomics. Host code includes it where a program
-// has SIMT kernels. `simt_runtime.h` runs them.
 #pragma once
 #pragma clang system_header
 #include <cmath>
@@ -183,4 +182,3 @@ inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); 
 inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 template <typename T>
 inline T __ldg(T const* p) { return *p; }
-#include "tilewright/simt_runtime.h"

@@ -3,24 +3,6 @@
 #pragma once
 #pragma clang system_header
 
-typedef struct cudaArray* cudaArray_t;
-typedef struct cudaArray const* cudaArray_const_t;
-typedef struct cudaMipmappedArray* cudaMipmappedArray_t;
-typedef struct CUgraph_st* cudaGraph_t;
-typedef struct CUgraphNode_st* cudaGraphNode_t;
-typedef struct CUgraphExec_st* cudaGraphExec_t;
-typedef struct CUmemPoolHandle_st* cudaMemPool_t;
-typedef struct CUfunc_st* cudaFunction_t;
-typedef struct CUkern_st* cudaKernel_t;
-typedef struct CUlib_st* cudaLibrary_t;
-typedef unsigned long long cudaTextureObject_t;
-typedef unsigned long long cudaSurfaceObject_t;
-enum cudaStreamCaptureMode {
-    cudaStreamCaptureModeGlobal = 0,
-    cudaStreamCaptureModeThreadLocal = 1,
-    cudaStreamCaptureModeRelaxed = 2
-};
-
 #define TW_ENTRY(name)                                                  \
     template <typename... A>                                            \
     inline cudaError_t name(A const&...) {                              \
@@ -28,104 +10,82 @@ enum cudaStreamCaptureMode {
     }
 #define TW_UNSUPPORTED_ENTRIES \
     TW_ENTRY(cudaArrayGetInfo) TW_ENTRY(cudaArrayGetMemoryRequirements) TW_ENTRY(cudaArrayGetPlane) \
-    TW_ENTRY(cudaArrayGetSparseProperties) TW_ENTRY(cudaChooseDevice) \
-    TW_ENTRY(cudaCreateSurfaceObject) TW_ENTRY(cudaCreateTextureObject) TW_ENTRY(cudaCtxResetPersistingL2Cache) \
-    TW_ENTRY(cudaDestroyExternalMemory) TW_ENTRY(cudaDestroyExternalSemaphore) \
-    TW_ENTRY(cudaDestroySurfaceObject) TW_ENTRY(cudaDestroyTextureObject) TW_ENTRY(cudaDeviceDisablePeerAccess) \
-    TW_ENTRY(cudaDeviceEnablePeerAccess) TW_ENTRY(cudaDeviceFlushGPUDirectRDMAWrites) \
-    TW_ENTRY(cudaDeviceGetByPCIBusId) TW_ENTRY(cudaDeviceGetCacheConfig) TW_ENTRY(cudaDeviceGetDefaultMemPool) \
-    TW_ENTRY(cudaDeviceGetGraphMemAttribute) TW_ENTRY(cudaDeviceGetHostAtomicCapabilities) \
-    TW_ENTRY(cudaDeviceGetMemPool) TW_ENTRY(cudaDeviceGetNvSciSyncAttributes) \
+    TW_ENTRY(cudaArrayGetSparseProperties) TW_ENTRY(cudaChooseDevice) TW_ENTRY(cudaCreateSurfaceObject) \
+    TW_ENTRY(cudaCreateTextureObject) TW_ENTRY(cudaCtxResetPersistingL2Cache) TW_ENTRY(cudaDestroyExternalMemory) \
+    TW_ENTRY(cudaDestroyExternalSemaphore) TW_ENTRY(cudaDestroySurfaceObject) TW_ENTRY(cudaDestroyTextureObject) \
+    TW_ENTRY(cudaDeviceDisablePeerAccess) TW_ENTRY(cudaDeviceEnablePeerAccess) \
+    TW_ENTRY(cudaDeviceFlushGPUDirectRDMAWrites) TW_ENTRY(cudaDeviceGetByPCIBusId) \
+    TW_ENTRY(cudaDeviceGetCacheConfig) TW_ENTRY(cudaDeviceGetGraphMemAttribute) \
+    TW_ENTRY(cudaDeviceGetHostAtomicCapabilities) TW_ENTRY(cudaDeviceGetNvSciSyncAttributes) \
     TW_ENTRY(cudaDeviceGetP2PAtomicCapabilities) TW_ENTRY(cudaDeviceGetP2PAttribute) \
-    TW_ENTRY(cudaDeviceGetPCIBusId) TW_ENTRY(cudaDeviceGetSharedMemConfig) \
-    TW_ENTRY(cudaDeviceGetTexture1DLinearMaxWidth) TW_ENTRY(cudaDeviceGraphMemTrim) \
-    TW_ENTRY(cudaDeviceRegisterAsyncNotification) TW_ENTRY(cudaDeviceSetCacheConfig) \
-    TW_ENTRY(cudaDeviceSetGraphMemAttribute) TW_ENTRY(cudaDeviceSetMemPool) \
+    TW_ENTRY(cudaDeviceGetSharedMemConfig) TW_ENTRY(cudaDeviceGetTexture1DLinearMaxWidth) \
+    TW_ENTRY(cudaDeviceGraphMemTrim) TW_ENTRY(cudaDeviceRegisterAsyncNotification) \
+    TW_ENTRY(cudaDeviceSetCacheConfig) TW_ENTRY(cudaDeviceSetGraphMemAttribute) \
     TW_ENTRY(cudaDeviceSetSharedMemConfig) TW_ENTRY(cudaDeviceUnregisterAsyncNotification) \
     TW_ENTRY(cudaExternalMemoryGetMappedBuffer) TW_ENTRY(cudaExternalMemoryGetMappedMipmappedArray) \
-    TW_ENTRY(cudaFreeArray) TW_ENTRY(cudaFreeMipmappedArray) TW_ENTRY(cudaFuncGetName) \
+    TW_ENTRY(cudaFreeArray) TW_ENTRY(cudaFreeMipmappedArray) \
     TW_ENTRY(cudaFuncGetParamInfo) TW_ENTRY(cudaFuncSetSharedMemConfig) TW_ENTRY(cudaGetChannelDesc) \
     TW_ENTRY(cudaGetDeviceFlags) TW_ENTRY(cudaGetDriverEntryPoint) TW_ENTRY(cudaGetDriverEntryPointByVersion) \
     TW_ENTRY(cudaGetExportTable) TW_ENTRY(cudaGetFuncBySymbol) TW_ENTRY(cudaGetKernel) \
     TW_ENTRY(cudaGetMipmappedArrayLevel) TW_ENTRY(cudaGetSurfaceObjectResourceDesc) \
     TW_ENTRY(cudaGetTextureObjectResourceDesc) TW_ENTRY(cudaGetTextureObjectResourceViewDesc) \
-    TW_ENTRY(cudaGetTextureObjectTextureDesc) TW_ENTRY(cudaGraphAddChildGraphNode) \
-    TW_ENTRY(cudaGraphAddDependencies) TW_ENTRY(cudaGraphAddEmptyNode) TW_ENTRY(cudaGraphAddEventRecordNode) \
+    TW_ENTRY(cudaGetTextureObjectTextureDesc) TW_ENTRY(cudaGraphAddEventRecordNode) \
     TW_ENTRY(cudaGraphAddEventWaitNode) TW_ENTRY(cudaGraphAddExternalSemaphoresSignalNode) \
-    TW_ENTRY(cudaGraphAddExternalSemaphoresWaitNode) TW_ENTRY(cudaGraphAddHostNode) \
-    TW_ENTRY(cudaGraphAddKernelNode) TW_ENTRY(cudaGraphAddMemAllocNode) TW_ENTRY(cudaGraphAddMemFreeNode) \
-    TW_ENTRY(cudaGraphAddMemcpyNode) TW_ENTRY(cudaGraphAddMemcpyNode1D) \
-    TW_ENTRY(cudaGraphAddMemcpyNodeFromSymbol) TW_ENTRY(cudaGraphAddMemcpyNodeToSymbol) \
-    TW_ENTRY(cudaGraphAddMemsetNode) TW_ENTRY(cudaGraphAddNode) TW_ENTRY(cudaGraphChildGraphNodeGetGraph) \
-    TW_ENTRY(cudaGraphClone) TW_ENTRY(cudaGraphConditionalHandleCreate) TW_ENTRY(cudaGraphCreate) \
-    TW_ENTRY(cudaGraphDebugDotPrint) TW_ENTRY(cudaGraphDestroy) TW_ENTRY(cudaGraphDestroyNode) \
+    TW_ENTRY(cudaGraphAddExternalSemaphoresWaitNode) TW_ENTRY(cudaGraphAddMemAllocNode) \
+    TW_ENTRY(cudaGraphAddMemFreeNode) TW_ENTRY(cudaGraphAddMemcpyNodeFromSymbol) \
+    TW_ENTRY(cudaGraphAddMemcpyNodeToSymbol) TW_ENTRY(cudaGraphAddNode) TW_ENTRY(cudaGraphChildGraphNodeGetGraph) \
+    TW_ENTRY(cudaGraphConditionalHandleCreate) TW_ENTRY(cudaGraphDebugDotPrint) TW_ENTRY(cudaGraphDestroyNode) \
     TW_ENTRY(cudaGraphEventRecordNodeGetEvent) TW_ENTRY(cudaGraphEventRecordNodeSetEvent) \
     TW_ENTRY(cudaGraphEventWaitNodeGetEvent) TW_ENTRY(cudaGraphEventWaitNodeSetEvent) \
-    TW_ENTRY(cudaGraphExecChildGraphNodeSetParams) TW_ENTRY(cudaGraphExecDestroy) \
-    TW_ENTRY(cudaGraphExecEventRecordNodeSetEvent) TW_ENTRY(cudaGraphExecEventWaitNodeSetEvent) \
-    TW_ENTRY(cudaGraphExecExternalSemaphoresSignalNodeSetParams) \
+    TW_ENTRY(cudaGraphExecChildGraphNodeSetParams) TW_ENTRY(cudaGraphExecEventRecordNodeSetEvent) \
+    TW_ENTRY(cudaGraphExecEventWaitNodeSetEvent) TW_ENTRY(cudaGraphExecExternalSemaphoresSignalNodeSetParams) \
     TW_ENTRY(cudaGraphExecExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphExecGetFlags) \
-    TW_ENTRY(cudaGraphExecHostNodeSetParams) TW_ENTRY(cudaGraphExecKernelNodeSetParams) \
-    TW_ENTRY(cudaGraphExecMemcpyNodeSetParams) TW_ENTRY(cudaGraphExecMemcpyNodeSetParams1D) \
-    TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsFromSymbol) TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsToSymbol) \
-    TW_ENTRY(cudaGraphExecMemsetNodeSetParams) TW_ENTRY(cudaGraphExecNodeSetParams) \
-    TW_ENTRY(cudaGraphExecUpdate) TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeGetParams) \
-    TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeSetParams) \
-    TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeGetParams) \
+    TW_ENTRY(cudaGraphExecHostNodeSetParams) TW_ENTRY(cudaGraphExecMemcpyNodeSetParams) \
+    TW_ENTRY(cudaGraphExecMemcpyNodeSetParams1D) TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsFromSymbol) \
+    TW_ENTRY(cudaGraphExecMemcpyNodeSetParamsToSymbol) TW_ENTRY(cudaGraphExecMemsetNodeSetParams) \
+    TW_ENTRY(cudaGraphExecNodeSetParams) TW_ENTRY(cudaGraphExecUpdate) \
+    TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeGetParams) \
+    TW_ENTRY(cudaGraphExternalSemaphoresSignalNodeSetParams) TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeGetParams) \
     TW_ENTRY(cudaGraphExternalSemaphoresWaitNodeSetParams) TW_ENTRY(cudaGraphGetEdges) \
-    TW_ENTRY(cudaGraphGetNodes) TW_ENTRY(cudaGraphGetRootNodes) TW_ENTRY(cudaGraphHostNodeGetParams) \
-    TW_ENTRY(cudaGraphHostNodeSetParams) TW_ENTRY(cudaGraphInstantiate) TW_ENTRY(cudaGraphInstantiateWithFlags) \
+    TW_ENTRY(cudaGraphHostNodeGetParams) TW_ENTRY(cudaGraphHostNodeSetParams) \
     TW_ENTRY(cudaGraphInstantiateWithParams) TW_ENTRY(cudaGraphKernelNodeCopyAttributes) \
-    TW_ENTRY(cudaGraphKernelNodeGetAttribute) TW_ENTRY(cudaGraphKernelNodeGetParams) \
-    TW_ENTRY(cudaGraphKernelNodeSetAttribute) TW_ENTRY(cudaGraphKernelNodeSetParams) TW_ENTRY(cudaGraphLaunch) \
+    TW_ENTRY(cudaGraphKernelNodeGetAttribute) TW_ENTRY(cudaGraphKernelNodeSetAttribute) \
     TW_ENTRY(cudaGraphMemAllocNodeGetParams) TW_ENTRY(cudaGraphMemFreeNodeGetParams) \
     TW_ENTRY(cudaGraphMemcpyNodeGetParams) TW_ENTRY(cudaGraphMemcpyNodeSetParams) \
     TW_ENTRY(cudaGraphMemcpyNodeSetParams1D) TW_ENTRY(cudaGraphMemcpyNodeSetParamsFromSymbol) \
     TW_ENTRY(cudaGraphMemcpyNodeSetParamsToSymbol) TW_ENTRY(cudaGraphMemsetNodeGetParams) \
     TW_ENTRY(cudaGraphMemsetNodeSetParams) TW_ENTRY(cudaGraphNodeFindInClone) \
     TW_ENTRY(cudaGraphNodeGetDependencies) TW_ENTRY(cudaGraphNodeGetDependentNodes) \
-    TW_ENTRY(cudaGraphNodeGetEnabled) TW_ENTRY(cudaGraphNodeGetType) TW_ENTRY(cudaGraphNodeSetEnabled) \
-    TW_ENTRY(cudaGraphNodeSetParams) TW_ENTRY(cudaGraphReleaseUserObject) TW_ENTRY(cudaGraphRemoveDependencies) \
-    TW_ENTRY(cudaGraphRetainUserObject) TW_ENTRY(cudaGraphUpload) TW_ENTRY(cudaGraphicsMapResources) \
+    TW_ENTRY(cudaGraphNodeGetEnabled) TW_ENTRY(cudaGraphNodeSetEnabled) TW_ENTRY(cudaGraphNodeSetParams) \
+    TW_ENTRY(cudaGraphReleaseUserObject) TW_ENTRY(cudaGraphRetainUserObject) TW_ENTRY(cudaGraphicsMapResources) \
     TW_ENTRY(cudaGraphicsResourceGetMappedMipmappedArray) TW_ENTRY(cudaGraphicsResourceGetMappedPointer) \
     TW_ENTRY(cudaGraphicsResourceSetMapFlags) TW_ENTRY(cudaGraphicsSubResourceGetMappedArray) \
     TW_ENTRY(cudaGraphicsUnmapResources) TW_ENTRY(cudaGraphicsUnregisterResource) TW_ENTRY(cudaHostGetFlags) \
-    TW_ENTRY(cudaHostRegister) TW_ENTRY(cudaHostUnregister) TW_ENTRY(cudaImportExternalMemory) \
-    TW_ENTRY(cudaImportExternalSemaphore) TW_ENTRY(cudaIpcCloseMemHandle) TW_ENTRY(cudaIpcGetEventHandle) \
-    TW_ENTRY(cudaIpcGetMemHandle) TW_ENTRY(cudaIpcOpenEventHandle) TW_ENTRY(cudaIpcOpenMemHandle) \
-    TW_ENTRY(cudaKernelSetAttributeForDevice) TW_ENTRY(cudaLaunchCooperativeKernel) \
+    TW_ENTRY(cudaImportExternalMemory) TW_ENTRY(cudaImportExternalSemaphore) TW_ENTRY(cudaIpcCloseMemHandle) \
+    TW_ENTRY(cudaIpcGetEventHandle) TW_ENTRY(cudaIpcGetMemHandle) TW_ENTRY(cudaIpcOpenEventHandle) \
+    TW_ENTRY(cudaIpcOpenMemHandle) TW_ENTRY(cudaKernelSetAttributeForDevice) TW_ENTRY(cudaLaunchCooperativeKernel) \
     TW_ENTRY(cudaLibraryEnumerateKernels) TW_ENTRY(cudaLibraryGetGlobal) TW_ENTRY(cudaLibraryGetKernel) \
     TW_ENTRY(cudaLibraryGetKernelCount) TW_ENTRY(cudaLibraryGetManaged) TW_ENTRY(cudaLibraryGetUnifiedFunction) \
     TW_ENTRY(cudaLibraryLoadData) TW_ENTRY(cudaLibraryLoadFromFile) TW_ENTRY(cudaLibraryUnload) \
     TW_ENTRY(cudaLogsCurrent) TW_ENTRY(cudaLogsDumpToFile) TW_ENTRY(cudaLogsDumpToMemory) \
-    TW_ENTRY(cudaLogsRegisterCallback) TW_ENTRY(cudaLogsUnregisterCallback) TW_ENTRY(cudaMalloc3D) \
-    TW_ENTRY(cudaMalloc3DArray) TW_ENTRY(cudaMallocArray) TW_ENTRY(cudaMallocFromPoolAsync) \
-    TW_ENTRY(cudaMallocMipmappedArray) TW_ENTRY(cudaMemDiscardAndPrefetchBatchAsync) \
+    TW_ENTRY(cudaLogsRegisterCallback) TW_ENTRY(cudaLogsUnregisterCallback) TW_ENTRY(cudaMalloc3DArray) \
+    TW_ENTRY(cudaMallocArray) TW_ENTRY(cudaMallocMipmappedArray) TW_ENTRY(cudaMemDiscardAndPrefetchBatchAsync) \
     TW_ENTRY(cudaMemDiscardBatchAsync) TW_ENTRY(cudaMemGetDefaultMemPool) TW_ENTRY(cudaMemGetMemPool) \
-    TW_ENTRY(cudaMemPoolCreate) TW_ENTRY(cudaMemPoolDestroy) TW_ENTRY(cudaMemPoolExportPointer) \
-    TW_ENTRY(cudaMemPoolExportToShareableHandle) TW_ENTRY(cudaMemPoolGetAccess) \
-    TW_ENTRY(cudaMemPoolGetAttribute) TW_ENTRY(cudaMemPoolImportFromShareableHandle) \
-    TW_ENTRY(cudaMemPoolImportPointer) TW_ENTRY(cudaMemPoolSetAccess) TW_ENTRY(cudaMemPoolSetAttribute) \
-    TW_ENTRY(cudaMemPoolTrimTo) TW_ENTRY(cudaMemPrefetchBatchAsync) TW_ENTRY(cudaMemRangeGetAttribute) \
-    TW_ENTRY(cudaMemRangeGetAttributes) TW_ENTRY(cudaMemSetMemPool) TW_ENTRY(cudaMemcpy2DArrayToArray) \
-    TW_ENTRY(cudaMemcpy2DFromArray) TW_ENTRY(cudaMemcpy2DFromArrayAsync) TW_ENTRY(cudaMemcpy2DToArray) \
-    TW_ENTRY(cudaMemcpy2DToArrayAsync) TW_ENTRY(cudaMemcpy3D) TW_ENTRY(cudaMemcpy3DAsync) \
+    TW_ENTRY(cudaMemPoolExportPointer) TW_ENTRY(cudaMemPoolExportToShareableHandle) \
+    TW_ENTRY(cudaMemPoolImportFromShareableHandle) TW_ENTRY(cudaMemPoolImportPointer) \
+    TW_ENTRY(cudaMemPrefetchBatchAsync) TW_ENTRY(cudaMemRangeGetAttribute) TW_ENTRY(cudaMemRangeGetAttributes) \
+    TW_ENTRY(cudaMemSetMemPool) TW_ENTRY(cudaMemcpy2DArrayToArray) TW_ENTRY(cudaMemcpy2DFromArray) \
+    TW_ENTRY(cudaMemcpy2DFromArrayAsync) TW_ENTRY(cudaMemcpy2DToArray) TW_ENTRY(cudaMemcpy2DToArrayAsync) \
     TW_ENTRY(cudaMemcpy3DBatchAsync) TW_ENTRY(cudaMemcpy3DPeer) TW_ENTRY(cudaMemcpy3DPeerAsync) \
     TW_ENTRY(cudaMemcpyArrayToArray) TW_ENTRY(cudaMemcpyBatchAsync) TW_ENTRY(cudaMemcpyFromArray) \
     TW_ENTRY(cudaMemcpyFromArrayAsync) TW_ENTRY(cudaMemcpyPeer) TW_ENTRY(cudaMemcpyPeerAsync) \
-    TW_ENTRY(cudaMemcpyToArray) TW_ENTRY(cudaMemcpyToArrayAsync) TW_ENTRY(cudaMemset3D) \
-    TW_ENTRY(cudaMemset3DAsync) TW_ENTRY(cudaMipmappedArrayGetMemoryRequirements) \
+    TW_ENTRY(cudaMemcpyToArray) TW_ENTRY(cudaMemcpyToArrayAsync) TW_ENTRY(cudaMipmappedArrayGetMemoryRequirements) \
     TW_ENTRY(cudaMipmappedArrayGetSparseProperties) TW_ENTRY(cudaOccupancyAvailableDynamicSMemPerBlock) \
     TW_ENTRY(cudaOccupancyMaxActiveClusters) TW_ENTRY(cudaOccupancyMaxPotentialClusterSize) \
     TW_ENTRY(cudaSetValidDevices) TW_ENTRY(cudaSignalExternalSemaphoresAsync) TW_ENTRY(cudaStreamAttachMemAsync) \
-    TW_ENTRY(cudaStreamBeginCapture) TW_ENTRY(cudaStreamBeginCaptureToGraph) TW_ENTRY(cudaStreamCopyAttributes) \
-    TW_ENTRY(cudaStreamEndCapture) TW_ENTRY(cudaStreamGetAttribute) TW_ENTRY(cudaStreamGetCaptureInfo) \
-    TW_ENTRY(cudaStreamGetDevice) TW_ENTRY(cudaStreamGetId) TW_ENTRY(cudaStreamGetPriority) \
-    TW_ENTRY(cudaStreamIsCapturing) TW_ENTRY(cudaStreamSetAttribute) \
-    TW_ENTRY(cudaStreamUpdateCaptureDependencies) TW_ENTRY(cudaThreadExchangeStreamCaptureMode) \
-    TW_ENTRY(cudaUserObjectCreate) TW_ENTRY(cudaUserObjectRelease) TW_ENTRY(cudaUserObjectRetain) \
-    TW_ENTRY(cudaWaitExternalSemaphoresAsync)
+    TW_ENTRY(cudaStreamBeginCaptureToGraph) TW_ENTRY(cudaStreamCopyAttributes) TW_ENTRY(cudaStreamGetAttribute) \
+    TW_ENTRY(cudaStreamGetCaptureInfo) TW_ENTRY(cudaStreamSetAttribute) \
+    TW_ENTRY(cudaStreamUpdateCaptureDependencies) TW_ENTRY(cudaUserObjectCreate) TW_ENTRY(cudaUserObjectRelease) \
+    TW_ENTRY(cudaUserObjectRetain) TW_ENTRY(cudaWaitExternalSemaphoresAsync)
 TW_UNSUPPORTED_ENTRIES
-TW_ENTRY(cudaLaunchKernelExC)
-TW_ENTRY(cudaStreamGetFlags)
 #undef TW_ENTRY

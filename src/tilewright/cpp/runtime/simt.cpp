@@ -1,32 +1,29 @@
 // Runs SIMT kernels: blocks are taken from a counter by the threads of the machine. A block without barriers is one
 // loop over its threads; with them, each thread is a fiber, which is left where it waits.
-#pragma once
-#pragma clang system_header
-#include <pthread.h>
-#include <stdio.h>
+#include "runtime.h"
 #include <sys/mman.h>
 
-namespace __tw_simt {
+namespace tilewright {
 constexpr unsigned stack_bytes = 256 << 10;
 constexpr size_t stack_stride = stack_bytes + 5 * 64;  // stacks of a block do not share the sets of a cache
 constexpr int coordinates_count = 12;
 
 // Saves what calls preserve on the stack, notes the stack pointer, and goes on with another stack.
 #if defined(__x86_64__)
-__attribute__((naked, noinline)) inline void change_stack(void** saved, void* next) {
+__attribute__((naked, noinline)) static void change_stack(void** saved, void* next) {
     asm volatile(
         "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
         "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
         "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n retq\n");
 }
-inline void* first_frame(unsigned char* stack, void (*entry)()) {
+static void* first_frame(unsigned char* stack, void (*entry)()) {
     auto** top = (void**)(stack + stack_bytes);
     top[-1] = nullptr;
     top[-2] = (void*)entry;
     return top - 8;
 }
 #elif defined(__aarch64__)
-__attribute__((naked, noinline)) inline void change_stack(void** saved, void* next) {
+__attribute__((naked, noinline)) static void change_stack(void** saved, void* next) {
     asm volatile(
         "sub sp, sp, #160\n stp x19, x20, [sp]\n stp x21, x22, [sp, #16]\n stp x23, x24, [sp, #32]\n"
         "stp x25, x26, [sp, #48]\n stp x27, x28, [sp, #64]\n stp x29, x30, [sp, #80]\n"
@@ -37,7 +34,7 @@ __attribute__((naked, noinline)) inline void change_stack(void** saved, void* ne
         "ldp d8, d9, [sp, #96]\n ldp d10, d11, [sp, #112]\n ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n"
         "add sp, sp, #160\n ret\n");
 }
-inline void* first_frame(unsigned char* stack, void (*entry)()) {
+static void* first_frame(unsigned char* stack, void (*entry)()) {
     auto** frame = (void**)(stack + stack_bytes) - 20;
     frame[11] = (void*)entry;
     return frame;
@@ -57,13 +54,14 @@ struct fiber {
     unsigned mask;
     unsigned long long given, taken[32];
 };
-// A kernel: its loop over the threads of a block, and one thread; the table that the stubs fill has these.
-struct kernel {
+// The code of a kernel: its loop over the threads of a block, one thread, and whether its threads wait for each other.
+struct simt_code {
     void (*block)(void** slots, unsigned const* coordinates);
     void (*thread)(void** slots, unsigned const* coordinates);
+    long waits;
 };
 struct launch {
-    kernel what;
+    simt_code what;
     void** slots;
     unsigned grid[3], block[3];
     bool waits;
@@ -80,25 +78,25 @@ struct worker {
     unsigned threads;
     int outcome;  // of the latest barrier
 };
-inline thread_local worker* here = nullptr;
-inline thread_local unsigned const* coordinates_here = nullptr;
+static thread_local worker* here = nullptr;
+static thread_local unsigned const* coordinates_here = nullptr;
 
-inline void fail(launch* run, char const* file, int line, char const* what) {
+static void fail(launch* run, char const* file, int line, char const* what) {
     if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0)
         snprintf(run->message, run->room, "%s:%d: %s", file, line, what);
 }
-inline void leave(fiber* self, state now) {
+static void leave(fiber* self, state now) {
     self->now = now;
     change_stack(&self->stack_pointer, here->stack_pointer);
 }
-inline void enter() {
+static void enter() {
     fiber* self = here->current;
     launch* run = here->run;
     (run->waits ? run->what.thread : run->what.block)(run->slots, self->coordinates);
     leave(self, state::done);
     __builtin_trap();
 }
-inline void resume(worker* mine, fiber* next) {
+static void resume(worker* mine, fiber* next) {
     mine->current = next;
     coordinates_here = next->coordinates;
     next->now = state::ready;
@@ -106,7 +104,7 @@ inline void resume(worker* mine, fiber* next) {
 }
 
 // Lets the threads at a barrier go on, if all of the block are there. False for a barrier that others cannot reach.
-inline bool release_barrier(worker* mine) {
+static bool release_barrier(worker* mine) {
     fiber* first = nullptr;
     unsigned done = 0, waiting = 0, sum = 0;
     for (unsigned i = 0; i < mine->threads; ++i) {
@@ -134,7 +132,7 @@ inline bool release_barrier(worker* mine) {
 }
 
 // Gives the lanes of a mask the values of all, once they have all come.
-inline bool release_exchange(worker* mine, unsigned at) {
+static bool release_exchange(worker* mine, unsigned at) {
     fiber* self = mine->fibers + at;
     unsigned first = at & ~31u, count = mine->threads - first < 32 ? mine->threads - first : 32;
     unsigned mask = count < 32 ? self->mask & ((1u << count) - 1) : self->mask;
@@ -154,14 +152,14 @@ inline bool release_exchange(worker* mine, unsigned at) {
 }
 
 // What the coordinates of a thread have in common for all blocks.
-inline void place(launch* run, fiber& self, unsigned i) {
+static void place(launch* run, fiber& self, unsigned i) {
     unsigned width = run->block[0], plane = width * run->block[1];
     unsigned const found[coordinates_count] = {
         i % width, i % plane / width, i / plane, 0, 0, 0, run->block[0], run->block[1], run->block[2],
         run->grid[0], run->grid[1], run->grid[2]};
     __builtin_memcpy(self.coordinates, found, sizeof found);
 }
-inline void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
+static void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
     launch* run = mine->run;
     for (unsigned i = 0; i < mine->threads; ++i) {
         fiber& each = mine->fibers[i];
@@ -193,7 +191,7 @@ inline void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
     }
 }
 
-inline void* work(void* given) {
+static void* work(void* given) {
     auto* run = (launch*)given;
     worker mine{};
     mine.run = run;
@@ -220,13 +218,34 @@ inline void* work(void* given) {
     munmap(memory, bytes);
     return nullptr;
 }
-}  // namespace __tw_simt
+
+
+cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
+    char message[512] = "";
+    unsigned const *g = how.grid, *b = how.block;
+    auto const& code = *(simt_code const*)what.code;
+    launch run{code, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, code.waits != 0, 0,
+               (unsigned long long)g[0] * g[1] * g[2], message, sizeof message, 0};
+    constexpr int most = 512;
+    pthread_t others[most];
+    int started = 0, workers = worker_count();
+    if (workers > most) workers = most;
+    while (started + 1 < workers && (unsigned long long)started + 1 < run.count &&
+           pthread_create(&others[started], nullptr, work, &run) == 0)
+        ++started;
+    work(&run);
+    for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
+    if (!run.failed) return cudaSuccess;
+    say("%s", message);
+    return strstr(message, "assertion failed") ? cudaErrorAssert : cudaErrorLaunchFailure;
+}
+
+}  // namespace tilewright
 
 extern "C" {
-__attribute__((used, aligned(256))) __thread unsigned char __tw_simt_shared[232448];
-unsigned __tw_simt_current(int which) { return __tw_simt::coordinates_here[which]; }
+unsigned __tw_simt_current(int which) { return tilewright::coordinates_here[which]; }
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
-    using namespace __tw_simt;
+    using namespace tilewright;
     fiber* self = here->current;
     self->predicate = predicate;
     self->file = file;
@@ -236,7 +255,7 @@ __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char co
 }
 __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value,
                                                                        char const* file, int line) {
-    using namespace __tw_simt;
+    using namespace tilewright;
     fiber* self = here->current;
     self->mask = mask;
     self->given = value;
@@ -245,30 +264,13 @@ __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned 
     leave(self, state::at_exchange);
     return self->taken;
 }
-unsigned __tw_simt_lane() { return unsigned(__tw_simt::here->current - __tw_simt::here->fibers) & 31; }
+unsigned __tw_simt_lane() { return unsigned(tilewright::here->current - tilewright::here->fibers) & 31; }
 __attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {
-    using namespace __tw_simt;
+    using namespace tilewright;
     char text[256];
     snprintf(text, sizeof text, "assertion failed: %s", what);
     fail(here->run, file, int(line), text);
     leave(here->current, state::done);
     __builtin_trap();
-}
-__attribute__((used)) int __tw_simt_run(void* block, void* thread, void** slots, unsigned const* shape, int waits, int workers,
-                                        char* message, size_t room) {
-    using namespace __tw_simt;
-    launch run{{(void (*)(void**, unsigned const*))block, (void (*)(void**, unsigned const*))thread},
-               slots, {shape[0], shape[1], shape[2]}, {shape[3], shape[4], shape[5]}, waits != 0, 0,
-               (unsigned long long)shape[0] * shape[1] * shape[2], message, room, 0};
-    constexpr int most = 512;
-    pthread_t others[most];
-    int started = 0;
-    if (workers > most) workers = most;
-    while (started + 1 < workers && (unsigned long long)started + 1 < run.count &&
-           pthread_create(&others[started], nullptr, work, &run) == 0)
-        ++started;
-    work(&run);
-    for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
-    return run.failed;
 }
 }

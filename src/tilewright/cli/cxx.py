@@ -1,0 +1,175 @@
+"""``tilewright c++``: a compiler for programs with kernels, which then need no Python, as build systems call one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.cli.cpp import is_cpp
+from tilewright.cli.errors import UsageError
+from tilewright.cpp.host.build import TOOLCHAIN, Libraries, build_object, link_objects
+from tilewright.cpp.module import request_of
+from tilewright.cpp.translation import Request, included_files
+from tilewright.frontend.cpp.toolchain import compiler_command
+
+_HELP = """usage: tilewright c++ [-c] [-o FILE] [-I...] [-D...] [-std=...] [-shared] [-l...] [-L...] FILE...
+compile a C++ program to one that needs no Python: tilewright c++ a.cu b.cpp -o prog
+
+For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain)"""
+# Options with a value, in the same word or in the next.
+_WITH_VALUE = ("-o", "-I", "-isystem", "-D", "-l", "-L", "-MF", "-MT", "-MQ", "-x", "-std", "--std")
+# What nvcc and other compilers are told that changes nothing here: debug information, optimization and warnings, GPU
+# architectures. The words of the second group have a value in the next word, unless it follows a =.
+_IGNORED = re.compile(
+    r"-[OgWfm].*|-w|-G|-pthread|-lineinfo|--?enable-tile|-rdc.*|--?relocatable-device-code.*|--?expt-.*|--extended-lambda"
+    r"|-pedantic|--?use_fast_math|-M|-MP|-c?cudart=?.*|-forward-unknown-to-host-compiler|-restrict|-v|-Qunused-arguments"
+)
+_IGNORED_PAIRS = re.compile(
+    r"(-Xcompiler|-Xptxas|-Xlinker|-Xcudafe|--options-file|-arch|-gencode|--gpu-architecture|--generate-code|-code|-ccbin"
+    r"|--compiler-bindir|-t|--threads|-diag-suppress|--diag-suppress|--cudart)(=.*)?"
+)
+_ASKS = re.compile(r"--version|-dumpversion|-dumpmachine|-print-.*|-E|-dM|-###")
+
+
+@dataclass
+class _Job:
+    """What a command line asks for."""
+
+    sources: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)  # objects and archives
+    includes: list[str] = field(default_factory=list)
+    defines: dict[str, str | int | None] = field(default_factory=dict)
+    linker: list[str] = field(default_factory=list)
+    std: str = "c++20"
+    output: str | None = None
+    depends: str | None = None  # the file for the dependencies of make
+    target: str | None = None  # what that file calls the output
+    compile_only: bool = False
+    shared: bool = False
+
+    def request(self, source: str) -> Request:
+        try:
+            return request_of(Path(source), self.std, self.defines, self.includes)
+        except (OSError, ValueError) as e:
+            raise UsageError(str(e)) from None
+
+
+def add_parser(commands: Any) -> None:
+    summary = "compile a C++ program to one that needs no Python"
+    parser = commands.add_parser("c++", help=summary, prefix_chars="\0", add_help=False)
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    words: list[str] = options.words
+    if words == ["-print-toolchain"]:
+        print(TOOLCHAIN)
+        return 0
+    if words == ["-print-compiler"]:
+        print(";".join(compiler_command()))
+        return 0
+    if any(_ASKS.fullmatch(word) for word in words):
+        return subprocess.run([*compiler_command(), *words], check=False).returncode
+    if not words or words == ["--help"]:
+        print(_HELP)
+        return 0 if words else 2
+    job = _parsed(words)
+    if job.compile_only:
+        if len(job.sources) > 1 and job.output is not None:
+            raise UsageError("-c and -o with several files: compile one at a time, or leave -o out")
+        for source in job.sources:
+            request = job.request(source)
+            output = job.output or f"{Path(source).stem}.o"
+            _write(output, build_object(request))
+            if job.depends is not None:
+                _write(job.depends, _rule(job.target or output, source, request).encode())
+        return 0
+    objects = [build_object(job.request(source)) for source in job.sources]
+    libraries = Libraries(tuple(job.files), tuple(job.linker))
+    output = job.output or "a.out"
+    _write(output, link_objects(objects, libraries, shared=job.shared))
+    os.chmod(output, 0o777 & ~_umask())
+    return 0
+
+
+def _parsed(words: Sequence[str]) -> _Job:
+    job, rest = _Job(), list(words)
+    while rest:
+        word = rest.pop(0)
+        name = next((n for n in sorted(_WITH_VALUE, key=len, reverse=True) if word.startswith(n)), None)
+        if word == "-c":
+            job.compile_only = True
+        elif word in ("-shared", "--shared"):
+            job.shared = True
+        elif word in ("-MD", "-MMD"):
+            job.depends = job.depends or ""
+        elif word.startswith("-Wl,"):
+            job.linker.append(word)
+        elif (pair := _IGNORED_PAIRS.fullmatch(word)) is not None:
+            del rest[: pair[2] is None]
+        elif name is not None and not _IGNORED.fullmatch(word):
+            value = word[len(name) :].removeprefix("=") or (rest.pop(0) if rest else "")
+            if not value:
+                raise UsageError(f"{name} needs a value")
+            _set(job, name, value)
+        elif _IGNORED.fullmatch(word):
+            continue
+        elif word.startswith("-"):
+            raise UsageError(f"tilewright c++ has no option {word}")
+        elif is_cpp(word):
+            job.sources.append(word)
+        elif Path(word).is_file():
+            job.files.append(word)
+        else:
+            raise UsageError(f"there is no file {word}")
+    if not job.sources and (job.compile_only or not job.files):
+        raise UsageError("no file to compile")
+    if job.depends == "":
+        job.depends = str(Path(job.output or job.sources[0]).with_suffix(".d"))
+    return job
+
+
+def _set(job: _Job, name: str, value: str) -> None:
+    if name in ("-I", "-isystem"):
+        job.includes.append(value)
+    elif name == "-D":
+        macro, assigned, given = value.partition("=")
+        job.defines[macro] = given if assigned else 1
+    elif name in ("-std", "--std"):
+        job.std = value
+    elif name == "-o":
+        job.output = value
+    elif name == "-MF":
+        job.depends = value
+    elif name in ("-MT", "-MQ"):
+        job.target = value
+    elif name in ("-l", "-L"):
+        job.linker.append(f"{name}{value}")
+    elif value not in ("cu", "c++"):
+        raise UsageError(f"-x {value}: tilewright c++ compiles cu and c++")
+
+
+def _rule(target: str, source: str, request: Request) -> str:
+    """What ``target`` depends on, as make reads it."""
+    names = [name.replace(" ", "\\ ") for name in (source, *included_files(request, "host unit"))]
+    return f"{target}: {' '.join(names)}\n"
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        Path(path).write_bytes(content)
+    except OSError as e:
+        raise UsageError(f"cannot write {path}: {e.strerror}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

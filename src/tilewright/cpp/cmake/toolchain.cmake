@@ -1,0 +1,60 @@
+# A CMake toolchain in which `tilewright c++` compiles CUDA and links what has it, for processors without a GPU:
+#
+#     cmake -G Ninja -DCMAKE_TOOLCHAIN_FILE=$(tilewright c++ -print-toolchain) ...
+#
+# C and C++ are compiled by the Clang that it uses, so that all files of a program have one standard library.
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TILEWRIGHT TILEWRIGHT_COMPILER)
+if(NOT TILEWRIGHT)
+    find_program(TILEWRIGHT tilewright REQUIRED)
+endif()
+if(NOT TILEWRIGHT_COMPILER)
+    execute_process(COMMAND "${TILEWRIGHT}" c++ -print-compiler OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE
+                    RESULT_VARIABLE _status)
+    if(_status)
+        message(FATAL_ERROR "tilewright finds no C++ compiler: pip install 'tilewright[cpp]'")
+    endif()
+    set(TILEWRIGHT_COMPILER "${_found}" CACHE STRING "The C and C++ compiler of tilewright")
+endif()
+list(GET TILEWRIGHT_COMPILER 0 _program)
+list(LENGTH TILEWRIGHT_COMPILER _words)
+if(_words GREATER 1)
+    set(CMAKE_CXX_COMPILER "${_program}" c++)
+    set(CMAKE_C_COMPILER "${_program}" cc)
+else()
+    set(CMAKE_CXX_COMPILER "${_program}")
+    string(REPLACE "clang++" "clang" CMAKE_C_COMPILER "${_program}")
+endif()
+
+set(CMAKE_CUDA_COMPILER "${TILEWRIGHT}")
+set(CMAKE_CUDA_COMPILER_ID Tilewright)
+set(CMAKE_CUDA_COMPILER_ID_RUN TRUE)
+set(CMAKE_CUDA_COMPILER_FORCED TRUE)
+set(CMAKE_CUDA_COMPILER_VERSION 13.3)
+set(CMAKE_CUDA_PLATFORM_ID Linux)
+set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "Not used: programs run on processors")
+set(CMAKE_CUDA_STANDARD_COMPUTED_DEFAULT 20)
+set(CMAKE_CUDA_EXTENSIONS_COMPUTED_DEFAULT OFF)
+set(CMAKE_CUDA_COMPILE_FEATURES)
+foreach(_standard 03 11 14 17 20 23)
+    set(CMAKE_CUDA${_standard}_COMPILE_FEATURES cuda_std_${_standard})
+    list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_${_standard})
+    # Headers of Tile C++ need C++20.
+    set(_used ${_standard})
+    if(_standard LESS 20)
+        set(_used 20)
+    endif()
+    set(CMAKE_CUDA${_standard}_STANDARD_COMPILE_OPTION -std=c++${_used})
+    set(CMAKE_CUDA${_standard}_EXTENSION_COMPILE_OPTION -std=gnu++${_used})
+endforeach()
+
+set(_CMAKE_CUDA_WHOLE_FLAG "-c")
+set(CMAKE_CUDA_COMPILE_OBJECT "<CMAKE_CUDA_COMPILER> c++ <DEFINES> <INCLUDES> <FLAGS> -c <SOURCE> -o <OBJECT>")
+set(CMAKE_CUDA_LINK_EXECUTABLE "<CMAKE_CUDA_COMPILER> c++ <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
+set(CMAKE_CUDA_CREATE_SHARED_LIBRARY
+    "<CMAKE_CUDA_COMPILER> c++ -shared <LINK_FLAGS> -o <TARGET> <OBJECTS> <LINK_LIBRARIES>")
+set(CMAKE_CUDA_DEPENDS_USE_COMPILER TRUE)
+set(CMAKE_CUDA_DEPFILE_FORMAT gcc)
+set(CMAKE_DEPFILE_FLAGS_CUDA "-MD -MT <DEP_TARGET> -MF <DEP_FILE>")
+set(CMAKE_CUDA_RUNTIME_LIBRARY_DEFAULT None)
+
+list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")

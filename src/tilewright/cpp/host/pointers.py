@@ -1,0 +1,24 @@
+"""Pointers of a C++ program into memory that it got from the runtime, as arrays that kernels take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class DevicePointer:
+    """A pointer into an allocation: everything in its bounds, before it and after."""
+
+    def __init__(self, address: int, bounds: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        size = dtype.itemsize
+        before, after = (address - bounds[0]) // size, (bounds[1] - address) // size
+        # Two dimensions, of which one counts downwards: an array cannot say otherwise that memory lies before it.
+        self.__array_interface__: Mapping[str, Any] = {
+            "version": 3,
+            "typestr": dtype.str,
+            "data": (address, False),
+            "shape": (before + 1, after),
+            "strides": (-size, size),
+        }

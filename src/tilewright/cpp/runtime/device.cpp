@@ -1,0 +1,176 @@
+// What the device says of itself, and functions about kernels. The device is this machine: a processor is a
+// multiprocessor. What CPUs have no notion of is as on GPUs of compute capability 9.0, so that programs choose the sizes
+// that they choose there.
+#include "runtime.h"
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace tilewright {
+
+constexpr int max_threads = 1024, max_grid = (1 << 24) - 1, version = CUDART_VERSION;
+constexpr size_t shared_memory = 48 << 10, max_shared = 227 << 10;
+
+int worker_count() {
+    char const* wanted = getenv("TILEWRIGHT_NUM_THREADS");
+    if (wanted && atoi(wanted) > 0) return atoi(wanted);
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+// Programs divide the number of multiprocessors among clusters of two, so there are two at least.
+static int multiprocessors() {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 2 ? 2 : int(online);
+}
+
+static cudaDeviceProp properties() {
+    cudaDeviceProp p{};
+    utsname machine{};
+    uname(&machine);
+    snprintf(p.name, sizeof p.name, "tilewright on %s", machine.machine);
+    p.totalGlobalMem = size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_PHYS_PAGES));
+    p.sharedMemPerBlock = shared_memory;
+    p.sharedMemPerBlockOptin = p.sharedMemPerMultiprocessor = max_shared;
+    p.memPitch = (size_t(1) << 31) - 1;
+    p.totalConstMem = 64 << 10;
+    p.textureAlignment = 512;
+    p.major = 9;
+    p.multiProcessorCount = multiprocessors();
+    p.warpSize = 32;
+    p.maxThreadsPerBlock = max_threads;
+    p.maxThreadsPerMultiProcessor = 2 * max_threads;
+    p.maxBlocksPerMultiProcessor = 32;
+    p.regsPerBlock = p.regsPerMultiprocessor = 1 << 16;
+    p.memoryBusWidth = 128;
+    p.l2CacheSize = 32 << 20;
+    for (int axis = 0; axis < 3; ++axis) {
+        p.maxThreadsDim[axis] = axis == 2 ? 64 : max_threads;
+        p.maxGridSize[axis] = max_grid;
+    }
+    p.unifiedAddressing = p.managedMemory = p.integrated = p.canMapHostMemory = p.pageableMemoryAccess = 1;
+    p.concurrentManagedAccess = p.asyncEngineCount = p.hostRegisterSupported = p.memoryPoolsSupported = 1;
+    return p;
+}
+
+cudaError_t check(configuration const& c) {
+    unsigned const *g = c.grid, *b = c.block;
+    for (int axis = 0; axis < 3; ++axis)
+        if (g[axis] == 0 || g[axis] > unsigned(max_grid) || b[axis] == 0) return cudaErrorInvalidConfiguration;
+    bool grid_fits = double(g[0]) * g[1] * g[2] < 9.2e18;
+    bool block_fits = b[2] <= 64 && double(b[0]) * b[1] * b[2] <= max_threads;
+    return grid_fits && block_fits && c.shared <= max_shared ? cudaSuccess : cudaErrorInvalidConfiguration;
+}
+
+static cudaError_t answer(int* out, int value) {
+    if (!out) return report(cudaErrorInvalidValue);
+    *out = value;
+    return report(cudaSuccess);
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+extern "C" {
+cudaError_t cudaGetDevice(int* device) { return answer(device, 0); }
+cudaError_t cudaSetDevice(int device) { return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceCount(int* count) { return answer(count, 1); }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
+    if (device != 0 || !out) return report(device == 0 ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+    *out = properties();
+    return report(cudaSuccess);
+}
+cudaError_t cudaDriverGetVersion(int* out) { return answer(out, version); }
+cudaError_t cudaRuntimeGetVersion(int* out) { return answer(out, version); }
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (device != 0) return report(cudaErrorInvalidDevice);
+    cudaDeviceProp p = properties();
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: return answer(value, p.maxThreadsPerBlock);
+        case cudaDevAttrMaxBlockDimX:
+        case cudaDevAttrMaxBlockDimY:
+        case cudaDevAttrMaxBlockDimZ: return answer(value, p.maxThreadsDim[attribute - cudaDevAttrMaxBlockDimX]);
+        case cudaDevAttrMaxGridDimX:
+        case cudaDevAttrMaxGridDimY:
+        case cudaDevAttrMaxGridDimZ: return answer(value, p.maxGridSize[attribute - cudaDevAttrMaxGridDimX]);
+        case cudaDevAttrMaxSharedMemoryPerBlock: return answer(value, int(p.sharedMemPerBlock));
+        case cudaDevAttrTotalConstantMemory: return answer(value, int(p.totalConstMem));
+        case cudaDevAttrWarpSize: return answer(value, p.warpSize);
+        case cudaDevAttrMaxPitch: return answer(value, int(p.memPitch));
+        case cudaDevAttrMaxRegistersPerBlock: return answer(value, p.regsPerBlock);
+        case cudaDevAttrClockRate: return answer(value, 1000000);  // kHz
+        case cudaDevAttrTextureAlignment: return answer(value, int(p.textureAlignment));
+        case cudaDevAttrGpuOverlap: return answer(value, p.asyncEngineCount);
+        case cudaDevAttrMultiProcessorCount: return answer(value, p.multiProcessorCount);
+        case cudaDevAttrKernelExecTimeout: return answer(value, 0);
+        case cudaDevAttrIntegrated: return answer(value, p.integrated);
+        case cudaDevAttrCanMapHostMemory: return answer(value, p.canMapHostMemory);
+        case cudaDevAttrComputeMode: return answer(value, cudaComputeModeDefault);
+        case cudaDevAttrConcurrentKernels: return answer(value, p.concurrentKernels);
+        case cudaDevAttrEccEnabled: return answer(value, p.ECCEnabled);
+        case cudaDevAttrPciBusId: return answer(value, p.pciBusID);
+        case cudaDevAttrPciDeviceId: return answer(value, p.pciDeviceID);
+        case cudaDevAttrPciDomainId: return answer(value, p.pciDomainID);
+        case cudaDevAttrTccDriver: return answer(value, p.tccDriver);
+        case cudaDevAttrMemoryClockRate: return answer(value, 1600000);  // kHz
+        case cudaDevAttrGlobalMemoryBusWidth: return answer(value, p.memoryBusWidth);
+        case cudaDevAttrL2CacheSize: return answer(value, p.l2CacheSize);
+        case cudaDevAttrMaxThreadsPerMultiProcessor: return answer(value, p.maxThreadsPerMultiProcessor);
+        case cudaDevAttrAsyncEngineCount: return answer(value, p.asyncEngineCount);
+        case cudaDevAttrUnifiedAddressing: return answer(value, p.unifiedAddressing);
+        case cudaDevAttrComputeCapabilityMajor: return answer(value, p.major);
+        case cudaDevAttrComputeCapabilityMinor: return answer(value, p.minor);
+        case cudaDevAttrStreamPrioritiesSupported: return answer(value, p.streamPrioritiesSupported);
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return answer(value, int(p.sharedMemPerMultiprocessor));
+        case cudaDevAttrMaxRegistersPerMultiprocessor: return answer(value, p.regsPerMultiprocessor);
+        case cudaDevAttrManagedMemory: return answer(value, p.managedMemory);
+        case cudaDevAttrIsMultiGpuBoard: return answer(value, p.isMultiGpuBoard);
+        case cudaDevAttrPageableMemoryAccess:
+        case cudaDevAttrPageableMemoryAccessUsesHostPageTables: return answer(value, p.pageableMemoryAccess);
+        case cudaDevAttrConcurrentManagedAccess:
+        case cudaDevAttrDirectManagedMemAccessFromHost: return answer(value, p.concurrentManagedAccess);
+        case cudaDevAttrCooperativeLaunch: return answer(value, p.cooperativeLaunch);
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: return answer(value, int(p.sharedMemPerBlockOptin));
+        case cudaDevAttrHostRegisterSupported: return answer(value, p.hostRegisterSupported);
+        case cudaDevAttrMaxBlocksPerMultiprocessor: return answer(value, p.maxBlocksPerMultiProcessor);
+        case cudaDevAttrMemoryPoolsSupported: return answer(value, p.memoryPoolsSupported);
+        case cudaDevAttrClusterLaunch: return answer(value, p.clusterLaunch);
+    }
+    return report(cudaErrorInvalidValue);
+}
+
+// As on a multiprocessor of 2048 threads, 32 blocks and 227 KiB.
+cudaError_t __tw_occupancy(int* blocks, void const* function, int threads, size_t shared) {
+    if (!blocks || threads < 1) return report(cudaErrorInvalidValue);
+    if (!find_kernel(function)) return report(cudaErrorInvalidDeviceFunction);
+    int by_threads = threads > max_threads ? 0 : 2 * max_threads / threads, by_memory = shared ? int(max_shared / shared) : 32;
+    int least = by_threads < by_memory ? by_threads : by_memory;
+    return answer(blocks, least < 32 ? least : 32);
+}
+cudaError_t __tw_function_attributes(cudaFuncAttributes* out, void const* function) {
+    if (!out) return report(cudaErrorInvalidValue);
+    kernel const* found = find_kernel(function);
+    if (!found) return report(cudaErrorInvalidDeviceFunction);
+    *out = {0, 0, 0, max_threads, 32, 90, 90, 0, int(shared_memory), -1};
+    return report(cudaSuccess);
+}
+cudaError_t __tw_set_function_attribute(void const* function, cudaFuncAttribute attribute, int value) {
+    if (!find_kernel(function)) return report(cudaErrorInvalidDeviceFunction);
+    bool fits = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize ? value >= 0 && value <= int(max_shared)
+                                                                         : value >= -1 && value <= 100;
+    return report(fits ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t __tw_function_name(char const** name, void const* function) {
+    kernel const* found = find_kernel(function);
+    if (!found || !name) return report(name ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+    *name = found->symbol;
+    return report(cudaSuccess);
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+    if (!text || length < 13 || device) return report(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+    snprintf(text, size_t(length), "0000:00:00.0");
+    return report(cudaSuccess);
+}
+}

@@ -1,0 +1,136 @@
+// Launches: the configuration of the next one of a thread, and kernels that run.
+#include "runtime.h"
+
+namespace tilewright {
+
+static thread_local configuration next;
+static thread_local cudaError_t refused = cudaErrorMissingConfiguration;
+
+// How tile kernels run: in a program of its own, by code that was compiled with it; under `tilewright run`, by Python.
+union word {
+    long long integer;
+    double number;
+    void const* address;
+};
+struct tile_code {
+    char const* symbol;
+    int (*run)(unsigned x, unsigned y, unsigned z, word const* arguments);
+    char const* (*message)();
+    unsigned char const* codes;  // of the types of the parameters, as the headers number them
+};
+static list<tile_code const*> compiled;
+static int (*launcher)(char const* symbol, unsigned const* grid, void** slots) = nullptr;
+
+enum : unsigned char { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, tf32, e4m3, e5m2, pointer = 32 };
+
+// A number of 8 bits with so many bits of exponent, as a number of 64.
+static double small_float(unsigned bits, int exponent_bits) {
+    int fraction_bits = 7 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+    int exponent = int(bits >> fraction_bits) & ((1 << exponent_bits) - 1), fraction = int(bits) & ((1 << fraction_bits) - 1);
+    double sign = bits & 128 ? -1 : 1, unit = 1;
+    bool special = exponent_bits == 5 ? exponent == 31 : (bits & 127) == 127;
+    if (special) return exponent_bits == 5 && fraction == 0 ? sign * __builtin_inf() : __builtin_nan("");
+    int scale = (exponent ? exponent : 1) - bias - fraction_bits;
+    for (int i = 0; i < (scale < 0 ? -scale : scale); ++i) unit *= scale < 0 ? 0.5 : 2;
+    return sign * unit * (exponent ? fraction + (1 << fraction_bits) : fraction);
+}
+template <typename T>
+static T read(void const* from) {
+    T value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+static word word_of(unsigned char code, void const* from) {
+    word w{};
+    switch (code) {
+        case boolean:
+        case u8: w.integer = read<unsigned char>(from); break;
+        case i8: w.integer = read<signed char>(from); break;
+        case i16: w.integer = read<short>(from); break;
+        case u16: w.integer = read<unsigned short>(from); break;
+        case i32: w.integer = read<int>(from); break;
+        case u32: w.integer = read<unsigned>(from); break;
+        case i64:
+        case u64: w.integer = read<long long>(from); break;
+        case f16: w.number = double(read<_Float16>(from)); break;
+        case bf16: w.number = double(__builtin_bit_cast(float, unsigned(read<unsigned short>(from)) << 16)); break;
+        case f32:
+        case tf32: w.number = double(read<float>(from)); break;
+        case f64: w.number = read<double>(from); break;
+        case e4m3: w.number = small_float(read<unsigned char>(from), 4); break;
+        case e5m2: w.number = small_float(read<unsigned char>(from), 5); break;
+        default: w.address = read<void const*>(from);
+    }
+    return w;
+}
+
+cudaError_t run_tile(kernel const& what, configuration const& how, void** slots) {
+    if (how.block[0] * how.block[1] * how.block[2] != 1) return cudaErrorInvalidConfiguration;
+    fflush(stdout);  // what the program has printed comes before what the kernel prints
+    if (launcher) return cudaError_t(launcher(what.symbol, how.grid, slots));
+    tile_code const* found = nullptr;
+    {
+        locked here;
+        for (tile_code const* each : compiled)
+            if (strcmp(each->symbol, what.symbol) == 0) found = each;
+    }
+    if (!found) return cudaErrorInvalidDeviceFunction;
+    word words[256];
+    if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;
+    for (unsigned i = 0; i < what.parameters; ++i) {
+        words[i] = word_of(found->codes[i], slots[i]);
+        if (found->codes[i] < pointer || !words[i].address || holds(words[i].address, 0)) continue;
+        say("argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", i, what.name);
+        return cudaErrorIllegalAddress;
+    }
+    int status = found->run(how.grid[0], how.grid[1], how.grid[2], words);
+    if (status == 0) return cudaSuccess;
+    say("%s", found->message());
+    return status == 3 ? cudaErrorAssert : cudaErrorLaunchFailure;
+}
+
+cudaError_t run(kernel const& what, configuration const& how, void** slots) {
+    if (broken() != cudaSuccess) return broken();
+    for (unsigned i = 0; i < what.parameters; ++i)
+        if (!slots || !slots[i]) {
+            say("argument %u of %s() is missing in the table of arguments", i, what.name);
+            return cudaErrorInvalidValue;
+        }
+    return what.simt ? run_simt(what, how, slots) : run_tile(what, how, slots);
+}
+
+static cudaError_t launch_next(kernel const* what, void** slots) {
+    cudaError_t error = refused;
+    refused = cudaErrorMissingConfiguration;
+    if (error == cudaSuccess && !what) error = cudaErrorInvalidDeviceFunction;
+    if (error == cudaSuccess && capturing(next.stream)) return capture(next.stream, kernel_node(what, next, slots));
+    return error != cudaSuccess ? error : run(*what, next, slots);
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+extern "C" {
+void __tw_register_tile_code(tile_code const* table, unsigned count) {
+    locked here;
+    for (unsigned i = 0; i < count; ++i) compiled.add(table + i);
+}
+void __tw_set_launcher(int (*given)(char const*, unsigned const*, void**)) { launcher = given; }
+
+cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                size_t shared, cudaStream_t stream) {
+    next = {{gx, gy, gz}, {bx, by, bz}, shared, stream};
+    refused = on(stream);
+    if (refused == cudaSuccess) refused = check(next);
+    return report(refused);
+}
+// What a kernel does when the program calls it: `what` describes it.
+cudaError_t __tw_host_launch(void const* what, void** slots) { return report(launch_next((kernel const*)what, slots)); }
+// As cudaLaunchKernel names kernels, by their address.
+cudaError_t __tw_host_launch_function(void const* function, void** slots) {
+    kernel const* found = find_kernel(function);
+    if (!found) refused = cudaErrorInvalidDeviceFunction;
+    return report(launch_next(found, slots));
+}
+}

@@ -1,0 +1,344 @@
+// Memory: allocations, copies in one to three dimensions, pools.
+#include "runtime.h"
+#include <unistd.h>
+
+namespace tilewright {
+
+constexpr size_t alignment = 256;
+// An allocation, sorted by its start. `owner` is what to free; memory that the program registered has none.
+struct block {
+    size_t start, end;
+    void* owner;
+    cudaMemoryType kind;
+};
+static list<block> blocks;
+static size_t used = 0, most_used = 0;
+
+static size_t total_memory() { return size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_PHYS_PAGES)); }
+
+// The allocation that `address` is in, or at the end of.
+static block* find(void const* address) {
+    size_t low = 0, high = blocks.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (blocks[middle].start <= size_t(address)) low = middle + 1;
+        else high = middle;
+    }
+    return low > 0 && size_t(address) <= blocks[low - 1].end ? &blocks[low - 1] : nullptr;
+}
+static void add(block const& what) {
+    size_t at = 0;
+    while (at < blocks.count && blocks[at].start < what.start) ++at;
+    blocks.insert(at, what);
+}
+
+bool holds(void const* address, size_t size) {
+    locked here;
+    block* found = find(address);
+    return found && size_t(address) + size >= size && size_t(address) + size <= found->end;
+}
+
+cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
+    if (!address) return report(cudaErrorInvalidValue);
+    if (size == 0) {
+        *address = nullptr;
+        return report(cudaSuccess);
+    }
+    void* owner = size > total_memory() ? nullptr : malloc(size + alignment);
+    if (!owner) return report(cudaErrorMemoryAllocation);
+    size_t start = (size_t(owner) + alignment - 1) / alignment * alignment;
+    locked here;
+    add({start, start + size, owner, kind});
+    used += size;
+    most_used = used > most_used ? used : most_used;
+    *address = (void*)start;
+    return report(cudaSuccess);
+}
+
+static cudaError_t release(void* address, bool registered) {
+    if (!address) return report(registered ? cudaErrorInvalidValue : cudaSuccess);
+    locked here;
+    block* found = find(address);
+    if (found && found->start != size_t(address)) found = nullptr;
+    if (!found || (found->owner == nullptr) != registered)
+        return report(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue);
+    if (found->owner) used -= found->end - found->start;
+    free(found->owner);
+    blocks.remove(size_t(found - blocks.items));
+    return report(cudaSuccess);
+}
+
+void forget_memory() {
+    locked here;
+    for (block& each : blocks) free(each.owner);
+    blocks.count = used = 0;
+}
+
+// Whether `kind` lets a copy use `size` bytes at `address`. Of host memory nothing is known, unless the runtime gave it.
+static bool usable(void const* address, size_t size, bool on_device) {
+    locked here;
+    return address && (!on_device && !find(address) ? true : holds(address, size));
+}
+
+cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind kind) {
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+    if (size == 0) return cudaSuccess;
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (!usable(target, size, to_device) || !usable(source, size, from_device)) return cudaErrorInvalidValue;
+    memmove(target, source, size);
+    return cudaSuccess;
+}
+
+cudaError_t copy3d(cudaMemcpy3DParms const& how) {
+    cudaExtent const& e = how.extent;
+    if (how.srcArray || how.dstArray) return cudaErrorNotSupported;
+    if (e.width == 0 || e.height == 0 || e.depth == 0) return cudaSuccess;
+    bool rows = e.height > 1 || e.depth > 1;
+    if (rows && (how.srcPtr.pitch < how.srcPos.x + e.width || how.dstPtr.pitch < how.dstPos.x + e.width))
+        return cudaErrorInvalidPitchValue;
+    for (size_t z = 0; z < e.depth; ++z)
+        for (size_t y = 0; y < e.height; ++y) {
+            auto row = [&](cudaPitchedPtr const& p, cudaPos const& at) {
+                return (char*)p.ptr + ((at.z + z) * p.ysize + at.y + y) * p.pitch + at.x;
+            };
+            cudaError_t error = copy(row(how.dstPtr, how.dstPos), row(how.srcPtr, how.srcPos), e.width, how.kind);
+            if (error != cudaSuccess) return error;
+        }
+    return cudaSuccess;
+}
+
+cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) {
+    if (count == 0) return cudaSuccess;
+    if (!holds(address, count * element)) return cudaErrorInvalidValue;
+    if (element == 1) memset(address, int(value & 255), count);
+    for (size_t i = 0; element > 1 && i < count; ++i) memcpy((char*)address + i * element, &value, element);
+    return cudaSuccess;
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+// Work of a stream that is captured becomes a node; other work is done now.
+static cudaError_t copy_on(cudaStream_t stream, cudaMemcpy3DParms const& how) {
+    cudaError_t error = on(stream);
+    if (error != cudaSuccess || !capturing(stream)) return report(error != cudaSuccess ? error : copy3d(how));
+    node made{};
+    made.type = cudaGraphNodeTypeMemcpy;
+    made.copy = how;
+    return report(capture(stream, made));
+}
+static cudaError_t fill_on(cudaStream_t stream, cudaMemsetParams const& how) {
+    cudaError_t error = on(stream);
+    if (error == cudaSuccess && capturing(stream)) {
+        node made{};
+        made.type = cudaGraphNodeTypeMemset;
+        made.fill = how;
+        return report(capture(stream, made));
+    }
+    for (size_t row = 0; row < how.height && error == cudaSuccess; ++row)
+        error = fill((char*)how.dst + row * how.pitch, how.value, how.elementSize, how.width);
+    return report(error);
+}
+static cudaMemcpy3DParms plane(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
+                               size_t height, cudaMemcpyKind kind) {
+    cudaMemcpy3DParms how{};
+    how.srcPtr = {(void*)source, source_pitch, width, height};
+    how.dstPtr = {target, target_pitch, width, height};
+    how.extent = {width, height, 1};
+    how.kind = kind;
+    return how;
+}
+
+extern "C" {
+// For `tilewright run`: the bounds of the allocation that an address is in or at the end of.
+int __tw_memory_bounds(void const* address, size_t* bounds) {
+    locked here;
+    block* found = find(address);
+    if (!found) return 0;
+    bounds[0] = found->start;
+    bounds[1] = found->end;
+    return 1;
+}
+
+cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
+cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {
+    cudaError_t error = on(stream);
+    return error != cudaSuccess ? report(error) : cudaMalloc(address, size);
+}
+cudaError_t cudaMallocManaged(void** address, size_t size, unsigned int flags) {
+    if (size == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) return report(cudaErrorInvalidValue);
+    return allocate(address, size, cudaMemoryTypeManaged);
+}
+cudaError_t cudaMallocHost(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeHost); }
+cudaError_t cudaHostAlloc(void** address, size_t size, unsigned int flags) {
+    return flags < 8 ? allocate(address, size, cudaMemoryTypeHost) : report(cudaErrorInvalidValue);
+}
+cudaError_t cudaFree(void* address) { return release(address, false); }
+cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
+    cudaError_t error = on(stream);
+    return error != cudaSuccess ? report(error) : release(address, false);
+}
+cudaError_t cudaFreeHost(void* address) { return release(address, false); }
+cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
+    if (!address || size == 0 || flags > 15) return report(cudaErrorInvalidValue);
+    locked here;
+    if (find(address)) return report(cudaErrorHostMemoryAlreadyRegistered);
+    add({size_t(address), size_t(address) + size, nullptr, cudaMemoryTypeHost});
+    return report(cudaSuccess);
+}
+cudaError_t cudaHostUnregister(void* address) { return release(address, true); }
+
+cudaError_t cudaMemcpy(void* target, void const* source, size_t size, cudaMemcpyKind kind) {
+    return report(copy(target, source, size, kind));
+}
+cudaError_t cudaMemcpyAsync(void* target, void const* source, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+    return copy_on(stream, plane(target, size, source, size, size, 1, kind));
+}
+cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
+                         size_t height, cudaMemcpyKind kind) {
+    return cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width, height, kind, nullptr);
+}
+cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+    if (width > target_pitch || width > source_pitch) return report(cudaErrorInvalidPitchValue);
+    return copy_on(stream, plane(target, target_pitch, source, source_pitch, width, height, kind));
+}
+cudaError_t cudaMemcpy3D(cudaMemcpy3DParms const* how) { return cudaMemcpy3DAsync(how, nullptr); }
+cudaError_t cudaMemcpy3DAsync(cudaMemcpy3DParms const* how, cudaStream_t stream) {
+    return how ? copy_on(stream, *how) : report(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemset(void* address, int value, size_t size) { return cudaMemsetAsync(address, value, size, nullptr); }
+cudaError_t cudaMemsetAsync(void* address, int value, size_t size, cudaStream_t stream) {
+    return fill_on(stream, {address, size, unsigned(value), 1, size, 1});
+}
+cudaError_t cudaMemset2D(void* address, size_t pitch, int value, size_t width, size_t height) {
+    return cudaMemset2DAsync(address, pitch, value, width, height, nullptr);
+}
+cudaError_t cudaMemset2DAsync(void* address, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+    if (width > pitch) return report(cudaErrorInvalidPitchValue);
+    return fill_on(stream, {address, pitch, unsigned(value), 1, width, height});
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr at, int value, cudaExtent extent) {
+    return cudaMemset3DAsync(at, value, extent, nullptr);
+}
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr at, int value, cudaExtent extent, cudaStream_t stream) {
+    for (size_t z = 0; z < extent.depth; ++z) {
+        void* start = (char*)at.ptr + z * at.ysize * at.pitch;
+        cudaError_t error = cudaMemset2DAsync(start, at.pitch, value, extent.width, extent.height, stream);
+        if (error != cudaSuccess) return error;
+    }
+    return report(cudaSuccess);
+}
+cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
+    if (!pitch) return report(cudaErrorInvalidValue);
+    *pitch = (width + 511) / 512 * 512;
+    return cudaMalloc(address, *pitch * height);
+}
+cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
+    if (!made) return report(cudaErrorInvalidValue);
+    made->xsize = extent.width;
+    made->ysize = extent.height;
+    return cudaMallocPitch(&made->ptr, &made->pitch, extent.width, extent.height * extent.depth);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, void const* address) {
+    if (!found) return report(cudaErrorInvalidValue);
+    locked here;
+    block* in = find(address);
+    cudaMemoryType kind = in && size_t(address) < in->end ? in->kind : cudaMemoryTypeUnregistered;
+    bool unknown = kind == cudaMemoryTypeUnregistered;
+    *found = {kind, unknown ? -2 : 0, unknown ? nullptr : (void*)address,
+              kind == cudaMemoryTypeDevice ? nullptr : (void*)address};
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+    if (!free || !total) return report(cudaErrorInvalidValue);
+    *free = size_t(sysconf(_SC_PAGESIZE)) * size_t(sysconf(_SC_AVPHYS_PAGES));
+    *total = total_memory();
+    return report(cudaSuccess);
+}
+
+// Pools are names for the one heap: memory goes back to the system when it is freed.
+struct CUmemPoolHandle_st {
+    unsigned long long threshold;
+    int reuse[4];
+};
+static CUmemPoolHandle_st default_pool{0, {1, 1, 1, 1}};
+static cudaMemPool_t current_pool = &default_pool;
+static list<cudaMemPool_t> pools;
+static bool is_pool(cudaMemPool_t pool) { return pool == &default_pool || pools.holds(pool); }
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+    if (!pool || device) return report(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+    *pool = &default_pool;
+    return report(cudaSuccess);
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+    if (!pool || device) return report(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+    *pool = current_pool;
+    return report(cudaSuccess);
+}
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+    locked here;
+    if (device || !is_pool(pool)) return report(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+    current_pool = pool;
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
+    if (!pool || !properties || properties->allocType != cudaMemAllocationTypePinned)
+        return report(cudaErrorInvalidValue);
+    if (properties->handleTypes != cudaMemHandleTypeNone) return report(cudaErrorNotSupported);
+    locked here;
+    *pool = pools.add((cudaMemPool_t)malloc(sizeof(CUmemPoolHandle_st)));
+    **pool = {0, {1, 1, 1, 1}};
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+    locked here;
+    if (!pools.discard(pool)) return report(cudaErrorInvalidValue);
+    if (current_pool == pool) current_pool = &default_pool;
+    free(pool);
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+    locked here;
+    if (!is_pool(pool) || !value || attribute < 1 || attribute > 8) return report(cudaErrorInvalidValue);
+    if (attribute < cudaMemPoolAttrReleaseThreshold) pool->reuse[attribute] = *(int*)value;
+    else if (attribute == cudaMemPoolAttrReleaseThreshold) pool->threshold = *(unsigned long long*)value;
+    else if (attribute == cudaMemPoolAttrUsedMemHigh || attribute == cudaMemPoolAttrReservedMemHigh) most_used = used;
+    else return report(cudaErrorInvalidValue);
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+    locked here;
+    if (!is_pool(pool) || !value || attribute < 1 || attribute > 8) return report(cudaErrorInvalidValue);
+    auto* wide = (unsigned long long*)value;
+    if (attribute < cudaMemPoolAttrReleaseThreshold) *(int*)value = pool->reuse[attribute];
+    else if (attribute == cudaMemPoolAttrReleaseThreshold) *wide = pool->threshold;
+    else *wide = attribute == cudaMemPoolAttrUsedMemHigh || attribute == cudaMemPoolAttrReservedMemHigh ? most_used : used;
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc const* list, size_t count) {
+    locked here;
+    return report(is_pool(pool) && (list || !count) ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool, cudaMemLocation*) {
+    locked here;
+    if (!flags || !is_pool(pool)) return report(cudaErrorInvalidValue);
+    *flags = cudaMemAccessFlagsProtReadWrite;
+    return report(cudaSuccess);
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
+    locked here;
+    return report(is_pool(pool) ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaMallocFromPoolAsync(void** address, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+    {
+        locked here;
+        if (!is_pool(pool)) return report(cudaErrorInvalidValue);
+    }
+    return cudaMallocAsync(address, size, stream);
+}
+}

@@ -1,0 +1,119 @@
+// The CUDA runtime of C++ programs on a CPU, without the C++ standard library: what its parts share.
+//
+// Memory of the device is memory of the host whose bounds are known. What a stream is asked to do ends before the call
+// returns, unless the stream is being captured: then it becomes a node of a graph.
+#pragma once
+#include "cuda_runtime.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace tilewright {
+
+// An array that grows, of things that may be moved as bytes.
+template <typename T>
+struct list {
+    T* items = nullptr;
+    size_t count = 0, room = 0;
+    T* begin() const { return items; }
+    T* end() const { return items + count; }
+    T& operator[](size_t i) const { return items[i]; }
+    T& insert(size_t at, T const& value) {
+        if (count == room) {
+            room = room ? 2 * room : 8;
+            items = (T*)realloc((void*)items, room * sizeof(T));
+            if (!items) abort();
+        }
+        memmove((void*)(items + at + 1), (void const*)(items + at), (count - at) * sizeof(T));
+        memcpy((void*)(items + at), (void const*)&value, sizeof(T));
+        ++count;
+        return items[at];
+    }
+    T& add(T const& value) { return insert(count, value); }
+    void remove(size_t at) {
+        memmove((void*)(items + at), (void const*)(items + at + 1), (count - at - 1) * sizeof(T));
+        --count;
+    }
+    size_t find(T const& value) const {
+        size_t i = 0;
+        while (i < count && memcmp((void const*)(items + i), (void const*)&value, sizeof(T)) != 0) ++i;
+        return i;
+    }
+    bool holds(T const& value) const { return find(value) < count; }
+    bool discard(T const& value) {
+        size_t at = find(value);
+        if (at == count) return false;
+        remove(at);
+        return true;
+    }
+    void clear() {
+        free((void*)items);
+        items = nullptr;
+        count = room = 0;
+    }
+};
+
+// Everything that threads of the program share is read and changed under one lock.
+struct locked {
+    locked();
+    ~locked();
+};
+
+// A kernel, as a file of the program describes it. `sizes` are the bytes of its parameters.
+struct kernel {
+    void const* stub;
+    char const* symbol;
+    char const* name;
+    unsigned const* sizes;
+    unsigned parameters, simt;
+    void* code;  // of SIMT kernels: see simt.cpp
+};
+kernel const* find_kernel(void const* stub);
+
+struct configuration {
+    unsigned grid[3], block[3];
+    size_t shared;
+    cudaStream_t stream;
+};
+cudaError_t check(configuration const& wanted);
+// Runs all blocks now. `slots` has the addresses of the arguments.
+cudaError_t run(kernel const& what, configuration const& how, void** slots);
+cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);
+cudaError_t run_tile(kernel const& what, configuration const& how, void** slots);
+int worker_count();
+
+// The outcome of a function of the runtime; after a failure of the device every outcome is that failure.
+cudaError_t report(cudaError_t error);
+cudaError_t broken();
+void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Memory.
+cudaError_t allocate(void** address, size_t size, cudaMemoryType kind);
+cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind kind);
+cudaError_t copy3d(cudaMemcpy3DParms const& how);
+cudaError_t fill(void* address, unsigned value, unsigned element, size_t count);
+bool holds(void const* address, size_t size);
+void forget_memory();
+
+// Work of a graph. A node runs after those that it depends on.
+struct node {
+    cudaGraphNodeType type;
+    list<node*> after;
+    kernel const* what;
+    configuration how;
+    void** slots;  // a copy of the arguments
+    cudaMemcpy3DParms copy;
+    cudaMemsetParams fill;
+    cudaHostNodeParams host;
+    cudaGraph_t child;
+};
+// The graph into which `stream` is captured, or null; and its newest node.
+cudaGraph_t capturing(cudaStream_t stream);
+cudaError_t capture(cudaStream_t stream, node const& what);
+node kernel_node(kernel const* what, configuration const& how, void** slots);
+cudaError_t on(cudaStream_t stream);  // an error where there is no such stream
+
+}  // namespace tilewright
+
+using tilewright::report;

@@ -1,0 +1,104 @@
+// Errors, the lock, and the kernels of the program.
+#include "runtime.h"
+#include <stdarg.h>
+
+namespace tilewright {
+
+static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+locked::locked() { pthread_mutex_lock(&mutex); }
+locked::~locked() { pthread_mutex_unlock(&mutex); }
+
+static cudaError_t failed = cudaSuccess;  // what broke the device
+static thread_local cudaError_t last = cudaSuccess;
+
+cudaError_t broken() { return __atomic_load_n(&failed, __ATOMIC_RELAXED); }
+
+cudaError_t report(cudaError_t error) {
+    bool sticky = error == cudaErrorIllegalAddress || error == cudaErrorAssert || error == cudaErrorMisalignedAddress ||
+                  error == cudaErrorLaunchFailure;
+    if (sticky) __atomic_store_n(&failed, error, __ATOMIC_RELAXED);
+    if (broken() != cudaSuccess) error = broken();
+    if (error != cudaSuccess) last = error;
+    return error;
+}
+
+void say(char const* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fflush(stdout);
+    fputs("tilewright: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs("\n", stderr);
+    fflush(stderr);
+    va_end(arguments);
+}
+
+static list<kernel const*> kernels;
+
+kernel const* find_kernel(void const* stub) {
+    locked here;
+    for (kernel const* each : kernels)
+        if (each->stub == stub) return each;
+    return nullptr;
+}
+
+struct known_error {
+    int code;
+    char const *name, *text;
+};
+static known_error const errors[] = {
+#define TW_ERROR(name, code, text) {code, "cuda" #name, text},
+    TW_ERRORS(TW_ERROR)
+#undef TW_ERROR
+};
+static known_error const* known(int code) {
+    for (known_error const& each : errors)
+        if (each.code == code) return &each;
+    return nullptr;
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+extern "C" {
+// Called before main, by each file of the program.
+void __tw_register_kernels(kernel const* table, unsigned count) {
+    locked here;
+    for (unsigned i = 0; i < count; ++i) kernels.add(table + i);
+}
+unsigned __tw_kernel_count() { return unsigned(kernels.count); }
+kernel const* __tw_kernel(unsigned i) { return kernels[i]; }
+
+cudaError_t cudaGetLastError() {
+    cudaError_t found = broken() != cudaSuccess ? broken() : last;
+    last = cudaSuccess;
+    return found;
+}
+cudaError_t cudaPeekAtLastError() { return broken() != cudaSuccess ? broken() : last; }
+char const* cudaGetErrorString(cudaError_t error) {
+    known_error const* found = known(error);
+    return found ? found->text : "unrecognized error code";
+}
+char const* cudaGetErrorName(cudaError_t error) {
+    known_error const* found = known(error);
+    return found ? found->name : "unrecognized error code";
+}
+cudaError_t __tw_host_report(cudaError_t error) { return report(known(error) ? error : cudaErrorUnknown); }
+cudaError_t __tw_host_unsupported(char const* name) {
+    static list<char const*> said;
+    locked here;
+    for (char const* each : said)
+        if (strcmp(each, name) == 0) return report(cudaErrorNotSupported);
+    said.add(name);
+    say("%s is not supported; it returns cudaErrorNotSupported", name);
+    return report(cudaErrorNotSupported);
+}
+
+cudaError_t cudaDeviceReset() {
+    forget_memory();
+    __atomic_store_n(&failed, cudaSuccess, __ATOMIC_RELAXED);
+    last = cudaSuccess;
+    return cudaSuccess;
+}
+}

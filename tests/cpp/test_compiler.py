@@ -1,0 +1,159 @@
+"""``tilewright c++``: programs that run without Python, and CMake projects that are built by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNELS = """
+#include <cuda_tile.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include "kernels.h"
+namespace ct = cuda::tiles;
+__tile_global__ void numbers(double* out, bool a, signed char b, unsigned short c, long d, float e, __half f,
+                             __nv_bfloat16 g, __nv_fp8_e4m3 h, __nv_fp8_e5m2 i) {
+    ct::store(out, double(a)); ct::store(out + 1, double(b)); ct::store(out + 2, double(c)); ct::store(out + 3, double(d));
+    ct::store(out + 4, double(e)); ct::store(out + 5, double(f)); ct::store(out + 6, double(g));
+    ct::store(out + 7, double(h)); ct::store(out + 8, double(i));
+}
+__tile_global__ void talk(int* p) { printf("block %d\\n", ct::load(p)); assert(ct::load(p) < 7); }
+__global__ void threads(int* p) { p[blockIdx.x * blockDim.x + threadIdx.x] += N; }
+void all(double* out) {
+    __nv_fp8_storage_t e4m3 = 0x3a, e5m2 = 0x01;  // 1.25, and the least subnormal number
+    numbers<<<1>>>(out, true, -3, 60000, -(1L << 40), 0.25f, __half(1.5f), __nv_bfloat16(2.5f),
+                   __builtin_bit_cast(__nv_fp8_e4m3, e4m3), __builtin_bit_cast(__nv_fp8_e5m2, e5m2));
+}
+void say(int* p) { talk<<<1>>>(p); }
+void add(int* p) { threads<<<4, 8>>>(p); shared<2><<<32>>>(p); }
+"""
+HEADER = """#pragma once
+#include <cuda_tile.h>
+void all(double*); void say(int*); void add(int*);
+using __nv_fp8_storage_t = unsigned char;
+template <int M> __tile_global__ void shared(int* p) { auto at = p + cuda::tiles::bid().x; cuda::tiles::store(at, cuda::tiles::load(at) * M); }
+"""
+MAIN = """
+#include "kernels.h"
+#include <cstdio>
+#include <vector>
+#include <string>
+extern int status();
+int main(int count, char** words) {
+    double* out; int* p;
+    cudaMallocManaged(&out, 9 * sizeof(double)); cudaMallocManaged(&p, 32 * sizeof(int));
+    all(out);
+    for (int i = 0; i < 9; ++i) std::printf("%g ", out[i]);
+    cudaMemset(p, 0, 128); add(p); shared<2><<<32>>>(p);
+    std::vector<int> found(p, p + 32);
+    for (int each : found) if (each != 4 * 5) return 1;
+    std::printf("%s\\n", std::string(words[count - 1]).c_str());
+    *p = 3; say(p); shared<1><<<1>>>((int*)words);
+    std::printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+    cudaDeviceReset(); cudaMallocManaged(&p, 4); *p = 7; say(p);
+    std::printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+    return status();
+}
+"""
+EXPECTED = [
+    "1 -3 60000 -1.09951e+12 0.25 1.5 2.5 1.25 1.52588e-05 last",
+    *("block 3", "cudaErrorIllegalAddress", "block 7", "cudaErrorAssert"),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "kernels.h").write_text(HEADER)
+    (tmp_path / "kernels.cu").write_text(KERNELS)
+    (tmp_path / "main.cu").write_text(MAIN)
+    (tmp_path / "status.cpp").write_text("int status() { return STATUS; }\n")
+    return tmp_path
+
+
+def run(folder: Path, *words: str, status: int = 0) -> str:
+    """What a command prints."""
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=500, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def compiler(folder: Path, *words: str, status: int = 0) -> str:
+    return run(folder, sys.executable, "-m", "tilewright", "c++", *words, status=status)
+
+
+def check(folder: Path, program: Path) -> None:
+    """Run ``program`` where there is no Python."""
+    done = subprocess.run(
+        [program, "last"], capture_output=True, text=True, cwd=folder, timeout=60, check=False, env={"PATH": ""}
+    )
+    assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
+    said = done.stderr.splitlines()
+    assert said[0].startswith("tilewright: argument 0 of shared") and "points to no memory of the device" in said[0]
+    assert said[1].startswith("tilewright: kernels.cu:14:") and ": assertion failed: ct::load(p) < 7, in block" in said[1]
+
+
+def test_a_program_without_python(project: Path) -> None:
+    """Files compiled one by one as build systems do, and together."""
+    compiler(project, "-c", "kernels.cu", "-Iinclude", "-DN=5", "-MD", "-MF", "k.d", "-MT", "x.o", "-std=c++20", "-O3")
+    rule = (project / "k.d").read_text().split()
+    assert rule[0] == "x.o:" and "kernels.cu" in rule and any(name.endswith("include/kernels.h") for name in rule)
+    words = ["kernels.o", "main.cu", "status.cpp", "-D", "STATUS=3", "-I", "include", "-lm", "-o", "program"]
+    compiler(project, *words)
+    check(project, project / "program")
+
+
+def test_command_lines_that_are_wrong(project: Path) -> None:
+    assert "tilewright c++ has no option --nonsense" in compiler(project, "main.cu", "--nonsense", status=1)
+    assert "there is no file missing.o" in compiler(project, "main.cu", "missing.o", status=1)
+    assert "no file to compile" in compiler(project, "-c", status=1)
+    wrong = compiler(project, "-c", "status.cpp", status=1)
+    assert "status.cpp:1:23: use of undeclared identifier 'STATUS'" in wrong
+    undefined = compiler(project, "status.cpp", "-DSTATUS=main(0,0);}int main(int,char**);int f(){return 0", status=1)
+    assert "status.cpp:1:" in undefined and "main" in undefined
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.20)
+project(programs LANGUAGES CUDA)
+if(NOT "cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
+    message(FATAL_ERROR "no C++20")
+endif()
+find_package(CUDAToolkit REQUIRED)
+add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-U_FORTIFY_SOURCE>)
+set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --enable-tile -lineinfo")
+set_source_files_properties(status.cpp PROPERTIES LANGUAGE CUDA)
+add_library(kernels STATIC kernels.cu)
+target_compile_definitions(kernels PRIVATE N=5)
+target_include_directories(kernels PUBLIC include)
+add_executable(program main.cu status.cpp)
+target_compile_features(program PRIVATE cuda_std_20)
+target_compile_definitions(program PRIVATE STATUS=3)
+target_link_libraries(program PRIVATE kernels CUDA::cudart)
+"""
+
+
+@pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("ninja")), reason="needs CMake and Ninja")
+def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = project / "bin" / "tilewright"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tilewright "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    (project / "CMakeLists.txt").write_text(CMAKE)
+    toolchain = compiler(project, "-print-toolchain").strip()
+    run(project, "cmake", "-G", "Ninja", "-S", ".", "-B", "build", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    run(project, "cmake", "--build", "build")
+    done = subprocess.run(
+        [project / "build" / "program", "last"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
+    assert "no work to do" in run(project, "ninja", "-C", "build")
+    (project / "include" / "kernels.h").write_text(HEADER + "// changed\n")
+    assert "Building CUDA object" in run(project, "ninja", "-C", "build")
