@@ -46,7 +46,8 @@ show_short_tracebacks(language.TileError, unless=language.TileInternalError)
 
 def __getattr__(name: str) -> NoReturn:
     """The error for a name that there is not, with what to write instead."""
-    advice = instead_of_ours(name, __all__)
+    # Special names are asked for by protocols, such as ``__array_interface__`` for each ``ct`` in tile code.
+    advice = "" if name.startswith("__") else instead_of_ours(name, __all__)
     # With ``obj``, Python would add a suggestion of its own.
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}", name=name, obj=None)
 
