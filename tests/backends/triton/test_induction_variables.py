@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from backends.triton.evaluator import Computed, Evaluator
 
-from tilewright.backends.triton.ttir.induction_variables import counting
+from tilewright.backends.triton.ttir.induction_variables import normalized_loop
 from tilewright.ir.dtypes import DType, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from tilewright.ir.types import TileType
 
@@ -33,7 +33,7 @@ def lowered(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int 
     state: Any = State()
     state.w = w
     with np.errstate(over="ignore"):
-        return w, counting(state, SimpleNamespace(lower=operands[0], bounds=operands), ahead)  # type: ignore[arg-type]
+        return w, normalized_loop(state, SimpleNamespace(lower=operands[0], bounds=operands), ahead)  # type: ignore[arg-type]
 
 
 def counted(dtype: DType, bounds: tuple[int, int, int], known: bool, ahead: int = 0) -> list[int]:
