@@ -6,10 +6,11 @@ import functools
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.image import Image, can_load
 from tilewright.backends.cpu.object_file import link
 from tilewright.backends.cpu.target import Processor, machine
+from tilewright.backends.native.code import dispose_with
 from tilewright.ir.errors import TileCompilerExecutionError
 from tilewright.system.forks import CODE, fork_aware_lock
 
@@ -27,7 +28,8 @@ def compile_module(text: str, processor: Processor, *, position_independent: boo
 def compile_native(text: str, processor: Processor) -> Image | bytes:
     """Code to be stored and loaded: an image where these can be loaded, else object code for ``NativeCode``."""
     if can_load():
-        return link(compile_module(text, processor, position_independent=True), (SYMBOL, SERIAL_SYMBOL))
+        symbols = (SYMBOL, CALLER_SYMBOL, SERIAL_SYMBOL)
+        return link(compile_module(text, processor, position_independent=True), symbols)
     return compile_module(text, processor)
 
 
@@ -82,9 +84,11 @@ class NativeCode:
 
     def __init__(self, code: bytes, processor: Processor) -> None:
         with _LOCK:
-            empty = llvm.parse_assembly("", llvm.create_context())
+            context = llvm.create_context()
+            empty = llvm.parse_assembly("", context)
             empty.triple = processor.triple
             self._engine = llvm.create_mcjit_compiler(empty, machine(processor))
+            dispose_with(self, self._engine, context)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 

@@ -21,8 +21,8 @@ class LaunchStub(NamedTuple):
     stream)``, and what this function needs to live.
 
     ``values`` are those of the kernel's parameters, 8 bytes each: an integer, or a number of 64 bits for what is
-    floating; the function may change them. It returns 0 when the launch is done, and otherwise has had no effect: then
-    ``DirectLaunch.run`` does it, or says what is wrong.
+    floating; the function may change them. It returns 0 when the launch is done, 2 when a signal handler has raised an
+    exception meanwhile, and 1 when it has had no effect: then ``DirectLaunch.run`` does it, or says what is wrong.
     """
 
     text: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.native.body import Body, pointer
+from tilewright.backends.native.body import Body
 from tilewright.system.forks import CODE, fork_aware_lock
 
 _FASTCALL, _NOARGS = 0x80, 0x04  # flags of a PyMethodDef
@@ -39,6 +40,17 @@ class _Kept(tuple[Any, ...]):
         return "machine code"
 
 
+def dispose_with(owner: object, engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
+    """Keep ``engine`` and the context of its modules as long as ``owner``. Collected with it, they would be disposed of
+    in any order, and the engine has to be the first one."""
+    weakref.finalize(owner, _dispose, engine, context).atexit = False
+
+
+def _dispose(engine: llvm.ExecutionEngine, context: llvm.ContextRef) -> None:
+    engine.close()
+    context.close()
+
+
 class MachineCode:
     """The machine code of the LLVM module ``text``."""
 
@@ -48,7 +60,9 @@ class MachineCode:
             llvm.initialize_native_asmprinter()
             # The time goes into calls, which optimizing makes no faster.
             target = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, llvm.create_context()), target)
+            context = llvm.create_context()
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target)
+            dispose_with(self, self._engine, context)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -71,8 +85,8 @@ class _Code:
 
 def function(name: str, body: Body, text: str = "") -> Callable[..., bool]:
     """A function of ``i64 %count`` arguments at ``ptr %args``: False where ``body`` requires what is not so, or raises
-    an Exception, and True otherwise. Only what is no Exception, such as KeyboardInterrupt, gets out. ``text`` holds
-    other functions that ``body`` calls."""
+    an Exception, and True otherwise. Only what is no Exception, such as KeyboardInterrupt, gets out, or what ``body``
+    raises that goes to the label ``interrupted``. ``text`` holds other functions that ``body`` calls."""
     result = body.stack("ptr")
     body.store("ptr", body.reference(True), result)
     body.jump("end")
@@ -99,7 +113,8 @@ def caller(
     instructions: Callable[[Body, str], None], words: Sequence[int], otherwise: Callable[[], None], *kept: Any
 ) -> Callable[[], None]:
     """A function that runs ``instructions``, given the address of 64-bit ``words`` that they may change, and then
-    ``otherwise`` where these require what is not so. It keeps the objects ``kept`` alive."""
+    ``otherwise`` where these require what is not so. It raises what is raised then, and keeps the objects ``kept``
+    alive."""
     record = (ctypes.c_uint64 * len(words))(*words)
     return _caller(instructions).function(ctypes.addressof(record), otherwise, record, *kept)
 
@@ -108,31 +123,12 @@ def caller(
 def _caller(instructions: Callable[[Body, str], None]) -> _Code:
     body = Body()
     instructions(body, _record(body))
-    body.call("Py_IncRef", body.reference(None))
-    body.do(f"ret ptr {pointer(id(None))}")
+    none = body.let(f"icmp eq ptr {body.call('PyErr_Occurred')}, null")
+    result = body.let(f"select i1 {none}, ptr {body.reference(None)}, ptr null")
+    body.call("Py_IncRef", result)  # which may be null
+    body.do(f"ret ptr {result}")
     body.label("no")
     return _without_arguments(body, body.call("PyObject_CallNoArgs", body.call("PyTuple_GetItem", "%self", 1)))
-
-
-def runner(address: int, arguments: Sequence[int], scratch_bytes: int, *kept: Any) -> Callable[[], None]:
-    """A function that calls the C function at ``address`` with two pointers and one to so many bytes of its own on the
-    stack, without the interpreter's lock. It keeps the objects ``kept`` alive."""
-    record = (ctypes.c_uint64 * 4)(address, *arguments, scratch_bytes)
-    return _runner().function(ctypes.addressof(record), record, *kept)
-
-
-@functools.cache
-def _runner() -> _Code:
-    body = Body()
-    record = _record(body)
-    function, first, second, size = (body.load("ptr", record, 8 * i) for i in range(4))
-    count = body.let(f"ptrtoint ptr {size} to i64")
-    scratch = body.let(f"alloca i8, i64 {count}, align 64")
-    state = body.call("PyEval_SaveThread")
-    body.do(f"call void {function}(ptr {first}, ptr {second}, ptr {scratch})")
-    body.call("PyEval_RestoreThread", state)
-    body.call("Py_IncRef", body.reference(None))
-    return _without_arguments(body, pointer(id(None)))
 
 
 def _record(body: Body) -> str:
