@@ -22,7 +22,7 @@ from tilewright.ir.ops.memory import MemoryOp
 HANDOVER = 16
 
 
-class _Abandoned(BaseException):
+class _Cancelled(BaseException):
     """Ends a waiting block of a launch that has failed."""
 
 
@@ -57,7 +57,7 @@ class _Turn:
             return
         self._report.put(op)
         if not self._resume.get():
-            raise _Abandoned
+            raise _Cancelled
 
     def advance(self) -> MemoryOp | None:
         """Let the block run until it hands over, before the op returned, or ends: None. Raises what it raises."""
@@ -67,7 +67,7 @@ class _Turn:
             raise self._error
         return op
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Let the block end where it waits."""
         self._resume.put(False)
         self._report.get()
@@ -96,7 +96,7 @@ class _Launch:
         except BaseException as e:  # noqa: BLE001 - it is raised again in the thread of the launch
             self.error = e
         for turn in self._waiting:
-            turn.abandon()
+            turn.cancel()
         self._tasks.put(None)
 
     def _running(self, body: Body) -> Running:

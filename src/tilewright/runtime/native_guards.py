@@ -243,6 +243,8 @@ def native_launch(
     x, y, z = _grid(body)
     stream = _no_stream(body) if device is None else _stream(body)
     code = body.let(f"call i32 @enter(ptr {memory}, i64 {x}, i64 {y}, i64 {z}, i64 {stream})")
+    body.branch(body.let(f"icmp eq i32 {code}, 2"), "interrupted", "entered")
+    body.label("entered")
     body.require_equal("i32", code, 0)
     body.kept += stub.kept
     return native.maker().function("launch", body, stub.text)

@@ -28,13 +28,16 @@ def in_turn(turn, TILE: ct.Constant[int]):
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many threads each launch asked for."""
     found: list[int] = []
-    run = threads.POOL.run
 
-    def counted(work: Callable[[], None], count: int, **options: Any) -> None:
-        found.append(count)
-        run(work, count, **options)
+    def counting(run: Callable[..., None]) -> Callable[..., None]:
+        def counted(work: Callable[[], None], count: int, *others: Any, **named: Any) -> None:
+            found.append(count)
+            run(work, count, *others, **named)
 
-    monkeypatch.setattr(threads.POOL, "run", counted)
+        return counted
+
+    for name in ("run", "supervise"):
+        monkeypatch.setattr(threads.POOL, name, counting(getattr(threads.POOL, name)))
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "4")
     return found
 

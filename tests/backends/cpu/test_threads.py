@@ -75,8 +75,10 @@ def test_the_caller_works_alone_where_the_system_gives_no_threads(monkeypatch: p
         for _ in range(3):
             pool.run(lambda: calls.append(threading.get_ident()), 4)
         assert calls == [threading.get_ident()] * 3
-        with pytest.raises(RuntimeError, match="need 4 threads, but the system gives 3 fewer"):
-            pool.run(lambda: calls.append(0), 4, all_needed=True)
+        pool.supervise(lambda: calls.append(1), 4, None, lambda: None)
+        assert len(calls) == 4
+        with pytest.raises(RuntimeError, match="need more than 0 threads, but the system gives no more"):
+            pool.supervise(lambda: calls.append(2), 4, lambda: 0, lambda: None)
+    assert len(calls) == 4
     together = threading.Barrier(4)
-    pool.run(lambda: together.wait(30) and None, 4, all_needed=True)  # those that were refused are there now
-    assert len(calls) == 3
+    pool.supervise(lambda: together.wait(30) and None, 4, lambda: 0, lambda: None)  # those that were refused are there

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.cpu import codegen, record
-from tilewright.backends.cpu.compiled import CompiledKernel, Site
+from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
 from tilewright.backends.cpu.options import Options
@@ -54,6 +54,7 @@ class CpuBackend:
             may_spin=lowered.may_spin,
             block_work=lowered.block_work,
             sites=tuple(map(Site.of, lowered.sites)),
+            polls=tuple(Poll(op.loc, op.name) for op in lowered.polls),
         )
         return CpuExecutable(function, compiled, chosen)
 

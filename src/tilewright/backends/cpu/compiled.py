@@ -14,7 +14,8 @@ from tilewright.ir.types import TileType
 
 # The entry points in the object code.
 SYMBOL = "kernel"  # takes blocks until none is left, beside other threads
-SERIAL_SYMBOL = "kernel_alone"  # runs all blocks; there must be no print or assert
+CALLER_SYMBOL = "kernel_caller"  # does so in the thread that launches; there must be no print
+SERIAL_SYMBOL = "kernel_alone"  # runs all blocks in that thread; there must be no print or assert
 
 
 class Site(NamedTuple):
@@ -35,6 +36,13 @@ class Site(NamedTuple):
         return bool(self.parts)
 
 
+class Poll(NamedTuple):
+    """Where machine code looks whether its launch is cancelled: a loop, or the operation ``op`` at which one waits."""
+
+    loc: Loc
+    op: str
+
+
 class CompiledKernel(NamedTuple):
     """Machine code and its calling convention.
 
@@ -48,6 +56,7 @@ class CompiledKernel(NamedTuple):
     may_spin: bool
     block_work: int | None
     sites: tuple[Site, ...]
+    polls: tuple[Poll, ...] = ()  # by number
 
     @property
     def code_bytes(self) -> int:

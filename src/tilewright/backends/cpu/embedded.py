@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.context import WORKER_BYTES, Field
 from tilewright.backends.native import Embedded
 
 _CLOSED = 1 << 62  # in the state of a job: nobody else may join
@@ -22,13 +22,14 @@ define internal void @tilewright_work(ptr %job) {{
   %context = load ptr, ptr %context.at
   %bytes.at = getelementptr i64, ptr %job, i64 3
   %bytes = load i64, ptr %bytes.at
-  %size = add i64 %bytes, 64
+  %size = add i64 %bytes, {64 + WORKER_BYTES}
   %memory = call ptr @malloc(i64 %size)
   %address = ptrtoint ptr %memory to i64
   %past = add i64 %address, 63
   %aligned = and i64 %past, -64
-  %scratch = inttoptr i64 %aligned to ptr
-  call void %code(ptr %values, ptr %context, ptr %scratch)
+  %worker = inttoptr i64 %aligned to ptr
+  %scratch = getelementptr i8, ptr %worker, i64 {WORKER_BYTES}
+  call void %code(ptr %values, ptr %context, ptr %scratch, ptr %worker)
   call void @free(ptr %memory)
   ret void
 }}

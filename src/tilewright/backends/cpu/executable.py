@@ -8,15 +8,16 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.backends import native
+from tilewright.backends import deadlines, native
 from tilewright.backends.base import Work
 from tilewright.backends.cpu import codegen, threads
-from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL, CompiledKernel
-from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
+from tilewright.backends.cpu.context import PYTHON_FUNCTIONS, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
-from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub
+from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner
 from tilewright.backends.cpu.options import Options
+from tilewright.backends.cpu.parallel import Context, ParallelLaunch, Places
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.ir.core import Function
@@ -25,13 +26,17 @@ from tilewright.ir.formatting import failure
 from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
 
-_SPIN_THREADS = 64  # blocks that wait for each other need a thread each, whatever the number of processors
+_SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
 _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
 _CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_Context = ctypes.c_int64 * len(Field)
-# Without what describes a failure, which stays zero.
-_pack_context = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q{8 * (len(Field) - Field.FAILED_ELEMENT)}x").pack
+_ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+_CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
+# Without what describes a failure, which is not used.
+_CONTEXT = struct.Struct(f"={int(Field.FAILED_ELEMENT)}q")
+_PYTHON = (ctypes.c_void_p * len(Python))(
+    *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS)
+)
+PYTHON = ctypes.addressof(_PYTHON)
 
 
 class CpuExecutable:
@@ -43,22 +48,27 @@ class CpuExecutable:
         self._function = function
         code = compiled.code
         self._native = LoadedImage(code) if isinstance(code, Image) else codegen.NativeCode(code, codegen.host())
-        self._entry = self._function_at(SYMBOL)
-        self._alone = self._function_at(SERIAL_SYMBOL)
+        self._entry = self._function_at(SYMBOL, _ENTRY)
+        self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
+        self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
+        self._places = Places(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
         self._scratch_bytes = compiled.scratch_bytes
-        self._silent = not compiled.sites
+        # Whether a launch may go without a record that others see: no block prints, fails or waits.
+        self._simple = not compiled.sites and not compiled.may_spin
         self._print = printer(compiled.sites) if any(s.prints for s in compiled.sites) else None
         self._print_address = ctypes.cast(self._print, ctypes.c_void_p).value or 0 if self._print else 0
 
-    def _function_at(self, symbol: str) -> Any:
-        function = _ENTRY(self._native.address(symbol))
+    def _function_at(self, symbol: str, kind: Callable[[int], Any]) -> Any:
+        function = kind(self._native.address(symbol))
         setattr(function, "code", self._native)  # noqa: B010  what can be called keeps its machine code alive
         return function
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError."""
+        """Run every block of ``grid``. A failed ``assert`` keeps further blocks from starting, and raises TileError;
+        so do blocks that wait for each other for ever. What a signal handler raises ends all blocks, and is raised, and
+        so does the time limit of the thread, with TimeoutError."""
         self._launch(grid, arguments.values)
 
     def run(self, grid: tuple[int, int, int], values: Sequence[Any], stream: int = 0, device: int = 0) -> None:
@@ -79,20 +89,42 @@ class CpuExecutable:
             return
         packed = self._pack(*values)
         count = self._thread_count(total)
-        if count == 1 and self._silent:
-            self._alone(packed, _pack_context(0, total, 1, x, y, z, 0, 0, 0), threads.scratch(self._scratch_bytes))
+        if count == 1 and self._simple:
+            self._run_alone(grid, total, packed)
         else:
             self._run(grid, total, count, packed)
 
+    def _run_alone(self, grid: tuple[int, int, int], total: int, packed: bytes) -> None:
+        """Run all blocks in this thread."""
+        memory, limit = threads.take_scratch(self._scratch_bytes), deadlines.deadline()
+        try:
+            _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, 1, *grid, 0, 0, 0, 0, limit, PYTHON)
+            self._alone(packed, memory.context, memory.address, memory.worker)
+            if limit and Context.from_address(memory.context)[Field.CANCELLED]:
+                raise deadlines.too_late()
+        except BaseException as e:
+            self._note_places(e, grid, memory)
+            raise
+        finally:
+            threads.give_scratch(memory)
+
     def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> native.LaunchStub | None:
-        """How machine code runs the launches that are too short for several threads; None where a block may print or
-        fail."""
-        if not self._silent:
+        """How machine code runs the launches that are too short for several threads; None where a block may print, fail
+        or wait."""
+        if not self._simple:
             return None
         work = self.compiled.block_work
         blocks = 1 if work is None else (_WORTH_A_THREAD - 1) // max(int(work), 1)
         address = self._native.address(SERIAL_SYMBOL)
-        return launch_stub(address, max(blocks, 1), self._scratch_bytes, self._native)
+        return launch_stub(address, max(blocks, 1), self._scratch_bytes, PYTHON, self._note, self._native)
+
+    def _note_places(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
+        words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
+        self._places.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
+
+    def _note(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
+        """Note where a launch was that a signal handler has cancelled by ``error``."""
+        self._places.note(error, (x, y, z), [(poll, block)])
 
     def embedded(self, name: str, device: int = 0) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
@@ -121,36 +153,67 @@ class CpuExecutable:
         total = x * y * z
         packed = self._pack(*arguments.values)
         count = self._thread_count(total)
-        if count > 1 or not self._silent:
+        if count > 1 or not self._simple:
             return functools.partial(self._run, grid, total, count, packed)
-        context = _pack_context(0, total, 1, x, y, z, 0, 0, 0)
-        alone, scratch, scratch_bytes = self._alone, threads.scratch, self._scratch_bytes
-        if scratch_bytes <= MAX_SCRATCH and native.available() and native.loaded():
-            kept = ctypes.create_string_buffer(packed), ctypes.create_string_buffer(context)
-            address, given = self._native.address(SERIAL_SYMBOL), list(map(ctypes.addressof, kept))
-            return functools.partial(native.maker().runner(address, given, scratch_bytes, *kept, self._native))
+        alone = functools.partial(self._run_alone, grid, total, packed)
+        if self._scratch_bytes > MAX_SCRATCH:
+            return alone
+        context = _CONTEXT.pack(0, total, 1, x, y, z, 0, 0, 0, 0, 0, PYTHON)
+        if not (native.available() and native.loaded()):
+            return self._bound_alone(grid, packed, context, alone)
+        kept = ctypes.create_string_buffer(packed), ctypes.create_string_buffer(context, 8 * len(Field))
+        address, given = self._native.address(SERIAL_SYMBOL), list(map(ctypes.addressof, kept))
+        return functools.partial(runner(address, given, self._scratch_bytes, self._note, alone, *kept, self._native))
+
+    def _bound_alone(
+        self, grid: tuple[int, int, int], packed: bytes, context: bytes, limited: Callable[[], None]
+    ) -> Callable[[], None]:
+        """``_run_alone`` with memory that is kept from one launch to the next; ``limited`` is for time limits."""
+        code, spare, limits = self._alone, list[threads.Scratch](), deadlines.LIMITED
 
         def run() -> None:
-            alone(packed, context, scratch(scratch_bytes))
+            if limits.value:
+                limited()
+                return
+            if spare:
+                memory = spare.pop()
+            else:
+                memory = threads.Scratch(self._scratch_bytes)
+                ctypes.memmove(memory.context, context, len(context))
+            try:
+                code(packed, memory.context, memory.address, memory.worker)
+            except BaseException as e:
+                self._note_places(e, grid, memory)
+                raise
+            spare.append(memory)
 
         return run
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
-        """Run ``total`` blocks in ``count`` threads, or alone where a block may print or fail."""
+        """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
         chunk = 1 if self.compiled.may_spin else max(1, total // (count * _CHUNKS_PER_THREAD))
-        chunk = self._options.chunk or chunk
-        context = _Context(0, total, chunk, *grid, 0, 0, self._print_address)
-        entry, scratch_bytes = self._entry, self._scratch_bytes
-        if count == 1:
-            entry(packed, context, threads.scratch(scratch_bytes))
-        else:
-            threads.POOL.run(
-                lambda: entry(packed, context, threads.scratch(scratch_bytes)),
-                count,
-                all_needed=self.compiled.may_spin,
-            )
-        if context[Field.FAILED]:
-            self._raise(context, grid)
+        chunk, limit = self._options.chunk or chunk, deadlines.deadline()
+        context = Context(0, total, chunk, *grid, 0, 0, self._print_address, 0, limit, PYTHON)
+        launch = ParallelLaunch(self._places, grid, packed, context, count)
+        work, own = functools.partial(launch.work, self._entry), functools.partial(launch.work, self._caller)
+        try:
+            if self.compiled.may_spin or self._print:
+                # Python handles signals in this thread, which must not be in the middle of a block that prints.
+                watch = launch.watch if self.compiled.may_spin else None
+                threads.POOL.supervise(work, count, watch, launch.cancel)
+            elif count == 1:
+                own()
+            else:
+                threads.POOL.run(work, count, own=own, cancel=launch.cancel)
+            if context[Field.FAILED]:
+                self._raise(context, grid)
+            if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
+                raise deadlines.too_late()
+        except TileError:  # which says what happened where
+            raise
+        except BaseException as e:
+            launch.explain(e)
+            raise
 
     def _thread_count(self, blocks: int) -> int:
         work = self.compiled.block_work

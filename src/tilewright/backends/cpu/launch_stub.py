@@ -2,37 +2,84 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.backends.cpu.context import Field
+from tilewright.backends import deadlines, native
+from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 
 MAX_SCRATCH = 1 << 14  # bytes on the stack
 _MAX_BLOCKS = 1 << 20
 _ALIGNMENT = 64
+_COPIED = 4  # fields at a time
+_GRID = (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
+# What notes where a launch was cancelled: called with the exception, and the numbers of poll and block, and the grid.
+Note = Callable[[BaseException, int, int, int, int, int], None]
 
 
-def launch_stub(code: int, blocks: int, scratch_bytes: int, kept: Any) -> LaunchStub | None:
-    """The entry of a kernel that neither prints nor fails, for launches of at most so many ``blocks``.
+def launch_stub(code: int, blocks: int, scratch_bytes: int, python: int, note: Note, kept: Any) -> LaunchStub | None:
+    """The entry of a kernel that neither prints, fails nor waits, for launches of at most so many ``blocks``.
 
-    ``code`` is the address of its machine code, which lives with ``kept``. None where it needs more scratch memory than
-    a stack should give.
+    ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
+    calls. None where it needs more scratch memory than a stack should give.
     """
     if scratch_bytes > MAX_SCRATCH:
         return None
     body = Body()
-    most, total = min(blocks, _MAX_BLOCKS), "1"
-    for extent in ("%x", "%y", "%z"):
+    most, total, extents = min(blocks, _MAX_BLOCKS), "1", ("%x", "%y", "%z")
+    for extent in extents:
         body.require(body.let(f"icmp sle i64 {extent}, {most}"))
         total = body.let(f"mul i64 {total}, {extent}")
     body.require(body.let(f"icmp sle i64 {total}, {most}"))
+    body.require_equal("i64", body.load("i64", body.memory(deadlines.LIMITED)), 0)
     context = body.stack(f"[{len(Field)} x i64]")
     fields = {Field.TOTAL: total, Field.CHUNK: "1", Field.GRID_X: "%x", Field.GRID_Y: "%y", Field.GRID_Z: "%z"}
+    fields[Field.PYTHON] = str(python)
     for field in Field:
         body.store("i64", fields.get(field, "0"), context, 8 * field)
     scratch = body.stack(f"[{scratch_bytes} x i8]", _ALIGNMENT)
-    state = body.call("PyEval_SaveThread")
-    body.do(f"call void {pointer(code)}(ptr %values, ptr {context}, ptr {scratch})")
-    body.call("PyEval_RestoreThread", state)
-    return LaunchStub.of(body, "0", kept)
+    worker = body.stack(f"[{WORKER_BYTES} x i8]", _ALIGNMENT)
+    body.do(f"call void {pointer(code)}(ptr %values, ptr {context}, ptr {scratch}, ptr {worker})")
+    raised = _note_raised(body, worker, note, lambda: extents)
+    return LaunchStub.of(body, body.let(f"select i1 {raised}, i32 2, i32 0"), kept)
+
+
+def runner(
+    code: int, arguments: Sequence[int], scratch_bytes: int, note: Note, otherwise: Callable[[], None], *kept: Any
+) -> Callable[[], None]:
+    """A function that runs a launch whose values and record are at the addresses ``arguments``, or calls ``otherwise``
+    where a thread has a time limit. It keeps the objects ``kept`` alive."""
+    maker, words = native.maker(), (code, *arguments, scratch_bytes, ctypes.addressof(deadlines.LIMITED))
+    made: Callable[[], None] = maker.caller(_run_bound, words, otherwise, note, *kept)
+    return made
+
+
+def _run_bound(body: Body, record: str) -> None:
+    """The instructions of that. The records are copied: several threads may run the launch at the same time."""
+    function, values, given, size, limited = (body.load("ptr", record, 8 * i) for i in range(5))
+    body.require_equal("i64", body.load("i64", limited), 0)
+    count = body.let(f"ptrtoint ptr {size} to i64")
+    scratch = body.let(f"alloca i8, i64 {count}, align {_ALIGNMENT}")
+    context, worker = body.stack(f"[{len(Field)} x i64]"), body.stack(f"[{WORKER_BYTES} x i8]", _ALIGNMENT)
+    for field in range(0, Field.FAILED_ELEMENT, _COPIED):
+        source, target = body.at(given, 8 * field), body.at(context, 8 * field)
+        several = body.let(f"load <{_COPIED} x i64>, ptr {source}, align 8")
+        body.do(f"store <{_COPIED} x i64> {several}, ptr {target}, align 8")
+    body.do(f"call void {function}(ptr {values}, ptr {context}, ptr {scratch}, ptr {worker})")
+    note = body.call("PyTuple_GetItem", "%self", 3)
+    _note_raised(body, worker, note, lambda: [body.load("i64", given, 8 * field) for field in _GRID])
+
+
+def _note_raised(body: Body, worker: str, note: Note | str, grid: Callable[[], Sequence[str]]) -> str:
+    """Whether a signal handler has raised, an i1. Then ``note`` gets to know where the launch was."""
+    raised = body.let(f"icmp ne ptr {body.call('PyErr_Occurred')}, null")
+    body.branch(raised, "cancelled", "ended")
+    body.label("cancelled")
+    places = [body.load("i64", worker, 8 * field) for field in (Worker.POLL, Worker.BLOCK)]
+    body.note(note if isinstance(note, str) else body.reference(note), [*places, *grid()])
+    body.jump("ended")
+    body.label("ended")
+    return raised

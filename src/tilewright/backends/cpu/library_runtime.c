@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TW_ALIGNMENT = 64, TW_MAX_THREADS = 1024, TW_CHUNKS_PER_THREAD = 16 };
+enum { TW_ALIGNMENT = 64, TW_WORKER_BYTES = 128, TW_MAX_THREADS = 1024, TW_CHUNKS_PER_THREAD = 16 };
 #define TW_MAX_GRID 16777215u /* per axis, as ct.launch */
 
 typedef union {
@@ -15,7 +15,7 @@ typedef union {
   const void *address;
 } tw_word;
 
-typedef void tw_entry(const tw_word *arguments, int64_t *context, void *scratch);
+typedef void tw_entry(const tw_word *arguments, int64_t *context, void *scratch, void *worker);
 
 /* A kernel as the backend compiled it. */
 typedef struct {
@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
   tw_launch *launch;
   void *scratch;
+  void *record; /* of the thread, for the code */
   pthread_t thread;
 } tw_worker;
 
@@ -62,7 +63,7 @@ static void *tw_work(void *data) {
   while (!launch->go) pthread_cond_wait(&launch->decided, &launch->lock);
   int go = launch->go;
   pthread_mutex_unlock(&launch->lock);
-  if (go > 0) launch->kernel->entry(launch->arguments, launch->context, worker->scratch);
+  if (go > 0) launch->kernel->entry(launch->arguments, launch->context, worker->scratch, worker->record);
   return NULL;
 }
 
@@ -92,7 +93,8 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
       [TW_GRID_Y] = y,
       [TW_GRID_Z] = z,
       [TW_PRINT] = (int64_t)(intptr_t)kernel->print};
-  size_t scratch_bytes = (kernel->scratch_bytes + TW_ALIGNMENT) / TW_ALIGNMENT * TW_ALIGNMENT;
+  size_t record_at = (kernel->scratch_bytes + TW_ALIGNMENT) / TW_ALIGNMENT * TW_ALIGNMENT;
+  size_t scratch_bytes = record_at + TW_WORKER_BYTES;
   tw_worker *workers = calloc((size_t)count, sizeof *workers);
   void *scratch = NULL;
   if (!workers || posix_memalign(&scratch, TW_ALIGNMENT, scratch_bytes * (size_t)count)) {
@@ -106,6 +108,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   for (int i = 0; i < count; i++) {
     workers[i].launch = &launch;
     workers[i].scratch = (char *)scratch + scratch_bytes * (size_t)i;
+    workers[i].record = (char *)workers[i].scratch + record_at;
   }
   while (started < count && !pthread_create(&workers[started].thread, NULL, tw_work, &workers[started])) started++;
   bool enough = started == count || !kernel->spins;
@@ -113,7 +116,7 @@ static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t 
   launch.go = enough ? 1 : -1;
   pthread_cond_broadcast(&launch.decided);
   pthread_mutex_unlock(&launch.lock);
-  if (enough) kernel->entry(arguments, context, scratch);
+  if (enough) kernel->entry(arguments, context, scratch, workers[0].record);
   for (int i = 1; i < started; i++) pthread_join(workers[i].thread, NULL);
   if (kernel->print) fflush(stdout);
   pthread_cond_destroy(&launch.decided);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tilewright.backends.cpu.compiled import CompiledKernel, Site
+from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
 from tilewright.backends.cpu.image import Image
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.location import Loc
@@ -27,6 +27,7 @@ def to_bytes(compiled: CompiledKernel) -> bytes:
         "sites": [
             (_loc_fields(s.loc), list(map(_type_text, s.types)), s.message, s.parts, s.formats) for s in compiled.sites
         ],
+        "polls": [(_loc_fields(p.loc), p.op) for p in compiled.polls],
     }
     text = json.dumps(fields).encode()
     return len(text).to_bytes(_HEAD, "little") + text + (code if isinstance(code, bytes) else code.content)
@@ -44,6 +45,7 @@ def from_bytes(data: bytes) -> CompiledKernel:
             may_spin=bool(fields["may_spin"]),
             block_work=None if fields["block_work"] is None else _number(fields["block_work"]),
             sites=tuple(_site(*site) for site in fields["sites"]),
+            polls=tuple(Poll(_loc(loc), str(op)) for loc, op in fields["polls"]),
         )
     except (TypeError, LookupError, AttributeError) as e:
         raise ValueError(f"this is no compiled kernel: {type(e).__name__}: {e}") from None

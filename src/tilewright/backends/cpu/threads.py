@@ -10,9 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
+from tilewright.backends.cpu.context import WORKER_BYTES
 from tilewright.system.environment import variable
 
 _ALIGNMENT = 64
+_SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
 
@@ -28,25 +30,41 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
-class _Arena(threading.local):
-    """Aligned memory that each thread keeps for its next launch."""
+class Scratch:
+    """Aligned memory for one thread of a launch: ``size`` bytes at ``address``, a record at ``worker``, and another one
+    for the launch at ``context``, which begins at ``offset`` of ``memory``."""
+
+    __slots__ = ("address", "context", "memory", "offset", "size", "worker")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = ctypes.create_string_buffer(size + 2 * WORKER_BYTES + _ALIGNMENT)
+        start = ctypes.addressof(self.memory)
+        self.context = -(-start // _ALIGNMENT) * _ALIGNMENT
+        self.offset = self.context - start
+        self.worker = self.context + WORKER_BYTES
+        self.address = self.worker + WORKER_BYTES
+
+
+class _Kept(threading.local):
+    """What each thread keeps for its next launches: one, or several where signal handlers launch kernels as well."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self.address = 0
-        self.memory: ctypes.Array[ctypes.c_char] | None = None
+        self.free: list[Scratch] = []
 
 
-_ARENA = _Arena()
+_KEPT = _Kept()
 
 
-def scratch(size: int) -> int:
-    """The address of ``size`` bytes that belong to the calling thread until its next call."""
-    if _ARENA.size < size:
-        _ARENA.memory = ctypes.create_string_buffer(size + _ALIGNMENT)
-        _ARENA.address = -(-ctypes.addressof(_ARENA.memory) // _ALIGNMENT) * _ALIGNMENT
-        _ARENA.size = size
-    return _ARENA.address
+def take_scratch(size: int) -> Scratch:
+    """Memory of at least ``size`` bytes, until ``give_scratch`` gets it back in the same thread."""
+    free = _KEPT.free
+    found = free.pop() if free else None
+    return found if found is not None and found.size >= size else Scratch(size)
+
+
+def give_scratch(memory: Scratch) -> None:
+    _KEPT.free.append(memory)
 
 
 def _find_current_processor() -> Callable[[], int]:
@@ -75,12 +93,15 @@ _give_way = _find_give_way()
 class _Job:
     """Work that several threads may join until it is closed."""
 
-    __slots__ = ("_closed", "_helpers", "_idle", "_lock", "_work")
+    __slots__ = ("_cancel", "_closed", "_done", "_helpers", "_idle", "_lock", "_work")
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], None], cancel: Callable[[], None]) -> None:
         self._work = work
+        self._cancel = cancel
         self._lock = threading.Lock()
         self._idle = threading.Lock()  # held while ``finish`` has to wait
+        self._done = threading.Lock()  # held until threads have taken part and all of them have left
+        self._done.acquire()
         self._helpers = 0
         self._closed = False
 
@@ -98,18 +119,27 @@ class _Job:
     def _leave(self) -> None:
         with self._lock:
             self._helpers -= 1
-            if self._closed and not self._helpers:
-                self._idle.release()
+            if not self._helpers:
+                if self._done.locked():
+                    self._done.release()
+                if self._closed:
+                    self._idle.release()
+
+    def is_done(self, seconds: float) -> bool:
+        """Whether a thread has taken part and none does after at most so many seconds."""
+        return self._done.acquire(timeout=seconds)
 
     def finish(self) -> None:
         """Admit no more threads, and wait for those that take part. What a signal handler raises meanwhile, as that of
-        Ctrl-C does, is raised after that: threads write to the arrays of the launch, which nobody may keep."""
+        Ctrl-C does, cancels the work, and is raised after that: threads write to the arrays of the launch, which nobody
+        may keep."""
         raised: BaseException | None = None
         while True:
             try:
                 self._wait()
                 break
             except BaseException as e:  # noqa: BLE001 - whatever it is, it has to wait, too
+                self._cancel()
                 raised = e
         if raised is not None:
             raise raised
@@ -138,29 +168,73 @@ class Pool:
         self._wanted = 0  # by the launches that are running
         self._avoided = -1
 
-    def run(self, work: Callable[[], None], threads: int, *, all_needed: bool = False) -> None:
-        """Call ``work`` in this thread and in up to ``threads - 1`` others; return when all calls have ended.
+    def run(
+        self,
+        work: Callable[[], None],
+        threads: int,
+        *,
+        own: Callable[[], None] | None = None,
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call ``own`` (as a rule ``work``) in this thread and ``work`` in up to ``threads - 1`` others; return when
+        all calls have ended. What is raised in this thread meanwhile calls ``cancel``, which is to end them soon.
 
         Every call of this method gets threads of its own, as blocks of one kernel may wait for each other. Where the
-        system gives no more threads, the others do the work; with ``all_needed`` that is a RuntimeError.
+        system gives no more threads, the others do the work.
         """
-        job = _Job(work)
+        job = _Job(work, cancel)
         missing = self._change_demand(threads - 1)
         try:
-            if missing and all_needed:
-                raise RuntimeError(
-                    f"blocks of this kernel wait for each other and need {threads} threads, but the system gives "
-                    f"{missing} fewer: raise its limit of threads (ulimit -u), or launch fewer blocks"
-                )
             self._make_way(threads)
             for _ in range(threads - 1 - missing):
                 self._jobs.put(job)
-            work()
+            (own or work)()
+        except BaseException:
+            cancel()
+            raise
         finally:
+            self._finish(job, threads - 1)
+
+    def supervise(
+        self, work: Callable[[], None], threads: int, watch: Callable[[], int] | None, cancel: Callable[[], None]
+    ) -> None:
+        """Call ``work`` in up to ``threads`` other threads, as many as the system gives, and again and again ``watch``
+        in this one, which says how many more are needed; return when all calls have ended. Without ``watch`` none are
+        needed, and this thread works where there is no other one.
+
+        RuntimeError where the system gives no thread that is needed.
+        """
+        job = _Job(work, cancel)
+        missing = self._change_demand(threads)
+        try:
+            self._avoid(-1)
+            for _ in range(threads - missing):
+                self._jobs.put(job)
+            if missing == threads and watch is None:
+                job.help()
+            started, tick = threads - missing, _SHORTEST_TICK
+            if not started and watch is not None:
+                _start_for(job, 0)
+                started = 1
+            while not job.is_done(tick):
+                tick = min(tick * 1.5, _LONGEST_TICK)
+                for _ in range(watch() if watch is not None else 0):
+                    _start_for(job, started)
+                    started += 1
+        except BaseException:
+            cancel()
+            raise
+        finally:
+            self._finish(job, threads)
+
+    def _finish(self, job: _Job, threads: int) -> None:
+        try:
+            job.finish()
+        finally:  # also where a signal handler has raised before that began
             try:
                 job.finish()
             finally:
-                self._change_demand(1 - threads)
+                self._change_demand(-threads)
 
     def _change_demand(self, change: int) -> int:
         """Want ``change`` more threads; returns how many the system did not give."""
@@ -181,10 +255,14 @@ class Pool:
         idle: longer than many launches.
         """
         here = _current_processor()
+        if here != self._avoided:
+            self._avoid(here if 1 < threads <= len(os.sched_getaffinity(0)) else -1)
+
+    def _avoid(self, here: int) -> None:
+        """Keep the threads off the processor ``here``; off none, for -1."""
         if here == self._avoided:
             return
         allowed = os.sched_getaffinity(0)
-        here = here if 1 < threads <= len(allowed) else -1
         with self._lock:
             if here != self._avoided:
                 self._avoided = here
@@ -198,6 +276,17 @@ class Pool:
                 _restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
         while True:
             self._jobs.get().help()
+
+
+def _start_for(job: _Job, others: int) -> None:
+    """Start a thread for one job, beside so many others."""
+    try:
+        threading.Thread(target=job.help, name="tilewright", daemon=True).start()
+    except RuntimeError as e:  # can't start new thread
+        raise RuntimeError(
+            f"blocks of this kernel wait for each other and need more than {others} threads, but the system gives no "
+            "more: raise its limit of threads (ulimit -u), or launch fewer blocks"
+        ) from e
 
 
 def _restrict(thread: int, processors: set[int]) -> None:

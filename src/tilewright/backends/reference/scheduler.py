@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.backends import deadlock
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.schedule import Schedule
-from tilewright.ir.errors import TileError
 from tilewright.ir.ops.memory import MemoryOp
 
 # A block that has made this many strong memory operations lets the next one run. Blocks that pause at weak ones, too,
@@ -35,18 +35,12 @@ class Waiting:
     op: MemoryOp | None = None
 
 
-class Deadlock(TileError):
-    """Every block that is left in ``waiting`` waits for memory that none of them changes."""
+class Deadlock(deadlock.Deadlock):
+    """That of the blocks ``waiting``."""
 
     def __init__(self, waiting: Sequence[Waiting]) -> None:
-        shown = sorted(waiting, key=lambda w: w.index[::-1])
-        places = "; ".join(f"block {w.index} at {w.op.loc} ({w.op.name})" for w in shown[:8] if w.op is not None)
-        more = f"; and {len(shown) - 8} more" if len(shown) > 8 else ""
-        loc = shown[0].op.loc if shown[0].op is not None else None
-        super().__init__(
-            f"deadlock: every block that is left waits for memory that none of them changes: {places}{more}", loc
-        )
-        self.waiting = shown
+        self.waiting = sorted(waiting, key=lambda w: w.index[::-1])
+        super().__init__([(w.index, w.op.loc if w.op else None, w.op.name if w.op else "") for w in self.waiting])
 
 
 def run_blocks(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes, views
+from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, cost
 from tilewright.backends.cpu.codegen.groups import close, materialize
@@ -92,10 +92,15 @@ def _rmw(state: State, dtype: DType, op: AtomicRmw | AtomicView) -> Access:
 
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         if op.memory_scope is MemoryScope.BLOCK:
+            polls.note_store(state, builder)
             return _update(state, builder, dtype, kind, pointer, values[0])
         if instruction is not None:
             bits = _to_bits(state, builder, dtype, values[0])
-            return _from_bits(state, builder, dtype, builder.atomic_rmw(instruction, pointer, bits, ordering))
+            old = _from_bits(state, builder, dtype, builder.atomic_rmw(instruction, pointer, bits, ordering))
+            if state.waits:
+                new = _combined(state, builder, dtype, kind, old, values[0])
+                polls.note_change(state, builder, *(_to_bits(state, builder, dtype, v) for v in (old, new)))
+            return old
         return _add_by_swap(state, builder, dtype, pointer, values[0], ordering)
 
     return access
@@ -107,12 +112,18 @@ def _update(
     """A plain load and store: one thread runs a block, so within its scope nothing comes between them."""
     item = storage_bytes(dtype)
     old = _from_bits(state, builder, dtype, builder.load(pointer, align=item, typ=_bits_type(dtype)))
-    if kind is AtomicKind.XCHG:
-        new = value
-    else:
-        new = state.emitter(builder).emit(kind.value, dtype, [old, value], {}, dtype)
+    new = _combined(state, builder, dtype, kind, old, value)
     builder.store(_to_bits(state, builder, dtype, new), pointer, align=item)
     return old
+
+
+def _combined(
+    state: State, builder: ir.IRBuilder, dtype: DType, kind: AtomicKind, old: ir.Value, value: ir.Value
+) -> ir.Value:
+    """What an atomic of this kind makes of ``old``."""
+    if kind is AtomicKind.XCHG:
+        return value
+    return state.emitter(builder).emit(kind.value, dtype, [old, value], {}, dtype)
 
 
 def _add_by_swap(
@@ -133,6 +144,8 @@ def _add_by_swap(
     seen.add_incoming(builder.extract_value(found, 0), builder.block)
     builder.cbranch(builder.extract_value(found, 1), after, loop)
     builder.position_at_end(after)
+    if state.waits:
+        polls.note_change(state, builder, seen, _to_bits(state, builder, dtype, total))
     return old
 
 
@@ -140,6 +153,9 @@ def _cas(state: State, dtype: DType, ordering: str) -> Access:
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         expected, desired = (_to_bits(state, builder, dtype, v) for v in values)
         found = builder.cmpxchg(pointer, expected, desired, ordering, _FAILURE[ordering])
+        if state.waits:
+            after = builder.select(builder.extract_value(found, 1), desired, expected)
+            polls.note_change(state, builder, expected, after)
         return _from_bits(state, builder, dtype, builder.extract_value(found, 0))
 
     return access
@@ -156,6 +172,9 @@ def _load(state: State, dtype: DType, ordering: str) -> Access:
 def _store(state: State, dtype: DType, ordering: str) -> Access:
     def access(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
         bits = _to_bits(state, builder, dtype, values[0])
+        if state.waits:
+            old = builder.load_atomic(pointer, "monotonic", storage_bytes(dtype), typ=bits.type)
+            polls.note_change(state, builder, old, bits)
         lanes.store_atomic(builder, bits, pointer, ordering, storage_bytes(dtype))
         return values[0]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import lanes
+from tilewright.backends.cpu.codegen import lanes, polls
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.fusion import FusionGroup
 from tilewright.backends.cpu.codegen.groups import write
@@ -17,6 +17,7 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector import register_type
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
@@ -108,12 +109,13 @@ def _reads(state: State, value: Value) -> dict[int, bool]:
 
 @dataclass
 class LoopTargets:
-    """Where ``continue`` and ``break`` of a loop put their values and jump to."""
+    """Where ``continue`` and ``break`` of a loop put their values and jump to; ``waits`` for a loop that may wait."""
 
     carried: list[CarriedSlot]
     results: list[CarriedSlot]
     again: ir.Block
     done: ir.Block
+    waits: bool = False
 
 
 def emit_for(state: State, op: For) -> None:
@@ -126,21 +128,55 @@ def emit_for(state: State, op: For) -> None:
     distance = builder.sub(builder.sub(upper, lower), one)
     compare = builder.icmp_signed if dtype.is_signed else builder.icmp_unsigned
     last = builder.udiv(distance, step)
+    polled = polls.is_polled(op)
+    several = polls.stride(op, (1 << type_.width) - 1) if polled else 1  # iterations between two polls
     body, again, done = (builder.append_basic_block(n) for n in ("for", "next", "done"))
+    first = builder.append_basic_block("several") if several > 1 else body
     before = builder.block
-    builder.cbranch(compare("<", lower, upper), body, done)
-    builder.position_at_end(body)
-    count = builder.phi(type_)
-    count.add_incoming(zero, before)
+    builder.cbranch(compare("<", lower, upper), first, done)
+    builder.position_at_end(first)
+    count = start = builder.phi(type_)
+    start.add_incoming(zero, before)
+    end = last
+    if first is not body:
+        rest, most = builder.sub(last, start), ir.Constant(type_, several - 1)
+        end = builder.add(start, builder.select(builder.icmp_unsigned("<", rest, most), rest, most))
+        builder.branch(body)
+        builder.position_at_end(body)
+        count = builder.phi(type_)
+        count.add_incoming(start, first)
     region = op.body
     state.bind(region.args[0], builder.add(lower, builder.mul(count, step)))
     _body(state, region, region.args[1:], LoopTargets(carried, carried, again, done))
     builder.position_at_end(again)
-    count.add_incoming(builder.add(count, one), again)
-    builder.cbranch(builder.icmp_unsigned("<", count, last), body, done)
+    following = builder.add(count, one)
+    if several > 1:
+        count.add_incoming(following, again)
+        ended = builder.append_basic_block("ended")
+        builder.cbranch(builder.icmp_unsigned("<", count, end), body, ended)
+        builder.position_at_end(ended)
+    if polled:
+        poll = builder.append_basic_block("poll")
+        builder.cbranch(builder.icmp_unsigned("<", count, last), poll, done)
+        builder.position_at_end(poll)
+        _poll(state, op, several * polls.work(region))
+        builder.branch(first)
+    else:
+        builder.cbranch(builder.icmp_unsigned("<", count, last), body, done)
+    start.add_incoming(following, builder.block)
     builder.position_at_end(done)
     for slot, result in zip(carried, op.results):
         slot.bind(state, result, lend=False)
+
+
+def _poll(state: State, op: Op, weight: int) -> int:
+    """Leave the block if the launch is cancelled; the number of the poll."""
+    assert state.exit is not None
+    state.polls.append(op)
+    number = len(state.polls)
+    record = state.context, state.worker
+    polls.emit_poll(state.builder, record, state.grid["block"], number, weight, state.exit)
+    return number
 
 
 def emit_loop(state: State, op: Loop) -> None:
@@ -150,12 +186,18 @@ def emit_loop(state: State, op: Loop) -> None:
     body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
     builder.branch(body)
     builder.position_at_end(body)
-    _body(state, op.regions[0], op.regions[0].args, LoopTargets(carried, results, again, done))
+    waits = may_spin(op)
+    _body(state, op.regions[0], op.regions[0].args, LoopTargets(carried, results, again, done, waits))
     builder.position_at_end(again)
-    if may_spin(op):
-        state.yield_thread()
+    if waits:
+        number = _poll(state, _waits_at(op), polls.WAITING)
+        polls.emit_wait(builder, state.worker, state.grid["block"], number)
+    else:
+        _poll(state, op, max(polls.work(op.body), 1))
     builder.branch(body)
     builder.position_at_end(done)
+    if waits:
+        polls.emit_waited(builder, state.worker)
     for slot in carried:
         if slot.buffer is not None:
             state.release(slot.buffer)
@@ -216,6 +258,14 @@ def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTarge
 
 def may_spin(op: Op) -> bool:
     """Whether ``op`` is a loop that may wait for another block: one with strong memory operations in its body."""
-    if not isinstance(op, Loop):
-        return False
-    return any(isinstance(nested, MemoryOp) and not nested.is_weak for nested in op.walk())
+    return isinstance(op, Loop) and any(map(_is_strong, op.walk()))
+
+
+def _is_strong(op: Op) -> bool:
+    return isinstance(op, MemoryOp) and not op.is_weak
+
+
+def _waits_at(op: Loop) -> Op:
+    """The memory operation of a waiting loop that can tell it to go on."""
+    strong = [nested for nested in op.walk() if _is_strong(nested)]
+    return next((nested for nested in strong if nested.spec.effect & Effect.READ), strong[0])

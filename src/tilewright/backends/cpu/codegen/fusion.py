@@ -40,6 +40,7 @@ _COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
     **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
 }
+_FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
 CHEAP = 3  # computing this much again costs less than keeping it in memory
 _REARRANGING = frozenset({Permute, Extract})
 
@@ -122,9 +123,16 @@ def block_work(function: Function) -> int | None:
     for op in function.walk():
         if isinstance(op, (For, Loop, Mma, MmaScaled)):
             return None
-        tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
-        total += _COSTS.get(type(op), 1) * max(tiles, default=0)
+        total += op_work(op)
     return total
+
+
+def op_work(op: Op) -> int:
+    """About how much ``op`` computes, apart from its regions, in additions of elements."""
+    tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
+    if isinstance(op, (Mma, MmaScaled)):
+        return op.result.tile.size * op.x.tile.shape[-1] // _FMA
+    return _COSTS.get(type(op), 1) * max(tiles, default=0)
 
 
 def cost(state: State, value: Value) -> int:

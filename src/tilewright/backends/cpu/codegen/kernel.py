@@ -1,9 +1,10 @@
 """A function of Tile IR to an LLVM module.
 
-``kernel(arguments, context, scratch)`` takes blocks of the grid until none is left; any number of threads may run
-it at once, each with scratch memory of its own. ``kernel_alone`` runs every block, and only reads the context.
-``arguments`` holds 8 bytes per parameter: an integer, an address, or a float64. ``context`` is the record that
-``context.Field`` describes.
+``kernel(arguments, context, scratch, worker)`` takes blocks of the grid until none is left; any number of threads may
+run it at once, each with scratch memory and a record ``worker`` of its own. ``kernel_caller`` is that for the thread
+that launches, which comes with Python's lock, gives it away, and lets Python handle signals. ``kernel_alone`` runs
+every block in this thread. ``arguments`` holds 8 bytes per parameter: an integer, an address, or a float64.
+``context`` is the record that ``context.Field`` describes, ``worker`` that of ``context.Worker``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, control, memory, mma, mma_scaled, output, reduce, shape, views
+from tilewright.backends.cpu.codegen import (
+    atomics,
+    control,
+    memory,
+    mma,
+    mma_scaled,
+    output,
+    polls,
+    reduce,
+    shape,
+    views,
+)
 from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
 from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, block_work, cost
@@ -25,8 +37,8 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
 from tilewright.backends.cpu.codegen.transpose import transposed_axis
-from tilewright.backends.cpu.compiled import SERIAL_SYMBOL, SYMBOL
-from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
+from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
@@ -67,6 +79,7 @@ class Lowered:
     may_spin: bool
     block_work: int | None
     sites: list[Op]  # print and assert ops, by number
+    polls: list[Op]  # loops, and the operations at which loops wait, by the number of their poll
     nests: list[LoopNest]
 
 
@@ -77,26 +90,27 @@ def lower(function: Function, processor: Processor, entry: str | None = None) ->
     """
     module = ir.Module(function.name)
     module.triple = processor.triple
-    block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I64]), "block")
+    block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4 + [I64]), "block")
     block.linkage = "internal"
-    for argument in block.args[:3]:
+    for argument in block.args[:4]:
         argument.add_attribute("noalias")
     state = _block_function(function, block, processor)
-    if entry is None:
-        _driver(module, block, SYMBOL)
-        _serial_driver(module, block)
-    else:
-        _driver(module, block, entry)
     spins = any(control.may_spin(op) for op in function.walk())
-    return Lowered(str(module), state.arena.high_water, spins, block_work(function), state.sites, state.nests)
+    weight = polls.work(function.body)
+    _driver(module, block, entry or SYMBOL, weight, spins=spins)
+    if entry is None:
+        _driver(module, block, CALLER_SYMBOL, weight, spins=spins, python=True)
+        _serial_driver(module, block, weight)
+    work = block_work(function)
+    return Lowered(str(module), state.arena.high_water, spins, work, state.sites, state.polls, state.nests)
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:
-    """``block(arguments, context, scratch, number)`` runs one block of the grid."""
-    arguments, context, scratch, number = llvm_function.args
+    """``block(arguments, context, scratch, worker, number)`` runs one block of the grid."""
+    arguments, context, scratch, worker, number = llvm_function.args
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
-    state = State(function, ir.IRBuilder(start), processor, scratch, context, _emit_block)
+    state = State(function, ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
     state.entry = entry
     state.exit = llvm_function.append_basic_block("exit")
     _bind_grid(state, number)
@@ -133,17 +147,18 @@ def _bind_arguments(state: State, function: Function, arguments: ir.Value) -> No
             state.bind(value, word if type_ == I64 else builder.trunc(word, type_))
 
 
-def _driver(module: ir.Module, block: ir.Function, symbol: str) -> None:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), symbol)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    context = function.args[1]
-    leave = enter_default(builder, module.triple)
+def _driver(
+    module: ir.Module, block: ir.Function, symbol: str, weight: int, *, spins: bool, python: bool = False
+) -> None:
+    """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
+    builder, leave = _open_driver(module, symbol, python=python)
+    _, context, _, worker = builder.function.args
 
     def field(which: Field) -> ir.Value:
         return builder.load(output.context_field(builder, context, which), typ=I64)
 
     total, chunk = field(Field.TOTAL), field(Field.CHUNK)
-    take, run, done = (builder.append_basic_block(n) for n in ("take", "run", "done"))
+    take, run, poll, done = (builder.append_basic_block(n) for n in ("take", "run", "poll", "done"))
     builder.branch(take)
     builder.position_at_end(take)
     start = builder.atomic_rmw("add", output.context_field(builder, context, Field.NEXT), chunk, "monotonic")
@@ -152,34 +167,55 @@ def _driver(module: ir.Module, block: ir.Function, symbol: str) -> None:
     builder.cbranch(builder.icmp_unsigned("<", start, total), run, done)
     builder.position_at_end(run)
     number = builder.phi(I64)
-    builder.call(block, [*function.args, number])
+    builder.call(block, [*builder.function.args, number])
+    if spins:
+        polls.emit_waited(builder, worker)
     following = builder.add(number, ir.Constant(I64, 1))
     number.add_incoming(start, take)
-    number.add_incoming(following, run)
+    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, done)
+    builder.position_at_end(poll)
+    polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
+    number.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_unsigned("<", following, end), run, take)
     builder.position_at_end(done)
     leave()
-    builder.ret_void()
 
 
-def _serial_driver(module: ir.Module, block: ir.Function) -> None:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), SERIAL_SYMBOL)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    leave = enter_default(builder, module.triple)
-    total = builder.load(output.context_field(builder, function.args[1], Field.TOTAL), typ=I64)
-    run, done = (builder.append_basic_block(n) for n in ("run", "done"))
+def _serial_driver(module: ir.Module, block: ir.Function, weight: int) -> None:
+    builder, leave = _open_driver(module, SERIAL_SYMBOL, python=True)
+    _, context, _, worker = builder.function.args
+    total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
+    run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
     before = builder.block
     builder.branch(run)
     builder.position_at_end(run)
     number = builder.phi(I64)
-    builder.call(block, [*function.args, number])
+    builder.call(block, [*builder.function.args, number])
     following = builder.add(number, ir.Constant(I64, 1))
     number.add_incoming(ir.Constant(I64, 0), before)
-    number.add_incoming(following, run)
-    builder.cbranch(builder.icmp_unsigned("<", following, total), run, done)
+    builder.cbranch(builder.icmp_unsigned("<", following, total), poll, done)
+    builder.position_at_end(poll)
+    polls.emit_poll(builder, (context, worker), number, BETWEEN_BLOCKS, weight, done)
+    number.add_incoming(following, builder.block)
+    builder.branch(run)
     builder.position_at_end(done)
     leave()
-    builder.ret_void()
+
+
+def _open_driver(module: ir.Module, symbol: str, *, python: bool) -> tuple[ir.IRBuilder, Callable[[], None]]:
+    """The entry point ``symbol`` in the making, and what emits its end."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), symbol)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    _, context, _, worker = function.args
+    polls.enter(builder, context, worker, python=python)
+    restore = enter_default(builder, module.triple)
+
+    def leave() -> None:
+        restore()
+        polls.leave(builder, context, worker, python=python)
+        builder.ret_void()
+
+    return builder, leave
 
 
 def _emit_block(state: State, block: Block) -> None:

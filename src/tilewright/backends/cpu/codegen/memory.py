@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, pointers, views
+from tilewright.backends.cpu.codegen import atomics, pointers, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
 from tilewright.backends.cpu.codegen.position import open_chunks
@@ -21,6 +21,7 @@ def emit_store_view(state: State, op: StoreView) -> None:
     if op.memory_order is not MemoryOrder.WEAK:
         atomics.emit_strong_store_view(state, op, tile)
         return
+    polls.note_store(state, state.builder)
     size = value.tile.size
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
@@ -38,6 +39,7 @@ def emit_store(state: State, op: Store) -> None:
     if op.memory_order is not MemoryOrder.WEAK:
         atomics.emit_strong_store(state, op)
         return
+    polls.note_store(state, state.builder)
     values = list(op.operands)
     shape, size = values[0].tile.shape, values[0].tile.size
 

@@ -54,12 +54,14 @@ class State:
         processor: Processor,
         scratch: ir.Value,
         context: ir.Value,
+        worker: ir.Value,
         emit_block: EmitBlock,
     ) -> None:
         self.builder = builder
         self.processor = processor
         self.scratch = scratch
         self.context = context
+        self.worker = worker
         self.bindings: dict[Value, Binding] = {}
         self.uses = Uses(function)
         self.deferred: set[Op] = set()
@@ -67,6 +69,7 @@ class State:
         self.accesses: dict[Op, ViewAccess] = {}
         self.block = function.body  # the one whose ops are being emitted
         self.pending: list[Op] = []  # loads of this block that may still be deferred
+        self.polls: list[Op] = []  # by the number of their polls
         self.sites: list[Op] = []  # print and assert ops, by the number that the machine code knows them by
         self.grid: dict[str, ir.Value] = {}
         self.entry = builder.block
@@ -136,13 +139,10 @@ class State:
         if buffer.users == 0 and not buffer.borrowed:
             self.arena.free(buffer.offset)
 
-    def yield_thread(self) -> None:
-        """Let another thread run: for loops that wait for it."""
-        name = "SwitchToThread" if "windows" in self.processor.triple else "sched_yield"
-        function = self.module.globals.get(name)
-        if function is None:
-            function = ir.Function(self.module, ir.FunctionType(ir.IntType(32), []), name)
-        self.builder.call(function, [])
+    @property
+    def waits(self) -> bool:
+        """Whether a loop around may wait for other blocks."""
+        return any(targets.waits for targets in self.loops)
 
     def is_local(self, value: Value) -> bool:
         """Whether ``value`` is defined in the block being emitted, so that what it is bound to here lasts."""
