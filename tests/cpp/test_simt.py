@@ -12,7 +12,11 @@ import pytest
 HEAD = """#include <cstdio>
 #include "cuda_tile.h"
 #include "cuda_fp16.h"
+#include "cuda_bf16.h"
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 namespace ct = cuda::tiles;
+namespace cg = cooperative_groups;
 """
 KERNELS = """
 __global__ void fill(float* p, float v, size_t n) { auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = v; }
@@ -57,6 +61,15 @@ __global__ void several(Numbers n, char c, int* out, dim3 wanted) {
   dim3 shape = blockDim;
   out[i] = int(n.a) + n.b[i % 5] + c + table[i % 4] + recursive(i % 5) + (shape.z == wanted.z && gridDim.y == 1);
 }
+__global__ void groups(__half* h, __nv_bfloat162* b, int* out) {
+  auto block = cg::this_thread_block(); auto half = cg::tiled_partition<16>(block);
+  int t = block.thread_rank();
+  h[t] = __hfma(h[t], __float2half(2.0f), hexp(__half(0.0f)));
+  b[t] = __hadd2(b[t], __floats2bfloat162_rn(1.0f, 2.0f));
+  out[t] = cg::reduce(half, t, cg::plus<int>()) + 1000 * half.meta_group_rank() + __popc(half.ballot(t % 2))
+      + __mulhi(1 << 30, 8) + __float2int_rn(2.5f) + __reduce_max_sync(~0u, t) + __byte_perm(0x0201u, 0, 0x4441);
+  block.sync();
+}
 __tile_global__ void tile(int* p) { ct::store(p, ct::load(p) + 1); }
 """
 MAIN = """
@@ -96,6 +109,10 @@ MORE = """
   several<<<1, dim3(2, 3, 4)>>>(Numbers{7.5, {1, 2, 3, 4, 5}}, 'a', p, dim3(1, 1, 4));
   wrong = 0;
   for (int i = 0; i < 24; ++i) wrong += p[i] != 7 + 1 + i % 5 + 'a' + table[i % 4] + recursive(i % 5) + 1;
+  __half* h; __nv_bfloat162* b; cudaMallocManaged(&h, 64); cudaMallocManaged(&b, 128);
+  for (int i = 0; i < 32; ++i) { h[i] = __half(i); b[i] = __floats2bfloat162_rn(i, i); }
+  groups<<<1, 32>>>(h, b, p);
+  printf("%g %g %g %d %d\\n", float(h[5]), float(b[3].x), float(b[3].y), p[0], p[31]);
   fill<<<1, 1025>>>(nullptr, 1, 0);
   printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
 """
@@ -112,6 +129,7 @@ def test_simt_kernels(tmp_path: Path) -> None:
     done = run(tmp_path / "program.cu", f"{HEAD}{KERNELS}int main() {{ {{ {MORE} }} {MAIN} }}\n")
     assert done.stdout.splitlines() == [
         "0 wrong, 20 3 1, 1 1 1",
+        "11 4 5 165 1421",
         "0 wrong, cudaErrorInvalidConfiguration",
         "0 wrong, 1.04857e+06 1.04857e+06, cudaSuccess",
         "4.5 19 14",
@@ -133,9 +151,10 @@ def test_simt_kernels(tmp_path: Path) -> None:
     [
         ('asm("nop");', "inline assembly is not available in SIMT code"),
         ("k<<<1, 1>>>(p);", "a kernel that launches a kernel is not available on a CPU"),
+        ("*p = tex2D<float>(0ull, 1.0f, 2.0f);", "textures and surfaces are not available on a CPU; read the array"),
     ],
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
     done = run(tmp_path / "program.cu", f"__global__ void k(int* p) {{\n  {statement}\n}}\nint main() {{}}\n")
-    column = 4 if "<<<" in statement else 3
-    assert done.returncode != 0 and f"program.cu:2:{column}: {message}" in done.stderr
+    column = 3 + max(statement.find("<<<"), statement.find("tex2D"), 0)
+    assert done.returncode != 0 and f"program.cu:2:{column}: " in done.stderr and message in done.stderr

@@ -65,7 +65,7 @@ struct launch {
     void** slots;
     unsigned grid[3], block[3];
     bool waits;
-    unsigned long long next, count;
+    unsigned long long next, count, chunk;  // blocks: threads take several at a time
     char* message;
     size_t room;
     int failed;
@@ -159,6 +159,29 @@ static void place(launch* run, fiber& self, unsigned i) {
         run->grid[0], run->grid[1], run->grid[2]};
     __builtin_memcpy(self.coordinates, found, sizeof found);
 }
+// False for lanes that wait for others of their warp which never come.
+static bool run_warp(worker* mine, unsigned first, unsigned count) {
+    for (bool ready = true; ready && !__atomic_load_n(&mine->run->failed, __ATOMIC_RELAXED);) {
+        for (unsigned i = first; i < first + count; ++i)
+            if (mine->fibers[i].now == state::ready) resume(mine, mine->fibers + i);
+        ready = false;
+        unsigned refused = 0;  // the mask of lanes that cannot go on yet
+        fiber* stuck = nullptr;
+        for (unsigned i = first; i < first + count; ++i) {
+            fiber& each = mine->fibers[i];
+            if (each.now == state::at_exchange && each.mask != refused && !release_exchange(mine, i)) {
+                refused = each.mask;
+                stuck = &each;
+            }
+            ready |= each.now == state::ready;
+        }
+        if (!ready && stuck) {
+            fail(mine->run, stuck->file, stuck->line, "a warp operation that not all lanes of its mask reach");
+            return false;
+        }
+    }
+    return true;
+}
 static void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
     launch* run = mine->run;
     for (unsigned i = 0; i < mine->threads; ++i) {
@@ -169,25 +192,13 @@ static void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
         each.stack_pointer = first_frame(each.stack, enter);
         each.now = state::ready;
     }
-    bool moved = true;
-    while (moved && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) {
-        moved = false;
-        for (unsigned i = 0; i < mine->threads; ++i) {
-            fiber& each = mine->fibers[i];
-            if (each.now != state::ready) continue;
-            resume(mine, &each);
-            moved = true;
-            if (each.now == state::at_exchange) release_exchange(mine, i);
-        }
-        if (moved) continue;
-        for (unsigned i = 0; i < mine->threads && !moved; ++i)
-            if (mine->fibers[i].now == state::at_exchange) {
-                fail(run, mine->fibers[i].file, mine->fibers[i].line, "a warp operation that not all lanes of its mask reach");
-                return;
-            }
+    // A warp goes on until its lanes have ended or wait for other warps, so that its stacks stay in the cache.
+    while (!__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) {
+        for (unsigned first = 0; first < mine->threads; first += 32)
+            if (!run_warp(mine, first, mine->threads - first < 32 ? mine->threads - first : 32)) return;
         bool waiting = false;
         for (unsigned i = 0; i < mine->threads; ++i) waiting |= mine->fibers[i].now == state::at_barrier;
-        moved = waiting && release_barrier(mine);
+        if (!waiting || !release_barrier(mine)) return;
     }
 }
 
@@ -209,10 +220,12 @@ static void* work(void* given) {
     }
     here = &mine;
     for (;;) {
-        unsigned long long at = __atomic_fetch_add(&run->next, 1, __ATOMIC_RELAXED);
-        if (at >= run->count || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) break;
-        unsigned long long row = at / run->grid[0];
-        run_block(&mine, unsigned(at % run->grid[0]), unsigned(row % run->grid[1]), unsigned(row / run->grid[1]));
+        unsigned long long at = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED), end = at + run->chunk;
+        for (; at < end && at < run->count && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++at) {
+            unsigned long long row = at / run->grid[0];
+            run_block(&mine, unsigned(at % run->grid[0]), unsigned(row % run->grid[1]), unsigned(row / run->grid[1]));
+        }
+        if (end >= run->count || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) break;
     }
     here = nullptr;
     munmap(memory, bytes);
@@ -225,11 +238,12 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
     launch run{code, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, code.waits != 0, 0,
-               (unsigned long long)g[0] * g[1] * g[2], message, sizeof message, 0};
-    constexpr int most = 512;
+               (unsigned long long)g[0] * g[1] * g[2], 1, message, sizeof message, 0};
+    constexpr int most = 512, chunks_per_thread = 64;
     pthread_t others[most];
     int started = 0, workers = worker_count();
     if (workers > most) workers = most;
+    if (run.count > (unsigned long long)workers * chunks_per_thread) run.chunk = run.count / workers / chunks_per_thread;
     while (started + 1 < workers && (unsigned long long)started + 1 < run.count &&
            pthread_create(&others[started], nullptr, work, &run) == 0)
         ++started;

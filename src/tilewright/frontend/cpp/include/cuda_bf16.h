@@ -2,13 +2,36 @@
 #pragma once
 #pragma clang system_header
 #include "tilewright/scalar_types.h"
+#include "tilewright/half_functions.h"
 
 struct __nv_bfloat16 {
     TW_NATIVE_FLOAT(__nv_bfloat16, __bf16)
 };
 TW_NATIVE_OPERATORS(__nv_bfloat16)
 using nv_bfloat16 = __nv_bfloat16;
+struct alignas(4) __nv_bfloat162 {
+    __nv_bfloat16 x, y;
+};
+using nv_bfloat162 = __nv_bfloat162;
+TW_HALF_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
+TW_HALF_MATH(__nv_bfloat16)
 
 __tile__ constexpr __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 __tile__ constexpr __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }
+__tile__ constexpr __nv_bfloat16 __double2bfloat16(double x) { return __nv_bfloat16(x); }
+__tile__ constexpr __nv_bfloat16 __int2bfloat16_rn(int x) { return __nv_bfloat16(x); }
 __tile__ constexpr float __bfloat162float(__nv_bfloat16 x) { return float(x); }
+__tile__ constexpr unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return __builtin_bit_cast(unsigned short, x); }
+__tile__ constexpr __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) {
+    return __builtin_bit_cast(__nv_bfloat16, x);
+}
+
+__tile__ constexpr __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+__tile__ constexpr __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+__tile__ constexpr __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 x) { return {x, x}; }
+__tile__ constexpr __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+    return {__nv_bfloat16(x), __nv_bfloat16(y)};
+}
+__tile__ constexpr float2 __bfloat1622float2(__nv_bfloat162 v) { return {float(v.x), float(v.y)}; }
+__tile__ constexpr __nv_bfloat16 __low2bfloat16(__nv_bfloat162 v) { return v.x; }
+__tile__ constexpr __nv_bfloat16 __high2bfloat16(__nv_bfloat162 v) { return v.y; }

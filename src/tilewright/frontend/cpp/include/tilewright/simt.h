@@ -182,3 +182,4 @@ inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); 
 inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 template <typename T>
 inline T __ldg(T const* p) { return *p; }
+#include "tilewright/simt_functions.h"

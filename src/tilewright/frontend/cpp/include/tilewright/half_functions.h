@@ -1,0 +1,76 @@
+// Functions of the 16-bit floating-point types and their pairs. Each operation rounds once.
+#pragma once
+#pragma clang system_header
+
+#define TW_HALF_BINARY(T, name, op) \
+    __tile__ constexpr T name(T a, T b) noexcept { return a op b; }
+#define TW_HALF_TEST(T, name, op) \
+    __tile__ constexpr bool name(T a, T b) noexcept { return a op b; }
+#define TW_PAIR_BINARY(T, P, name, one) \
+    __tile__ constexpr P name(P a, P b) noexcept { return P{one(a.x, b.x), one(a.y, b.y)}; }
+#define TW_HALF_FUNCTIONS(T, P)                                                                                \
+    TW_HALF_BINARY(T, __hadd, +)                                                                               \
+    TW_HALF_BINARY(T, __hsub, -)                                                                               \
+    TW_HALF_BINARY(T, __hmul, *)                                                                               \
+    TW_HALF_BINARY(T, __hdiv, /)                                                                               \
+    TW_HALF_BINARY(T, __hadd_rn, +)                                                                            \
+    TW_HALF_BINARY(T, __hsub_rn, -)                                                                            \
+    TW_HALF_BINARY(T, __hmul_rn, *)                                                                            \
+    TW_HALF_TEST(T, __heq, ==)                                                                                 \
+    TW_HALF_TEST(T, __hne, !=)                                                                                 \
+    TW_HALF_TEST(T, __hlt, <)                                                                                  \
+    TW_HALF_TEST(T, __hle, <=)                                                                                 \
+    TW_HALF_TEST(T, __hgt, >)                                                                                  \
+    TW_HALF_TEST(T, __hge, >=)                                                                                 \
+    __tile__ constexpr T __hneg(T a) noexcept { return -a; }                                                   \
+    __tile__ constexpr T __habs(T a) noexcept { return float(a) < 0.0f ? -a : a; }                             \
+    __tile__ constexpr bool __hisnan(T a) noexcept { return a != a; }                                          \
+    __tile__ constexpr T __hmin(T a, T b) noexcept { return b < a || a != a ? b : a; }                         \
+    __tile__ constexpr T __hmax(T a, T b) noexcept { return a < b || a != a ? b : a; }                         \
+    __tile__ constexpr T __hfma(T a, T b, T c) noexcept {                                                      \
+        /* In 64 bits the product is exact, and the sum of so few bits rounds as one operation does. */       \
+        return T(double(a) * double(b) + double(c));                                                           \
+    }                                                                                                          \
+    TW_PAIR_BINARY(T, P, __hadd2, __hadd)                                                                      \
+    TW_PAIR_BINARY(T, P, __hsub2, __hsub)                                                                      \
+    TW_PAIR_BINARY(T, P, __hmul2, __hmul)                                                                      \
+    TW_PAIR_BINARY(T, P, __h2div, __hdiv)                                                                      \
+    TW_PAIR_BINARY(T, P, __hmin2, __hmin)                                                                      \
+    TW_PAIR_BINARY(T, P, __hmax2, __hmax)                                                                      \
+    TW_PAIR_BINARY(T, P, operator+, __hadd)                                                                    \
+    TW_PAIR_BINARY(T, P, operator-, __hsub)                                                                    \
+    TW_PAIR_BINARY(T, P, operator*, __hmul)                                                                    \
+    TW_PAIR_BINARY(T, P, operator/, __hdiv)                                                                    \
+    __tile__ constexpr P __hneg2(P a) noexcept { return P{-a.x, -a.y}; }                                       \
+    __tile__ constexpr P __hfma2(P a, P b, P c) noexcept {                                                     \
+        return P{__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                                                \
+    }
+#ifdef TW_SIMT
+#define TW_HALF_MATH(T)                                                        \
+    inline T hexp(T x) { return T(expf(float(x))); }                           \
+    inline T hexp2(T x) { return T(exp2f(float(x))); }                         \
+    inline T hlog(T x) { return T(logf(float(x))); }                           \
+    inline T hlog2(T x) { return T(log2f(float(x))); }                         \
+    inline T hsqrt(T x) { return T(sqrtf(float(x))); }                         \
+    inline T hrsqrt(T x) { return T(1.0f / sqrtf(float(x))); }                 \
+    inline T hrcp(T x) { return T(1.0f / float(x)); }                          \
+    inline T hsin(T x) { return T(sinf(float(x))); }                           \
+    inline T hcos(T x) { return T(cosf(float(x))); }                           \
+    inline T htanh(T x) { return T(tanhf(float(x))); }                         \
+    inline T hfloor(T x) { return T(floorf(float(x))); }                       \
+    inline T hceil(T x) { return T(ceilf(float(x))); }                         \
+    inline T hrint(T x) { return T(rintf(float(x))); }                         \
+    inline T htrunc(T x) { return T(truncf(float(x))); }                       \
+    inline T atomicAdd(T* p, T v) {                                            \
+        auto* place = (unsigned short*)p;                                      \
+        unsigned short old = __atomic_load_n(place, __ATOMIC_RELAXED);         \
+        for (;;) {                                                             \
+            T before = __builtin_bit_cast(T, old);                             \
+            auto after = __builtin_bit_cast(unsigned short, before + v);       \
+            if (__atomic_compare_exchange_n(place, &old, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) \
+                return before;                                                 \
+        }                                                                      \
+    }
+#else
+#define TW_HALF_MATH(T)
+#endif

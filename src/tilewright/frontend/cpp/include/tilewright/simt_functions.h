@@ -1,0 +1,170 @@
+// Functions of SIMT code beside those of the C library. Those with less precision are the precise ones here.
+#pragma once
+#pragma clang system_header
+
+#define TW_ROUNDED(T, letter)                                                     \
+    inline T __##letter##add_rn(T x, T y) { return x + y; }                       \
+    inline T __##letter##sub_rn(T x, T y) { return x - y; }                       \
+    inline T __##letter##mul_rn(T x, T y) { return x * y; }                       \
+    inline T __##letter##div_rn(T x, T y) { return x / y; }                       \
+    inline T __##letter##rcp_rn(T x) { return T(1) / x; }                         \
+    inline T __##letter##sqrt_rn(T x) { return T(__builtin_sqrt(double(x))); }
+TW_ROUNDED(float, f)
+TW_ROUNDED(double, d)
+#undef TW_ROUNDED
+inline double __fma_rn(double x, double y, double z) { return ::fma(x, y, z); }
+inline float fdividef(float x, float y) { return x / y; }
+inline float __log10f(float x) { return log10f(x); }
+inline float __exp10f(float x) { return powf(10.0f, x); }
+inline float __tanf(float x) { return tanf(x); }
+inline void __sincosf(float x, float* sine, float* cosine) {
+    *sine = sinf(x);
+    *cosine = cosf(x);
+}
+// The fraction of a turn is exact before it meets pi.
+inline double sinpi(double x) { return ::sin(M_PI * (x - 2 * ::floor(x / 2))); }
+inline double cospi(double x) { return ::cos(M_PI * (x - 2 * ::floor(x / 2))); }
+inline float sinpif(float x) { return float(sinpi(x)); }
+inline float cospif(float x) { return float(cospi(x)); }
+inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+inline double rcbrt(double x) { return 1.0 / ::cbrt(x); }
+inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
+inline float norm3df(float x, float y, float z) { return float(::sqrt(double(x) * x + double(y) * y + double(z) * z)); }
+inline float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
+inline float normcdff(float x) { return 0.5f * erfcf(-x * float(M_SQRT1_2)); }
+
+// Integers.
+inline int __mul24(int x, int y) { return int((long long)(x << 8 >> 8) * (y << 8 >> 8)); }
+inline unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
+inline int __mulhi(int x, int y) { return int((long long)x * y >> 32); }
+inline unsigned __umulhi(unsigned x, unsigned y) { return unsigned((unsigned long long)x * y >> 32); }
+inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+inline unsigned __sad(int x, int y, unsigned z) { return z + unsigned(x < y ? (long long)y - x : (long long)x - y); }
+inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
+inline int __hadd(int x, int y) { return int(((long long)x + y) >> 1); }
+inline int __rhadd(int x, int y) { return int(((long long)x + y + 1) >> 1); }
+inline unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    unsigned long long bytes = (unsigned long long)y << 32 | x;
+    unsigned found = 0;
+    for (int i = 0; i < 4; ++i) found |= unsigned(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return found;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+    return unsigned(((unsigned long long)high << 32 | low) << (shift & 31) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
+
+// Conversions: to the nearest, towards zero, up, down.
+#define TW_CONVERSIONS(from, From, to, To)                                         \
+    inline To __##from##2##to##_rn(From x) { return (To)__builtin_rint(double(x)); } \
+    inline To __##from##2##to##_rz(From x) { return (To)x; }                       \
+    inline To __##from##2##to##_ru(From x) { return (To)__builtin_ceil(double(x)); } \
+    inline To __##from##2##to##_rd(From x) { return (To)__builtin_floor(double(x)); }
+TW_CONVERSIONS(float, float, int, int)
+TW_CONVERSIONS(float, float, uint, unsigned)
+TW_CONVERSIONS(float, float, ll, long long)
+TW_CONVERSIONS(float, float, ull, unsigned long long)
+TW_CONVERSIONS(double, double, int, int)
+TW_CONVERSIONS(double, double, uint, unsigned)
+TW_CONVERSIONS(double, double, ll, long long)
+TW_CONVERSIONS(double, double, ull, unsigned long long)
+#undef TW_CONVERSIONS
+inline float __int2float_rn(int x) { return float(x); }
+inline float __uint2float_rn(unsigned x) { return float(x); }
+inline float __ll2float_rn(long long x) { return float(x); }
+inline double __int2double_rn(int x) { return double(x); }
+inline double __ll2double_rn(long long x) { return double(x); }
+inline float __double2float_rn(double x) { return float(x); }
+inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+inline int __double2hiint(double x) { return int(__double_as_longlong(x) >> 32); }
+inline int __double2loint(double x) { return int(__double_as_longlong(x)); }
+inline double __hiloint2double(int high, int low) {
+    return __longlong_as_double((long long)high << 32 | unsigned(low));
+}
+
+// Memory with hints about caches, which are left out.
+#define TW_LOAD(name)           \
+    template <typename T>       \
+    inline T name(T const* p) { \
+        return *p;              \
+    }
+TW_LOAD(__ldcg)
+TW_LOAD(__ldca)
+TW_LOAD(__ldcs)
+TW_LOAD(__ldlu)
+TW_LOAD(__ldcv)
+#undef TW_LOAD
+#define TW_STORE(name)                \
+    template <typename T>             \
+    inline void name(T* p, T value) { \
+        *p = value;                   \
+    }
+TW_STORE(__stwb)
+TW_STORE(__stcg)
+TW_STORE(__stcs)
+TW_STORE(__stwt)
+#undef TW_STORE
+inline void __nanosleep(unsigned) {}
+inline long long clock64() { return (long long)__builtin_readcyclecounter(); }
+inline void __trap() { __builtin_trap(); }
+
+// Warps: lanes with the same value, and reductions.
+template <typename T>
+inline unsigned __match_any_sync(unsigned mask, T value, TW_PLACE) {
+    auto mine = __tw_simt::bits_of(value);
+    auto* all = __tw_simt_exchange(mask, mine, file, line);
+    unsigned found = 0;
+    for (int i = 0; i < 32; ++i) found |= unsigned((mask >> i & 1) && all[i] == mine) << i;
+    return found;
+}
+template <typename T>
+inline unsigned __match_all_sync(unsigned mask, T value, int* same, TW_PLACE) {
+    unsigned found = __match_any_sync(mask, value, file, line);
+    *same = found == mask;
+    return *same ? mask : 0;
+}
+#define TW_REDUCE(name, T, start, step)                                                \
+    inline T __reduce_##name##_sync(unsigned mask, T value, TW_PLACE) {                \
+        auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);   \
+        T x = start;                                                                   \
+        for (int i = 0; i < 32; ++i)                                                   \
+            if (mask >> i & 1) {                                                       \
+                T y = __tw_simt::value_of<T>(all[i]);                                  \
+                x = step;                                                              \
+            }                                                                          \
+        return x;                                                                      \
+    }
+TW_REDUCE(add, int, 0, int(unsigned(x) + unsigned(y)))
+TW_REDUCE(add, unsigned, 0, x + y)
+TW_REDUCE(min, int, INT_MAX, x < y ? x : y)
+TW_REDUCE(min, unsigned, UINT_MAX, x < y ? x : y)
+TW_REDUCE(max, int, INT_MIN, x < y ? y : x)
+TW_REDUCE(max, unsigned, 0, x < y ? y : x)
+TW_REDUCE(and, unsigned, UINT_MAX, x & y)
+TW_REDUCE(or, unsigned, 0, x | y)
+TW_REDUCE(xor, unsigned, 0, x ^ y)
+#undef TW_REDUCE
+
+// What a CPU does not have.
+#define TW_NO_TEXTURE __attribute__((unavailable("textures and surfaces are not available on a CPU; read the array")))
+#define TW_TEXTURES(name)                              \
+    template <typename T, typename... A>               \
+    TW_NO_TEXTURE T name(cudaTextureObject_t, A...);   \
+    template <typename T, typename... A>               \
+    TW_NO_TEXTURE void name(T*, cudaTextureObject_t, A...);
+TW_TEXTURES(tex1D)
+TW_TEXTURES(tex1Dfetch)
+TW_TEXTURES(tex2D)
+TW_TEXTURES(tex2DLod)
+TW_TEXTURES(tex3D)
+TW_TEXTURES(surf2Dread)
+TW_TEXTURES(surf2Dwrite)
+#undef TW_TEXTURES
+#undef TW_NO_TEXTURE
