@@ -29,7 +29,7 @@ from tilewright.backends.triton.constraints import CompileAgain, Constraints
 from tilewright.backends.triton.executable import FIRST, TritonExecutable
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
-from tilewright.backends.triton.options import SHALLOW, choose, depths_of_few_blocks
+from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
 from tilewright.backends.triton.ptx import UnknownForm
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright.backends.triton.heuristics import RESERVED
 from tilewright.backends.triton.lines import indent_of
-from tilewright.backends.triton.options import RESERVED
 
 _ALLOC = re.compile(r"\s*(%\w+) = ttg\.local_alloc : \(\) -> !ttg\.memdesc<((?:\d+x)+)([a-z]+)(\d+)\w*, .*mutable>.*")
 _FILLED = re.compile(

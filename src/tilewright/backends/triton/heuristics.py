@@ -1,0 +1,149 @@
+"""Options for a kernel where nobody asked for any: by its tiles, its loops and the memory of the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import (
+    are_independent,
+    is_recurrent,
+    live_accumulators,
+    loaded_before,
+    loaded_bytes,
+    mma_loops,
+    mma_ops,
+)
+from tilewright.analysis.trip_counts import max_trip_count
+from tilewright.backends.triton.options import REGISTERS, Options
+from tilewright.backends.triton.resources import enough_warps, register_words
+from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.linear import MmaOp
+from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.types import TileType
+
+NAMES = ("num_warps", "num_stages", "maxnreg")
+
+
+def choose(
+    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, light: bool = False
+) -> Options:
+    """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
+    ``chained`` says that its MMA ops follow each other in loops whose loads are pipelined without further stages, and
+    ``light`` that few warps are enough for its loops without MMA ops."""
+    unknown = [name for name in given if name not in NAMES]
+    if unknown:
+        raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
+    options = guess(function, target, chained, light)
+    hints = {name: resolved(value, target) for name, value in function.hints.items()}
+    if hints.get("num_worker_warps"):
+        options = replace(options, num_warps=hints["num_worker_warps"])
+    elif "num_warps" not in given:
+        options = replace(options, num_warps=enough_warps(function, target, options.num_warps))
+    options = replace(options, num_warps=min(options.num_warps, target.most_warps))
+    options = replace(options, **dict(given)).checked()
+    if options.num_warps > target.most_warps:
+        raise ValueError(f"num_warps is {options.num_warps}; a block of {target.name} has at most {target.most_warps}")
+    if not target.is_cuda:
+        return replace(options, maxnreg=None)  # AMD's compiler has no such limit
+    occupancy = hints.get("occupancy")
+    if occupancy and options.maxnreg is None and occupancy > 1:
+        limit = REGISTERS // (occupancy * 32 * options.num_warps) // 8 * 8
+        options = replace(options, maxnreg=min(255, max(24, limit)), hinted=True)
+    return options
+
+
+def guess(function: Function, target: GpuTarget, chained: bool, light: bool) -> Options:
+    found = [op for op in function.walk() if isinstance(op, MmaOp)]
+    if found:
+        return _guess_products(function, found, target, chained)
+    if light:
+        return Options(num_warps=_warps_of_streams(function))
+    largest = max((register_words(op) for op in function.walk()), default=0)
+    warps = 4
+    while warps < 32 and largest > warps * 32 * _WORDS:
+        warps *= 2
+    return Options(num_warps=warps)
+
+
+def _warps_of_streams(function: Function) -> int:
+    """Pipelined loads keep the memory busy with few warps, and more blocks fit beside each other. Addresses and indices
+    are not kept."""
+    largest = max((register_words(op) for op in function.walk() if _is_kept(op)), default=0)
+    warps = 4
+    while warps < 32 and largest > warps * 32 * (_STREAM_WORDS if warps < 8 else 2 * _STREAM_WORDS):
+        warps *= 2
+    return warps
+
+
+def _is_kept(op: Op) -> bool:
+    if isinstance(op, (Load, LoadView)):
+        return True
+    tiles = (r.type for r in op.results if isinstance(r.type, TileType))
+    return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)
+
+
+_WORDS = 16  # of the largest tile, per thread
+_STREAM_WORDS = 32
+_PRODUCT_WORDS = 192  # of all results of MMA ops, per thread
+_RECURRENT_WORDS = 224  # where one block is all that an SM has
+_WIDE_WORDS, _NARROW_WORDS = 96, 128  # where a loop has one MMA op, of elements of 32 and of 16 bits
+_CHAIN_WORDS = 160  # of two MMA ops that follow each other: with more, two blocks of 8 warps are faster,
+_FEW_WORDS = 112  # if they take no more of each thread
+_FEW_RESULTS = 128 * 128
+_THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
+SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
+RESERVED = 1024  # bytes of shared memory that an SM keeps for itself, for each block
+
+
+def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:
+    """Few warps while the results fit their registers. An MMA loop whose ops do not wait for each other hides its
+    loads by a deep pipeline, one with others, such as attention, by several blocks per SM."""
+    loops = mma_loops(function)
+    groups = [mma_ops(loop) for loop in loops] or [found]
+    results = max(map(live_accumulators, loops)) if loops else sum(op.results[0].tile.size for op in found)
+    wide = any(op.x.tile.element.bitwidth > 16 for op in found)
+    recurrent = any(map(is_recurrent, loops))
+    if all(len(group) == 1 for group in groups):
+        limit = _WIDE_WORDS if wide else _NARROW_WORDS
+    else:
+        limit = _RECURRENT_WORDS if recurrent else _PRODUCT_WORDS
+    warps = 4 if results <= 4 * 32 * limit else 8
+    if chained:
+        live = results + found[-1].x.tile.size // 2
+        if warps == 4 and results > 4 * 32 * _CHAIN_WORDS and live <= 8 * 32 * _FEW_WORDS:
+            return Options(num_warps=8, num_stages=1, maxnreg=REGISTERS // (2 * 8 * 32))
+        return Options(num_warps=warps, num_stages=1)
+    loaded = max([1, *map(loaded_bytes, loops)])
+    apart = are_independent(groups)
+    most, room = _MOST_STAGES, target.shared_memory
+    if apart and min(found[0].results[0].tile.shape[-2:]) <= _THIN:
+        most, room = _DEEPEST, room // 2  # what limits such MMA ops is memory
+    elif apart and results <= _FEW_RESULTS and 2 * SHALLOW * loaded <= room:
+        most = SHALLOW  # another block fits
+    elif not (apart or recurrent) and warps == 4:
+        room = room // 2 - loaded_before(function)
+    return Options(num_warps=warps, num_stages=max(1, min(most, room // loaded)))
+
+
+def depths_of_few_blocks(function: Function, target: GpuTarget, stages: int, shared: int) -> tuple[int, int]:
+    """How many stages there is room for where no more than one or two blocks are on an SM, which then load
+    ahead too little to keep the memory busy; 0 where that is not more than the ``stages``, which need ``shared`` bytes
+    with all else."""
+    loops = mma_loops(function)
+    loaded = max(map(loaded_bytes, loops), default=0)
+    # Bytes: fewer than none where tiles go through registers, with a stage less, or where loads are not pipelined.
+    others = shared - stages * loaded
+    if not (loaded and target.has_wgmma and are_independent([mma_ops(loop) for loop in loops])) or others <= -loaded:
+        return 0, 0
+    if any(map(is_recurrent, loops)):
+        return 0, 0
+    facts = AnalysisManager(function).get(IntegerRanges)
+    most = min(_DEEPEST, max(max_trip_count(facts, loop) for loop in loops))
+    room = [(target.shared_memory + RESERVED) // blocks - RESERVED for blocks in (1, 2)]
+    one, two = (min(most, (available - others) // loaded) for available in room)
+    return one if one > stages else 0, two if two > stages else 0
