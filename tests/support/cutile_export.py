@@ -1,6 +1,6 @@
 """Writes the CUDA Tile IR of ``cutile_kernels`` by cuTile Python, where ``cuda.tile`` is installed:
 
-    python -m support.cutile_export tests/tileir/data/cutile [13.3 13.4]
+python -m support.cutile_export tests/tileir/data/cutile [13.3 13.4]
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Whether the arguments of a launch differ from those of an earlier one by addresses and numbers only.
+"""Guards of a cached launch: conditions under which arguments differ from those of the earlier launch by addresses and
+numbers only.
 
-``ask`` says what has to be asked of them; functions that ask it are written in Python, soon made, and in machine code.
+``emit_guards`` says which there are; builders write them as a function of Python, which is soon made, and as machine
+code.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ _INTERFACES: dict[Describe | None, str] = {
 
 
 class GuardBuilder(Protocol):
-    """Writes what is asked of the arguments, by index. The values are those of the earlier launch.
+    """Writes guards of arguments, by index. The values are those of the earlier launch.
 
-    Of all but constants and lists the address or number is noted, in the order of the calls.
+    Of all but constants and lists the address or number is collected, in the order of the calls, for the runtime slots.
     """
 
     def constant(self, i: int, value: float) -> None:
@@ -55,7 +57,7 @@ class GuardBuilder(Protocol):
     def exported(self, i: int, array: Any) -> None: ...
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        """Those with the indices of ``tensors`` pass ``check`` together. Asked before everything else."""
+        """Those with the indices of ``tensors`` pass ``check`` together. The first guard."""
 
     def tensor(self, i: int, tensor: Any) -> None: ...
 
@@ -63,16 +65,16 @@ class GuardBuilder(Protocol):
         """It is the same object as argument ``other``."""
 
     def entries(self, i: int, entries: Sequence[int]) -> bool:
-        """It is a list of arrays, which have these indices from here on. Asked before everything else; False where
-        nothing can be asked about lists."""
+        """It is a list of arrays, which have these indices from here on. Comes before other guards; False where lists
+        cannot be guarded."""
 
     def table(self, i: int, entries: Sequence[int]) -> None:
-        """What was noted of its entries, the addresses, becomes one: the table."""
+        """What was collected of its entries, the addresses, becomes one: the table."""
 
 
 def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) -> bool:
-    """Have everything asked that makes arguments like ``args``. False when one of these is no number or constant
-    number, no array or one of a derived class, and no list of such arrays."""
+    """Write all guards of arguments like ``args``. False when one of these is no number or constant number, no array or
+    one of a derived class, and no list of such arrays."""
     values, lists = list(args), {}
     for i, (rule, argument) in enumerate(zip(rules, args)):
         if type(argument) is list and not rule.constant and rule.declared is None:
@@ -100,7 +102,7 @@ def emit_guards(rules: Sequence[Rule], args: Sequence[Any], to: GuardBuilder) ->
 
 
 def _emit_guard(rule: Rule, i: int, argument: Any, first: Mapping[int, int], to: GuardBuilder) -> bool:
-    """Have that of ``ask`` asked that is about one argument, or entry of a list. ``first`` are the tensors."""
+    """Write the guards of one argument, or entry of a list. ``first`` are the tensors."""
     kind, cupy = type(argument), sys.modules.get("cupy")
     if rule.constant and kind in _NUMBERS and argument == argument:  # no NaN
         to.constant(i, argument)

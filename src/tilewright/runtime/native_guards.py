@@ -1,4 +1,4 @@
-"""Repeated launches in machine code: what ``CachedLaunch`` asks and does, without a step in Python."""
+"""Cached launches in machine code: the guards and the launch, without a step in Python."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _STREAM, _GRID, _ARGUMENTS, _BACKEND = range(4)
 
 
 class _GuardBuilder:
-    """Writes what is asked of the arguments of a launch, and collects their addresses and numbers."""
+    """Writes guards of the arguments of a launch, and collects their addresses and numbers."""
 
     def __init__(self, body: Body, count: int) -> None:
         self.body = body
         tuple_of_them = _argument(body, _ARGUMENTS)
         _require_size(body, tuple_of_them, count)
         self._arguments = [body.call("PyTuple_GetItem", tuple_of_them, i) for i in range(count)]
-        self.able = True  # whether machine code can ask all that
+        self.able = True  # whether machine code can check all that
         self.numbers: list[tuple[str, str]] = []  # what fills the slots, in order: LLVM type and value
 
     def constant(self, i: int, value: float) -> None:
@@ -191,7 +191,7 @@ class _GuardBuilder:
         return False
 
     def table(self, i: int, entries: Sequence[int]) -> None:
-        raise AssertionError("lists are not asked about")
+        raise AssertionError("lists have no guards")
 
     def same(self, i: int, other: int) -> None:
         self.body.require_equal("ptr", self._arguments[i], self._arguments[other])
@@ -223,8 +223,8 @@ def native_launch(
     executable: DirectLaunch,
     device: int | None,
 ) -> Callable[..., bool] | None:
-    """``CachedLaunch.launch`` for launches like that with ``args``. None where machine code cannot ask all that, or the
-    backend cannot be entered by it."""
+    """``CachedLaunch.launch`` for launches like that with ``args``. None where machine code cannot check all that, or
+    the backend cannot be entered by it."""
     stub = executable.launch_stub(device or 0, {})
     if stub is None:
         return None
@@ -265,7 +265,7 @@ def _require_range(body: Body, number: str, low: int, high: int) -> None:
 
 
 def _guard_settings(body: Body, settings: tuple[Any, ...]) -> bool:
-    """Require what ``backend_choice.settings`` says to be ``settings``. False where that cannot be asked so."""
+    """Require what ``backend_choice.settings`` says to be ``settings``. False where machine code cannot check that."""
     explicit, current, forced, *state = settings
     variables = environment.STATE_VALUES
     if forced is not None or type(variables) is not dict:

@@ -1,4 +1,4 @@
-"""A function in Python that asks whether the arguments of a launch are like those of an earlier one."""
+"""The guards of a cached launch as a function of Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def never(*_: Any) -> None:
 
 
 class _GuardBuilder:
-    """Collects what a function over the arguments ``a0``, ``a1``, ... asks and computes."""
+    """Collects what a function over the arguments ``a0``, ``a1``, ... guards and computes."""
 
     def __init__(self, tables: Sequence[np.ndarray[Any, Any]]) -> None:
         self.known: dict[str, Any] = {
@@ -36,10 +36,10 @@ class _GuardBuilder:
         }
         self._tables = iter(tables)
         self.lists: list[str] = []  # statements that take lists apart, or give up
-        self.failures: list[str] = []  # conditions under which the arguments need a closer look
+        self.failures: list[str] = []  # guard failures: conditions under which the arguments need a closer look
         self.addresses: list[tuple[str, str, int]] = []  # name, how to get it, that of the earlier launch
         self.numbers: list[str] = []  # what fills the slots, in order
-        self.able = True  # whether asking in Python takes less time than describing the arguments
+        self.able = True  # whether guards in Python take less time than describing the arguments
 
     def constant(self, i: int, value: float) -> None:
         self._guard_type(i, value)
@@ -71,7 +71,7 @@ class _GuardBuilder:
         self.able = False
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
-        self.failures.append(f"not {self._put('alike', check)}({', '.join(f'a{i}' for i in tensors)})")
+        self.failures.append(f"not {self._put('tensors', check)}({', '.join(f'a{i}' for i in tensors)})")
 
     def tensor(self, i: int, tensor: Any) -> None:
         self._address(i, tensor.data_ptr(), f"a{i}.data_ptr()")
@@ -142,7 +142,7 @@ def guarded_values(
 
     ``values`` are those for ``args``, with a RUNTIME_SLOT for each address, number and table, in the order of the
     arguments; ``tables`` are the rows of tables without their addresses.
-    ``never`` where this cannot be asked, or not in less time than it takes to describe the arguments.
+    ``never`` where there are no such guards, or none that take less time than describing the arguments.
     """
     guards = _GuardBuilder(tables)
     known = emit_guards(rules, args, guards) and guards.able and guards.numbers
