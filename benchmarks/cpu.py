@@ -1,13 +1,14 @@
-"""Tile kernels beside NumPy, torch and Numba on a CPU: a table, and a bar chart.
+"""Tile kernels beside NumPy, PyTorch (eager and compiled), JAX and Numba on a CPU: tables, and a chart.
 
-    pip install numba torch==2.13.0 matplotlib
+    pip install numba torch==2.13.0 jax matplotlib
     python benchmarks/cpu.py --output results          # every row: results/cpu.md, cpu.svg and cpu.png
     python benchmarks/cpu.py --rows 'softmax|norm'     # the rows whose names match
+    python benchmarks/cpu.py --states hot              # without the tables of cold starts and of mixed programs
 
-All sides run in one process with the same number of threads. They take turns; the number of a side is its median
-over all rounds; every result is compared with the first peer's. Ours binds its launches once (``kernel.bind``), as
-programs that repeat them do; peers get arrays for their results where they take any. ``cpu_costs.py`` measures
-launches and compilation.
+All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
+stands what the machine can do at most (``cpu_limits.py``). Every result is compared with the first peer's. Ours binds
+its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that allocate their result at
+each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
 """
 
 from __future__ import annotations
@@ -16,45 +17,56 @@ import argparse
 import os
 import platform
 import re
-import statistics
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cpu_limits import Limits
+from cpu_limits import measure as measure_limits
+from cpu_timing import Times, cold, hot, mixed
 
 if TYPE_CHECKING:
     from cpu_rows import Row, Run, Work
 
-_PAUSE = 0.04  # seconds
-_PATIENCE = 6  # pauses, while other programs or the threads of the side before are busy
-_STATISTICS = Path("/proc/stat")
+_OURS = "tilewright"
+_PEERS = ("NumPy", "torch", "torch.compile", "JAX", "Numba")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
+_STATES = {
+    "hot": "Hot: blocks of calls of one side",
+    "cold": "Cold: idle processors before every call",
+    "mixed": "Mixed: another library has just run, and its threads may still spin",
+}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Median seconds of each side; ``ours`` is ``times["tilewright"]``."""
+    """The times of each side of a row in one state."""
 
     row: Row
-    times: Mapping[str, float]
-    correct: bool
+    times: Mapping[str, Times]
+    fresh: frozenset[str]  # the sides that allocate their result
     work: tuple[float, float]  # flops and bytes
+    limit: tuple[str, float]  # which one binds, and the seconds that it allows
 
     @property
     def best(self) -> tuple[str, float]:
-        return min(((n, t) for n, t in self.times.items() if n != "tilewright"), key=lambda pair: pair[1])
+        return min(((n, t.median) for n, t in self.times.items() if n != _OURS), key=lambda pair: pair[1])
+
+    @property
+    def ours(self) -> Times:
+        return self.times[_OURS]
 
     @property
     def ratio(self) -> float:
-        return self.best[1] / self.times["tilewright"]
+        return self.best[1] / self.ours.median
 
     @property
-    def verdict(self) -> str:
-        if not self.correct:
-            return "WRONG"
-        return "reached" if self.ratio >= self.row.goal else "short"
+    def of_limit(self) -> str:
+        kind, seconds = self.limit
+        return f"{seconds / self.ours.median:.2f} of {kind}" if seconds else ""
 
 
 def main() -> None:
@@ -68,70 +80,75 @@ def main() -> None:
     if options.list:
         print(*(row.name for row in chosen), sep="\n")
         return
-    print(_line("work", "goal", "ratio", "", "ours", "best peer", "rate"))
-    outcomes = []
+    limits = measure_limits(options.threads)
+    print(f"limits: {described(limits)}")
+    print(_line("work", "state", "ratio", "ours", "best peer", "spread", "limit"))
+    outcomes: dict[str, list[Outcome]] = {state: [] for state in options.states}
+    wrong = []
     for row in chosen:
-        outcomes.append(measure(row, options.seconds))
-        print(describe(outcomes[-1]), flush=True)
+        work = row.make()
+        if not is_correct(work):
+            wrong.append(row.name)
+            print(f"{row.name}: WRONG", flush=True)
+            continue
+        for state in options.states:
+            outcomes[state].append(measure(row, work, state, limits))
+            print(describe(state, outcomes[state][-1]), flush=True)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "cpu.md").write_text(markdown(outcomes, options.threads))
-        chart(outcomes, options.output)
-    sys.exit(not all(o.correct for o in outcomes))
+        (options.output / "cpu.md").write_text(markdown(outcomes, options.threads, limits))
+        chart(outcomes.get("hot", []), options.output)
+    sys.exit(f"wrong: {', '.join(wrong)}" if wrong else 0)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", default="", metavar="REGEX", help="only the rows whose names match")
+    parser.add_argument("--states", nargs="+", choices=list(_STATES), default=list(_STATES))
     parser.add_argument("--list", action="store_true", help="print the names of the rows")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for every side (default: all)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="spent on a row (default: 3)")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write cpu.md, cpu.svg and cpu.png there")
     return parser.parse_args()
 
 
-def measure(row: Row, seconds: float) -> Outcome:
-    """All sides in turns until ``seconds`` are over, at least five times each."""
-    work = row.make()
-    sides: dict[str, Run] = {"tilewright": work.ours, **work.peers}
-    correct = is_correct(work)
-    found: dict[str, list[float]] = {name: [] for name in sides}
-    start = time.perf_counter()
-    while len(found["tilewright"]) < 5 or time.perf_counter() - start < seconds:
-        for name, run in sides.items():
-            rest()
-            before = time.perf_counter()
-            run()
-            found[name].append(time.perf_counter() - before)
-    times = {name: statistics.median(side) for name, side in found.items()}
-    return Outcome(row, times, correct, (work.flops, work.bytes))
+def described(limits: Limits) -> str:
+    f32, f64 = limits.f32 / 1e9, limits.f64 / 1e9
+    return (
+        f"copies at {limits.copy / 1e9:.1f} GB/s, multiply-adds at {f32:.0f} GFLOP/s in float32, {f64:.0f} in float64"
+    )
 
 
-def rest() -> None:
-    """Pause until the processors are idle: threads of BLAS and OpenMP wait actively for more work after a call."""
-    for _ in range(_PATIENCE):
-        before = _busy_ticks()
-        time.sleep(_PAUSE)
-        if _busy_ticks() - before <= 1:
-            return
+def measure(row: Row, work: Work, state: str, limits: Limits) -> Outcome:
+    sides: dict[str, Run] = {_OURS: work.ours, **work.peers}
+    if state == "mixed":
+        times = mixed(sides, {name: _other_library(name) for name in sides})
+    else:
+        times = {"hot": hot, "cold": cold}[state](sides)
+    limit = limits.of(work.flops, work.bytes, work.double) if work.limited else ("", 0.0)
+    return Outcome(row, times, work.fresh, (work.flops, work.bytes), limit)
 
 
-def _busy_ticks() -> int:
-    """How long all processors together have been busy, in hundredths of a second; 0 where this is not told."""
-    if not _STATISTICS.exists():
-        return 0
-    user, nice, system = _STATISTICS.read_text().split(maxsplit=4)[1:4]
-    return int(user) + int(nice) + int(system)
+def _other_library(name: str) -> Run:
+    """A small product by another library than that of the side: PyTorch, or NumPy beside PyTorch."""
+    import numpy as np  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+
+    a = np.ones((256, 256), np.float32)
+    b = np.empty_like(a)
+    if name.startswith("torch"):
+        return lambda: np.matmul(a, a, out=b)
+    ta, tb = torch.from_numpy(a), torch.from_numpy(b)
+    return lambda: torch.matmul(ta, ta, out=tb)
 
 
 def is_correct(work: Work) -> bool:
     """Whether our result is that of the first peer; all sides run once, so that they are compiled."""
+    import numpy as np  # noqa: PLC0415
+
     ours = _numbers(work.ours())
     wanted, *_ = [_numbers(run()) for run in work.peers.values()]
     if ours.shape != wanted.shape:
         return False
-    import numpy as np  # noqa: PLC0415
-
     error = float(np.max(np.abs(ours - wanted), initial=0.0))
     return error <= work.tolerance * float(np.max(np.abs(wanted), initial=0.0))
 
@@ -146,51 +163,50 @@ def _numbers(result: Any) -> Any:
 
 
 def _line(*cells: str) -> str:
-    return "".join(f"{cell:{width}}" for cell, width in zip(cells, ("<34", ">6", ">8", ">9", ">12", ">24", ">14")))
+    return "".join(f"{cell:{width}}" for cell, width in zip(cells, ("<34", "<7", ">7", ">12", ">28", ">9", ">20")))
 
 
-def describe(o: Outcome) -> str:
+def describe(state: str, o: Outcome) -> str:
     peer, seconds = o.best
-    ours = o.times["tilewright"]
     return _line(
         o.row.name,
-        f"{o.row.goal:.2f}",
+        state,
         f"{o.ratio:.2f}",
-        o.verdict,
-        f"{ours * 1e3:.2f} ms",
+        f"{o.ours.median * 1e3:.2f} ms",
         f"{peer} {seconds * 1e3:.2f} ms",
-        rate(o),
+        f"{o.ours.spread:.0%}",
+        o.of_limit,
     )
 
 
-def rate(o: Outcome) -> str:
-    """Our throughput in the unit of the row."""
-    flops, moved = o.work
-    ours = o.times["tilewright"]
-    if flops and flops > moved:
-        return f"{flops / ours / 1e9:.0f} GFLOP/s"
-    return f"{moved / ours / 1e9:.1f} GB/s" if moved else ""
-
-
-def markdown(outcomes: Sequence[Outcome], threads: int) -> str:
-    from importlib.metadata import version  # noqa: PLC0415
-
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "numba", "llvmlite"))
-    lines = [
-        f"{threads} threads, {platform.machine()}; {versions}. Medians in ms; ratio to the fastest peer.",
+def markdown(outcomes: Mapping[str, Sequence[Outcome]], threads: int, limits: Limits) -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "jax", "numba", "llvmlite"))
+    parts = [
+        f"{_processor()}, {threads} threads; Python {platform.python_version()}, {versions}. "
+        f"Limits: {described(limits)}. Made by `python benchmarks/cpu.py --output benchmarks/results`.",
         "",
-        "| work | goal | ratio | | tilewright | NumPy | torch | Numba | our rate |",
-        "|---|--:|--:|---|--:|--:|--:|--:|--:|",
+        "Medians in ms. *Ratio*: the time of the fastest peer over ours. *Spread*: the distance of the quartiles of "
+        "our times, over the median. *Limit*: how much of the copy bandwidth or of the multiply-adds we reach, "
+        "whichever allows less. A star: the side allocates its result at each call.",
     ]
-    for o in outcomes:
-        peers = [f"{o.times[n] * 1e3:.2f}" if n in o.times else "" for n in ("NumPy", "torch", "Numba")]
-        cells = [o.row.name, f"{o.row.goal:.2f}", f"{o.ratio:.2f}", o.verdict, f"{o.times['tilewright'] * 1e3:.2f}"]
-        lines.append("| " + " | ".join([*cells, *peers, rate(o)]) + " |")
-    return "\n".join(lines) + "\n"
+    head = ["work", "ratio", _OURS, "spread", "limit", *_PEERS]
+    for state, rows in outcomes.items():
+        parts += ["", f"## {_STATES[state]}", "", f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
+        for o in rows:
+            peers = [f"{o.times[n].median * 1e3:.2f}{'*' * (n in o.fresh)}" if n in o.times else "" for n in _PEERS]
+            cells = [o.row.name, f"{o.ratio:.2f}", f"{o.ours.median * 1e3:.2f}", f"{o.ours.spread:.0%}", o.of_limit]
+            parts.append("| " + " | ".join([*cells, *peers]) + " |")
+    return "\n".join(parts) + "\n"
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", information.read_text()) if information.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def chart(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Bars: the speed of each row as a multiple of the fastest peer's, with its goal."""
+    """Bars: the speed of each row, hot, as a multiple of the fastest peer's."""
     import matplotlib  # noqa: PLC0415
 
     matplotlib.use("Agg")
@@ -198,15 +214,13 @@ def chart(outcomes: Sequence[Outcome], folder: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(9, 0.26 * len(outcomes) + 1.2), layout="constrained")
     places = range(len(outcomes))
-    colors = ["tab:blue" if o.verdict == "reached" else "tab:orange" for o in outcomes]
+    colors = ["tab:blue" if o.ratio >= 1 else "tab:orange" for o in outcomes]
     axes.barh(places, [o.ratio for o in outcomes], color=colors, height=0.7)
-    axes.plot([o.row.goal for o in outcomes], places, "k|", markersize=9, label="goal")
     axes.set_yticks(places, [f"{o.row.name}  ({o.best[0]})" for o in outcomes], fontsize=8)
     axes.axvline(1, color="grey", linewidth=0.8)
     axes.invert_yaxis()
     axes.set_xscale("log", base=2)
-    axes.set_xlabel("speed, as a multiple of the fastest of NumPy, torch and Numba")
-    axes.legend(loc="lower right")
+    axes.set_xlabel("speed, hot, as a multiple of the fastest of NumPy, PyTorch, JAX and Numba")
     for kind in ("svg", "png"):
         figure.savefig(folder / f"cpu.{kind}", dpi=130)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import cpu_kernels as kernels
 import cpu_numba as loops
+import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -15,6 +17,7 @@ import torch.nn.functional as F
 import tilewright as ct
 
 N = 1 << 24
+COMPILED = frozenset({"torch.compile", "JAX"})  # they allocate their results
 Run = Callable[[], Any]
 
 
@@ -22,7 +25,9 @@ Run = Callable[[], Any]
 class Work:
     """The same computation by each side. Every call returns its result; the first peer's is the right one.
 
-    ``tolerance`` bounds the largest difference relative to the largest magnitude.
+    ``tolerance`` bounds the largest difference relative to the largest magnitude. ``fresh`` are the sides that allocate
+    their result. ``double``: the operations are in float64. Rows that are not ``limited`` use instructions of which
+    ``cpu_limits.py`` knows no peak.
     """
 
     ours: Run
@@ -30,15 +35,29 @@ class Work:
     tolerance: float = 0.0
     flops: float = 0.0
     bytes: float = 0.0
+    fresh: frozenset[str] = frozenset()
+    double: bool = False
+    limited: bool = True
 
 
 @dataclass(frozen=True)
 class Row:
-    """``goal`` is the speed to reach, as a multiple of the fastest peer's."""
+    """A computation by name."""
 
     name: str
-    goal: float
     make: Callable[[], Work]
+
+
+def compiled(function: Callable[..., Any], *tensors: torch.Tensor) -> Run:
+    """``torch.compile`` of ``function``, called with ``tensors``."""
+    made = torch.compile(function, dynamic=False)
+    return lambda: made(*tensors)
+
+
+def jitted(function: Callable[..., Any], *arrays: Any) -> Run:
+    """``jax.jit`` of ``function``, called with ``arrays`` that JAX holds, until its result is there."""
+    made, held = jax.jit(function), [jnp.asarray(a) for a in arrays]
+    return lambda: made(*held).block_until_ready()
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -66,22 +85,27 @@ def streams(name: str) -> Work:
             "NumPy": lambda: np.copyto(theirs, x) or theirs,
             "torch": lambda: to.copy_(tx),
             "Numba": lambda: loops.copy(x, theirs),
+            "JAX": jitted(jnp.copy, x),
         }
-        return Work(launch(kernels.copy, grid, x, out, tile), peers, bytes=8 * N)
+        return Work(launch(kernels.copy, grid, x, out, tile), peers, bytes=8 * N, fresh=frozenset({"JAX"}))
     if name == "add":
         peers = {
             "NumPy": lambda: np.add(x, y, out=theirs),
             "torch": lambda: torch.add(tx, ty, out=to),
             "Numba": lambda: loops.add(x, y, theirs),
+            "torch.compile": compiled(torch.add, tx, ty),
+            "JAX": jitted(jnp.add, x, y),
         }
-        return Work(launch(kernels.add, grid, x, y, out, tile), peers, flops=N, bytes=12 * N)
+        return Work(launch(kernels.add, grid, x, y, out, tile), peers, flops=N, bytes=12 * N, fresh=COMPILED)
     factor = np.float32(1.5)
     peers = {
         "NumPy": lambda: np.add(np.multiply(x, factor, out=theirs), y, out=theirs),
         "torch": lambda: torch.add(ty, tx, alpha=1.5, out=to),
         "Numba": lambda: loops.scale_add(x, y, theirs, factor),
+        "torch.compile": compiled(lambda x, y: 1.5 * x + y, tx, ty),
+        "JAX": jitted(lambda x, y: factor * x + y, x, y),
     }
-    return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * N, 12 * N)
+    return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * N, 12 * N, COMPILED)
 
 
 def transposition() -> Work:
@@ -92,8 +116,10 @@ def transposition() -> Work:
         "NumPy": lambda: np.copyto(theirs, x.T) or theirs,
         "torch": lambda: to.copy_(tx.T),
         "Numba": lambda: loops.transpose(x, theirs),
+        "JAX": jitted(jnp.transpose, x),
     }
-    return Work(launch(kernels.transpose, (n // tile, n // tile), x, out, tile), peers, bytes=8 * n * n)
+    ours = launch(kernels.transpose, (n // tile, n // tile), x, out, tile)
+    return Work(ours, peers, bytes=8 * n * n, fresh=COMPILED)
 
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -104,13 +130,19 @@ def softmax(rows: int, columns: int, dtype: str = "f32") -> Work:
     x = torch.from_numpy(normal(rows, columns)).to(DTYPES[dtype])
     out, block = torch.empty_like(x), (4 if columns <= 1024 else 1)
     tile = 1 << (columns - 1).bit_length()
-    peers: dict[str, Run] = {"torch": lambda: torch.softmax(x, dim=1)}
+    given = torch.empty_like(x)
+    peers: dict[str, Run] = {
+        "torch": lambda: torch.softmax(x, dim=1, out=given),
+        "torch.compile": compiled(lambda x: torch.softmax(x, dim=1), x),
+    }
     if dtype == "f32":
         plain, theirs = x.numpy(), np.empty((rows, columns), np.float32)
+        peers["JAX"] = jitted(lambda x: jax.nn.softmax(x, axis=1), plain)
         peers["NumPy"] = lambda: numpy_softmax(plain)
         peers["Numba"] = lambda: loops.softmax(plain, theirs)
     moved = 2 * x.element_size() * x.numel()
-    return Work(launch(kernels.softmax, (rows // block,), x, out, block, tile), peers, _COARSE[dtype], bytes=moved)
+    ours = launch(kernels.softmax, (rows // block,), x, out, block, tile)
+    return Work(ours, peers, _COARSE[dtype], bytes=moved, fresh=COMPILED | {"NumPy"})
 
 
 def numpy_softmax(x: np.ndarray) -> np.ndarray:
@@ -127,23 +159,31 @@ def norm(kind: str, dtype: str = "f32") -> Work:
     theirs, moved = np.empty((rows, columns), np.float32), 2 * x.element_size() * x.numel()
     if kind == "layer":
         ours = launch(kernels.layer_norm, (rows // block,), x, weight, bias, out, epsilon, block, columns)
-        peers: dict[str, Run] = {"torch": lambda: F.layer_norm(x, (columns,), weight, bias, epsilon)}
+        peers: dict[str, Run] = {
+            "torch": lambda: F.layer_norm(x, (columns,), weight, bias, epsilon),
+            "torch.compile": compiled(lambda x, w, b: F.layer_norm(x, (columns,), w, b, epsilon), x, weight, bias),
+        }
         if dtype == "f32":
+            peers["JAX"] = jitted(lambda x, w, b: numpy_layer_norm(x, w, b, epsilon), *plain)
             peers["NumPy"] = lambda: numpy_layer_norm(*plain, epsilon)
             peers["Numba"] = lambda: loops.layer_norm(*plain, theirs, epsilon)
     else:
         ours = launch(kernels.rms_norm, (rows // block,), x, weight, out, epsilon, block, columns)
-        peers = {"torch": lambda: F.rms_norm(x, (columns,), weight, epsilon)}
+        peers = {
+            "torch": lambda: F.rms_norm(x, (columns,), weight, epsilon),
+            "torch.compile": compiled(lambda x, w: F.rms_norm(x, (columns,), w, epsilon), x, weight),
+        }
         if dtype == "f32":
+            peers["JAX"] = jitted(lambda x, w: x / jnp.sqrt(jnp.mean(x**2, 1, keepdims=True) + epsilon) * w, *plain[:2])
             peers["NumPy"] = lambda: plain[0] / np.sqrt(np.mean(plain[0] ** 2, 1, keepdims=True) + epsilon) * plain[1]
             peers["Numba"] = lambda: loops.rms_norm(*plain[:2], theirs, epsilon)
-    return Work(ours, peers, _COARSE[dtype], bytes=moved)
+    return Work(ours, peers, _COARSE[dtype], bytes=moved, fresh=COMPILED | {"NumPy", "torch"})
 
 
 def numpy_layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, epsilon: float) -> np.ndarray:
     centered = x - x.mean(axis=1, keepdims=True)
-    variance = np.mean(centered * centered, axis=1, keepdims=True)
-    return centered / np.sqrt(variance + np.float32(epsilon)) * weight + bias
+    variance = (centered * centered).mean(axis=1, keepdims=True)
+    return centered / (variance + np.float32(epsilon)) ** np.float32(0.5) * weight + bias
 
 
 def fold_rows(kind: str) -> Work:
@@ -247,7 +287,10 @@ def matmul(m: int, n: int, k: int, dtype: str = "f32") -> Work:
         "NumPy": lambda: np.matmul(a, b, out=theirs),
         "torch": lambda: torch.matmul(ta, tb, out=tc),
     }
-    return Work(ours, peers, 1e-4, flops=2.0 * m * n * k)
+    if dtype == "f32":
+        peers["JAX"] = jitted(jnp.matmul, a, b)
+    moved = a.itemsize * (m * k + k * n + m * n)
+    return Work(ours, peers, 1e-4, 2.0 * m * n * k, moved, frozenset({"JAX"}), double=dtype == "f64")
 
 
 def narrow_matmul(dtype: str) -> Work:
@@ -267,16 +310,21 @@ def byte_matmul() -> Work:
     a, b = (draw(-128, 128, (n, n), dtype=np.int8) for _ in range(2))
     c, ta, tb = np.empty((n, n), np.int32), torch.from_numpy(a), torch.from_numpy(b)
     ours = launch(kernels.matmul, (n // tile[0], n // tile[1]), a, b, c, *tile, ct.int32)
-    return Work(ours, {"torch": lambda: torch._int_mm(ta, tb)}, flops=2.0 * n**3)
+    peers = {"torch": lambda: torch._int_mm(ta, tb)}
+    return Work(ours, peers, flops=2.0 * n**3, fresh=frozenset({"torch"}), limited=False)
 
 
 def linear_gelu() -> Work:
     n, tile = 1024, (128, 128, 256)
     a, b, bias, c = normal(n, n), normal(n, n, seed=1) * 0.05, normal(n, seed=2), np.empty((n, n), np.float32)
     ta, tb, tbias = map(torch.from_numpy, (a, b, bias))
-    peers = {"torch": lambda: F.gelu(torch.addmm(tbias, ta, tb), approximate="tanh")}
+    peers = {
+        "torch": lambda: F.gelu(torch.addmm(tbias, ta, tb), approximate="tanh"),
+        "torch.compile": compiled(lambda a, b, c: F.gelu(torch.addmm(c, a, b), approximate="tanh"), ta, tb, tbias),
+        "JAX": jitted(lambda a, b, c: jax.nn.gelu(a @ b + c, approximate=True), a, b, bias),
+    }
     ours = launch(kernels.linear_gelu, (n // tile[0], n // tile[1]), a, b, bias, c, *tile)
-    return Work(ours, peers, 1e-4, flops=2.0 * n**3)
+    return Work(ours, peers, 1e-4, flops=2.0 * n**3, fresh=COMPILED | {"torch"})
 
 
 def attention(heads: int, length: int, width: int, causal: bool) -> Work:
@@ -285,7 +333,8 @@ def attention(heads: int, length: int, width: int, causal: bool) -> Work:
     grid = (length // tq, heads)
     ours = launch(kernels.attention, grid, q, k, v, out, width**-0.5, width, tq, tk, causal)
     peers = {"torch": lambda: F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]}
-    return Work(ours, peers, 1e-4, flops=4.0 * heads * length * length * width / (2 if causal else 1))
+    flops = 4.0 * heads * length * length * width / (2 if causal else 1)
+    return Work(ours, peers, 1e-4, flops=flops, fresh=frozenset({"torch"}))
 
 
 def gather() -> Work:
@@ -330,8 +379,10 @@ def unary(name: str) -> Work:
         "NumPy": lambda: getattr(np, name)(x, out=theirs),
         "torch": lambda: getattr(torch, name)(tx, out=to),
         "Numba": lambda: getattr(loops, name)(x, theirs),
+        "torch.compile": compiled(getattr(torch, name), tx),
+        "JAX": jitted(getattr(jnp, name), x),
     }
-    return Work(launch(getattr(kernels, name), (N // tile,), x, out, tile), peers, 1e-5, bytes=8 * N)
+    return Work(launch(getattr(kernels, name), (N // tile,), x, out, tile), peers, 1e-5, bytes=8 * N, fresh=COMPILED)
 
 
 def power() -> Work:
@@ -342,41 +393,43 @@ def power() -> Work:
         "NumPy": lambda: np.power(x, y, out=theirs),
         "torch": lambda: torch.pow(tx, ty, out=to),
         "Numba": lambda: loops.power(x, y, theirs),
+        "torch.compile": compiled(torch.pow, tx, ty),
+        "JAX": jitted(jnp.power, x, y),
     }
-    return Work(launch(kernels.power, (N // tile,), x, y, out, tile), peers, 1e-5, bytes=12 * N)
+    return Work(launch(kernels.power, (N // tile,), x, y, out, tile), peers, 1e-5, bytes=12 * N, fresh=COMPILED)
 
 
 def rows() -> Iterator[Row]:
-    """Every comparison, with its goal."""
+    """Every comparison."""
     for name in ("copy", "add", "scale-add"):
-        yield Row(f"{name} 16M", 1.0, lambda name=name: streams(name))
-    yield Row("transpose 4096^2", 1.0, transposition)
-    yield Row("softmax 4096x1024", 1.3, lambda: softmax(4096, 1024))
-    yield Row("softmax 512x32000", 1.3, lambda: softmax(512, 32000))
-    yield Row("layer norm 4096x1024", 1.3, lambda: norm("layer"))
-    yield Row("RMS norm 4096x1024", 1.3, lambda: norm("rms"))
+        yield Row(f"{name} 16M", lambda name=name: streams(name))
+    yield Row("transpose 4096^2", transposition)
+    yield Row("softmax 4096x1024", lambda: softmax(4096, 1024))
+    yield Row("softmax 512x32000", lambda: softmax(512, 32000))
+    yield Row("layer norm 4096x1024", lambda: norm("layer"))
+    yield Row("RMS norm 4096x1024", lambda: norm("rms"))
     for dtype in ("bf16", "f16"):
-        yield Row(f"softmax 4096x1024 {dtype}", 1.5, lambda d=dtype: softmax(4096, 1024, d))
-        yield Row(f"softmax 512x32000 {dtype}", 1.5, lambda d=dtype: softmax(512, 32000, d))
-        yield Row(f"layer norm 4096x1024 {dtype}", 1.5, lambda d=dtype: norm("layer", d))
-        yield Row(f"RMS norm 4096x1024 {dtype}", 1.5, lambda d=dtype: norm("rms", d))
+        yield Row(f"softmax 4096x1024 {dtype}", lambda d=dtype: softmax(4096, 1024, d))
+        yield Row(f"softmax 512x32000 {dtype}", lambda d=dtype: softmax(512, 32000, d))
+        yield Row(f"layer norm 4096x1024 {dtype}", lambda d=dtype: norm("layer", d))
+        yield Row(f"RMS norm 4096x1024 {dtype}", lambda d=dtype: norm("rms", d))
     for kind in ("sum", "max", "argmax", "cumsum"):
-        yield Row(f"{kind} of rows 4096^2", 1.0, lambda k=kind: fold_rows(k))
-        yield Row(f"{kind} of 16M", 1.0, lambda k=kind: fold_whole(k))
+        yield Row(f"{kind} of rows 4096^2", lambda k=kind: fold_rows(k))
+        yield Row(f"{kind} of 16M", lambda k=kind: fold_whole(k))
     for n in (512, 1024, 2048):
-        yield Row(f"matmul {n}", 0.95, lambda n=n: matmul(n, n, n))
-    yield Row("matmul 1000x1003x997", 0.95, lambda: matmul(1000, 1003, 997))
-    yield Row("matmul 1024 f64", 0.95, lambda: matmul(1024, 1024, 1024, "f64"))
+        yield Row(f"matmul {n}", lambda n=n: matmul(n, n, n))
+    yield Row("matmul 1000x1003x997", lambda: matmul(1000, 1003, 997))
+    yield Row("matmul 1024 f64", lambda: matmul(1024, 1024, 1024, "f64"))
     for dtype in ("bf16", "f16"):
-        yield Row(f"matmul 1024 {dtype}, of our f32", 0.8, lambda d=dtype: narrow_matmul(d))
-    yield Row("matmul 1024 int8", 1.0, byte_matmul)
+        yield Row(f"matmul 1024 {dtype}, of our f32", lambda d=dtype: narrow_matmul(d))
+    yield Row("matmul 1024 int8", byte_matmul)
     for length, width in ((1024, 64), (4096, 128)):
         for causal in (False, True):
             name = f"attention 1x8x{length}x{width}{' causal' * causal}"
-            yield Row(name, 1.2, lambda a=(8, length, width, causal): attention(*a))
-    yield Row("gather 64K rows of 512", 1.0, gather)
-    yield Row("histogram 16M into 256", 1.0, histogram)
-    yield Row("GELU(x @ W + b) 1024^3", 1.0, linear_gelu)
+            yield Row(name, lambda a=(8, length, width, causal): attention(*a))
+    yield Row("gather 64K rows of 512", gather)
+    yield Row("histogram 16M into 256", histogram)
+    yield Row("GELU(x @ W + b) 1024^3", linear_gelu)
     for name in ("exp", "tanh", "sin"):
-        yield Row(f"{name} 16M", 1.0, lambda n=name: unary(n))
-    yield Row("pow 16M", 1.0, power)
+        yield Row(f"{name} 16M", lambda n=name: unary(n))
+    yield Row("pow 16M", power)
