@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
-from tilewright.analysis.disjoint_stores import are_disjoint
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, are_disjoint, may_alias
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.opdef import Effect

@@ -125,9 +125,7 @@ def _compiler() -> list[str]:
     )
 
 
-def _compile(
-    compiler: Sequence[str], arguments: Sequence[str], output: Path, flags: Sequence[str] = _FLAGS
-) -> None:
+def _compile(compiler: Sequence[str], arguments: Sequence[str], output: Path, flags: Sequence[str] = _FLAGS) -> None:
     command = [*compiler, *flags, *arguments, "-o", str(output)]
     environment = {"ZIG_LOCAL_CACHE_DIR": str(output.parent), **os.environ}  # else zig leaves a folder here
     try:
