@@ -164,3 +164,29 @@ def test_a_search_prints_its_summary(capsys: pytest.CaptureFixture[str]) -> None
     result = exhaustive_search([64], None, lambda t: (1,), doubled, lambda t: (X, X.copy(), t))
     out, err = capsys.readouterr()
     assert out == f"{result}\n" and err == "", "the bar is for terminals"
+
+
+@ct.kernel
+def endless(out, steps):
+    total = 0
+    for i in range(steps):
+        total = total * 3 + i
+    ct.store(out, (ct.bid(0),), ct.full((4,), total | 1, ct.int32))
+
+
+def test_a_run_that_takes_too_long_is_cancelled() -> None:
+    """Its threads compute no more: the array stays as it is, and the thread of the tuner is gone."""
+    arrays = {steps: np.zeros(8, np.int32) for steps in (3, 2**31 - 1)}
+    found = ct.tune.exhaustive_search(
+        list(arrays),
+        None,
+        lambda _: (2,),
+        endless,
+        lambda steps: (arrays[steps], steps),
+        quiet=True,
+        single_run_timeout_sec=1,
+    )
+    ((config, error, message),) = found.failures
+    assert (config, error, message) == (2**31 - 1, TimeoutError, "one run took longer than single_run_timeout_sec=1")
+    assert not arrays[config].any() and arrays[3].all()
+    assert not [thread for thread in threading.enumerate() if thread.name == "tilewright tuner"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import Any, Generic, TypeVar
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.timing import elapsed
+from tilewright.system.deadlines import LaunchTimeout, time_limit
 from tilewright.system.overtime import Overtime, within
 from tilewright.tune.results import Measurement
 
 T = TypeVar("T")
 
 _WARM_UPS = 3
+_GRACE = 1.0  # seconds in which a launch that is cancelled ends
 BATCH = 5
 _MAX_SAMPLES = 1000
 _MAX_US = 5_000_000.0
@@ -24,11 +27,18 @@ _NORMAL_95 = 1.96  # standard errors on each side of a 95 % confidence interval
 
 
 def timed_within(seconds: float, work: Callable[[], float]) -> float:
-    """``work()``. TimeoutError when it takes longer than ``seconds``."""
-    try:
-        return within(seconds, work, "tilewright tuner")
-    except Overtime:
-        raise TimeoutError(f"one run took longer than single_run_timeout_sec={seconds:g}") from None
+    """``work()``. TimeoutError when it takes longer than ``seconds``; on a CPU the launch is cancelled then."""
+
+    def limited() -> float:
+        with time_limit(seconds):
+            return work()
+
+    with contextlib.suppress(LaunchTimeout):
+        try:
+            return within(seconds, limited, "tilewright tuner")
+        except Overtime as late:
+            late.thread.join(_GRACE)
+    raise TimeoutError(f"one run took longer than single_run_timeout_sec={seconds:g}")
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Candidate(Generic[T]):
         """Compile, and run until caches and threads are warm; returns the microseconds of the first run.
 
         When those are more than ``enough_us``, that was the only run. TimeoutError when it takes longer than
-        ``timeout_sec``; a run cannot be interrupted: its thread goes on.
+        ``timeout_sec``, which cancels it on a CPU; elsewhere its thread goes on.
         """
         args = self.work.args()
         specialization(self.work.kernel, args)  # so that the limit is for the run, not for the compiler

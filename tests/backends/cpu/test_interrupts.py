@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.deadlines import time_limit
+from tilewright.system.deadlines import time_limit
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs the timers of POSIX")
 LONG = 2**31 - 1

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.backends import deadlines, native
+from tilewright.backends import native
 from tilewright.backends.base import Work
 from tilewright.backends.cpu import codegen, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
@@ -25,6 +25,7 @@ from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
 from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
+from tilewright.system import deadlines
 
 _SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
 _WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
@@ -101,7 +102,7 @@ class CpuExecutable:
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, 1, *grid, 0, 0, 0, 0, limit, PYTHON)
             self._alone(packed, memory.context, memory.address, memory.worker)
             if limit and Context.from_address(memory.context)[Field.CANCELLED]:
-                raise deadlines.too_late()
+                raise deadlines.LaunchTimeout
         except BaseException as e:
             self._note_places(e, grid, memory)
             raise
@@ -208,7 +209,7 @@ class CpuExecutable:
             if context[Field.FAILED]:
                 self._raise(context, grid)
             if context[Field.CANCELLED] == Cancellation.TIMED_OUT:
-                raise deadlines.too_late()
+                raise deadlines.LaunchTimeout
         except TileError:  # which says what happened where
             raise
         except BaseException as e:

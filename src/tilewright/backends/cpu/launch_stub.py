@@ -6,10 +6,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.backends import deadlines, native
+from tilewright.backends import native
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
+from tilewright.system import deadlines
 
 MAX_SCRATCH = 1 << 14  # bytes on the stack
 _MAX_BLOCKS = 1 << 20

@@ -37,14 +37,17 @@ def deadline() -> int:
     return _DEADLINE.at
 
 
-def too_late() -> TimeoutError:
-    return TimeoutError("the launch was cancelled at its time limit")
+class LaunchTimeout(TimeoutError):
+    """A launch was cancelled at the time limit of its thread."""
+
+    def __init__(self) -> None:
+        super().__init__("the launch was cancelled at its time limit")
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Within this context, the launches of this thread that are not over after ``seconds`` raise TimeoutError, on
-    backends that can cancel a launch."""
+    """Within this context, the launches of this thread that are not over after ``seconds`` raise LaunchTimeout,
+    on backends that can cancel a launch."""
     before = _DEADLINE.at
     ours = now() + int(min(seconds, 1e9) * 1e9)
     with _lock:
