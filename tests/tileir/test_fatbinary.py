@@ -1,0 +1,85 @@
+"""Bytecode in fat binaries and in objects, as nvcc packs it."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tilewright import tileir
+from tilewright.tileir.errors import BytecodeError, TileIRError
+from tilewright.tileir.fatbinary import bytecode_images
+
+FOLDER = Path(__file__).parent / "data" / "cutile"
+IMAGES = [file.read_bytes() for file in sorted(FOLDER.glob("*.tilebc"))[:3]]
+PTX, TILE_IR = 1, 128
+
+
+def entry(kind: int, payload: bytes, *, plain: int = 0) -> bytes:
+    """An entry of a fat binary; ``plain`` is the size of what is compressed."""
+    padded = payload + bytes(-len(payload) % 8)
+    head = struct.pack("<HHIQ", kind, 0x101, 80, len(padded))
+    head += struct.pack("<I4xHHI8x", len(payload) if plain else 0, 0, 0, 90)
+    head += struct.pack("<Q8xQ", 0x8000 if plain else 0, plain)
+    return head.ljust(80, b"\0") + padded
+
+
+def fat_binary(*entries: bytes) -> bytes:
+    body = b"".join(entries)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+def elf(section: bytes) -> bytes:
+    """An object with the section ``.nv_fatbin``."""
+    names = b"\0.nv_fatbin\0.shstrtab\0"
+    start = 64
+    table = start + len(section) + len(names)
+    table += -table % 8
+    header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, table, 0, 64, 0, 0, 64, 3, 2
+    )
+    sections = [(0, 0, 0, 0), (1, 1, start, len(section)), (12, 3, start + len(section), len(names))]
+    rows = b"".join(struct.pack("<IIQQQQIIQQ", n, t, 0, 0, o, s, 0, 0, 1, 0) for n, t, o, s in sections)
+    body = header + section + names
+    return body + bytes(table - len(body)) + rows
+
+
+def test_plain_entries_beside_others() -> None:
+    data = fat_binary(entry(PTX, b".version 9.0"), *(entry(TILE_IR, image) for image in IMAGES))
+    assert bytecode_images(data) == IMAGES
+    assert len(tileir.load(data).kernels) == len(IMAGES)
+
+
+def test_objects_with_several_fat_binaries() -> None:
+    data = elf(fat_binary(entry(TILE_IR, IMAGES[0])) + fat_binary(entry(TILE_IR, IMAGES[1]), entry(TILE_IR, IMAGES[2])))
+    assert bytecode_images(data) == IMAGES
+    assert bytecode_images(elf(b"")) == []
+    with pytest.raises(TileIRError, match="holds no CUDA Tile IR: nvcc writes it with --enable-tile"):
+        tileir.load(elf(fat_binary(entry(PTX, b".version 9.0"))))
+
+
+def test_compressed_entries() -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packed = zstandard.ZstdCompressor().compress(IMAGES[0])
+    assert bytecode_images(fat_binary(entry(TILE_IR, packed, plain=len(IMAGES[0])))) == IMAGES[:1]
+    for size, message in ((len(IMAGES[0]) + 1, "it holds"), (1 << 40, "an image of at most")):
+        with pytest.raises(BytecodeError, match=message):
+            bytecode_images(fat_binary(entry(TILE_IR, packed, plain=size)))
+    with pytest.raises(BytecodeError, match="a zstd frame"):
+        bytecode_images(fat_binary(entry(TILE_IR, b"no frame", plain=100)))
+
+
+def test_damage_is_told_by_its_byte() -> None:
+    data = elf(fat_binary(entry(TILE_IR, IMAGES[0])))
+    for end in range(4, len(data), 97):
+        try:
+            found = bytecode_images(data[:end], "k.o")
+        except BytecodeError as error:
+            assert 0 <= error.offset <= len(data) and "k.o: at byte" in str(error)
+        else:
+            assert found in ([], IMAGES[:1])
+    with pytest.raises(
+        BytecodeError, match=r"at byte 0: expected the magic of Tile IR bytecode, a fat binary, or text"
+    ):
+        tileir.load(b"\xff\xfe\xfd")
