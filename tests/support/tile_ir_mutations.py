@@ -14,6 +14,8 @@ from support.tile_ir_ops import every_op, multimem
 
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.errors import BytecodeError, TileIRError
+from tilewright.tileir.importer import import_entry
+from tilewright.tileir.module import Module
 from tilewright.tileir.optable import NEWEST
 from tilewright.tileir.text import print_module
 
@@ -50,10 +52,15 @@ def outcome(data: bytes) -> str:
         if not 0 <= error.offset <= len(data):
             raise AssertionError(f"byte {error.offset} of {len(data)}") from error
         return "refused"
-    for use in (write, print_module):
+    for use in (write, print_module, _imported):
         with contextlib.suppress(TileIRError):
             use(module)
     return "read"
+
+
+def _imported(module: Module) -> None:
+    for entry in module.entries:
+        import_entry(module, entry, checked=True)
 
 
 def mutations(count: int, seed: int) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from tilewright.ir.location import Loc
 from tilewright.ir.opdef import IRError
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import Assume
+from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import ElementType, PointerType, TensorViewType, TileType
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.module import Module, Operation, Value
@@ -88,10 +89,18 @@ def element_type(element: Scalar | Pointer) -> ElementType:
 
 
 def tile_type(type: Type) -> TileType:
-    """The type of a tile in our IR. TypeError for what is no tile."""
+    """The type of a tile in our IR. TileIRError for what is no tile."""
     if not isinstance(type, TileIRTile):
-        raise TypeError(f"{type} is no tile")
+        raise TileIRError(f"{type} is no tile")
     return TileType(element_type(type.element), type.shape)
+
+
+def number_type(type: Type) -> DType:
+    """The dtype of a tile of numbers. TileIRError for others."""
+    found = tile_type(type)
+    if found.is_pointer:
+        raise TileIRError(f"{type} holds pointers; a tile of numbers is expected")
+    return found.element
 
 
 @dataclass
@@ -142,7 +151,7 @@ class Context:
             raise self.error(str(e)) from None
 
     def constant(self, value: bool | int | float, dtype: ElementType, shape: tuple[int, ...] = ()) -> core.Value:
-        return self.builder.constant(value, dtype, shape)
+        return self.emit(Constant, value=value, type=TileType(dtype, shape))
 
     def cast(self, value: core.Value, dtype: DType) -> core.Value:
         """``value`` with elements of ``dtype``: integers extend or wrap."""
@@ -164,10 +173,17 @@ class Context:
         return TileIRError(f"{self.module.file or 'bytecode'}: at byte {self.op.offset}: {self.op.name}: {message}")
 
 
+def dtype(e: Context, value: core.Value) -> DType:
+    """The dtype of a tile of numbers. TileIRError for pointers."""
+    if value.tile.is_pointer:
+        raise e.error(f"{value.type} holds pointers; numbers are expected")
+    return value.tile.element
+
+
 def is_bool(value: core.Value) -> bool:
     return value.tile.dtype is bool_
 
 
 def as_unsigned(e: Context, value: core.Value) -> core.Value:
     """Integers read as unsigned."""
-    return e.cast(value, unsigned(value.tile.element))
+    return e.cast(value, unsigned(dtype(e, value)))

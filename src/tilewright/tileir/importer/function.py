@@ -196,10 +196,7 @@ class _Control:
         if structured is not None:
             structured(op)
             return
-        handler = HANDLERS.get(op.name)
-        if handler is None:
-            raise self.e.error("this op is not known")
-        made = handler(self.e, op)
+        made = HANDLERS[op.name](self.e, op)
         if isinstance(made, list):
             self.e.values.update(zip(op.results, made))
         elif made is not None:

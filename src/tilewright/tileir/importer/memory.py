@@ -26,7 +26,7 @@ from tilewright.tileir.importer.context import (
     dtype_of,
     element_type,
     is_bool,
-    tile_type,
+    number_type,
     unsigned,
 )
 from tilewright.tileir.module import BoolAttr, DictAttr, HintsAttr, IntegerAttr, Operation
@@ -82,7 +82,8 @@ def _hints(op: Operation, *names: str) -> dict[str, Any]:
 
 def _tensor_view(e: Context, op: Operation) -> TensorView:
     type = op.results[0].type
-    assert isinstance(type, TensorViewOfTileIR)
+    if not isinstance(type, TensorViewOfTileIR):
+        raise e.error(f"the result is {type}; a tensor view is expected")
     if type.element.name == NIBBLE:
         raise e.error("views of i4 are not possible: read bytes, and unpack them")
     base = e[op.operands["base"]]
@@ -131,7 +132,8 @@ def _view(e: Context, op: Operation) -> View:
     type, tensor = op.results[0].type, e.tensor(op.operands["tensor_view"])
     if isinstance(type, GatherScatterView):
         return View(tensor, type, None)
-    assert isinstance(type, (PartitionView, StridedView))
+    if not isinstance(type, (PartitionView, StridedView)):
+        raise e.error(f"the result is {type}; a view of tiles is expected")
     return View(tensor, type, _partition(e, tensor, type))
 
 
@@ -147,7 +149,7 @@ def _partition(e: Context, tensor: TensorView, type: PartitionView | StridedView
 
 def _tensor_shape(e: Context, op: Operation) -> list[Value]:
     tensor = e.tensor(op.operands["src"])
-    return [e.number(n, tile_type(r.type).element) for n, r in zip(tensor.shape, op.results)]
+    return [e.number(n, number_type(r.type)) for n, r in zip(tensor.shape, op.results)]
 
 
 def _index_space_shape(e: Context, op: Operation) -> list[Value]:
@@ -158,7 +160,7 @@ def _index_space_shape(e: Context, op: Operation) -> list[Value]:
         axis, step = k, 1
         if not isinstance(type, GatherScatterView):
             axis, step = type.dim_map[k], type.steps[k] if isinstance(type, StridedView) else type.tile_shape[k]
-        length, dtype = view.tensor.shape[axis], tile_type(result.type).element
+        length, dtype = view.tensor.shape[axis], number_type(result.type)
         if isinstance(length, int):
             found.append(e.constant(-(-length // step), dtype))
             continue
