@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.threads import thread_count
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
 from tilewright.cpp.host.pointers import DevicePointer
 from tilewright.cpp.module import Kernel
@@ -23,6 +25,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.arrays import RuntimeValues
+from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.launch import launch
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -66,9 +69,9 @@ def run(
     kernels = {
         symbol: kernel for request, unit in zip(requests, units) for symbol, kernel in _kernels(request, unit).items()
     }
-    program = _Process(link_units(units, libraries), kernels, backend)
+    binary = link_units(units, libraries)
     _compile(list(kernels.values()), backend)
-    return program.run(requests[0].name, arguments)
+    return _Process(binary, kernels, backend).run(requests[0].name, arguments)
 
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
@@ -96,8 +99,37 @@ def _compile(kernels: Sequence[Kernel], backend: str | None) -> None:
         assert declared is not None
         return np.zeros((), declared.storage)[()]
 
-    for kernel in kernels:
-        kernel.plan_for(tuple(argument(rule.declared) for _, rule in kernel.parameters), backend, RuntimeValues())
+    def prepare(some: Sequence[Kernel]) -> None:
+        for kernel in some:
+            arguments = tuple(argument(rule.declared) for _, rule in kernel.parameters)
+            kernel.plan_for(arguments, backend, RuntimeValues())
+
+    prepare(kernels[:1])
+    found = kernels[0].inspect().specializations if kernels else ()
+    if len(kernels) > 2 and found and found[0].compilation.origin == "compiled":
+        _in_processes(prepare, kernels[1:])
+    prepare(kernels[1:])
+
+
+def _in_processes(prepare: Callable[[Sequence[Kernel]], None], kernels: Sequence[Kernel]) -> None:
+    """Fill the disk cache with what ``prepare`` compiles for ``kernels``, in several processes. What goes wrong
+    there is found again by who reads the cache."""
+    workers = min(len(kernels), thread_count())
+    if workers < 2 or disk_cache() is None or not hasattr(os, "fork"):
+        return
+    sys.stdout.flush()
+    children = []
+    for number in range(workers):
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                for stream in (1, 2):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+                prepare(kernels[number::workers])
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
 
 
 class _Process:
