@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ class Buffer:
     writable: bool
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
+
+
+# What gives the memory that the kernels of a launch may reach through pointers in memory, beside that of the arguments.
+REACHABLE: ContextVar[Callable[[], Sequence[Buffer]] | None] = ContextVar("reachable memory", default=None)
 
 
 class ListTable(NamedTuple):

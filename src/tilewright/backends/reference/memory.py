@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.backends.launch_arguments import Buffer
+from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers, TensorView
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileError
@@ -25,8 +25,10 @@ class Memory:
     """
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
-        self.buffers = list(buffers)
-        self.bytes = [_bytes_between(b.low, b.high) for b in buffers]
+        reachable = REACHABLE.get()
+        others = () if reachable is None else reachable()
+        self.buffers = [*buffers, *(b for b in others if not any(o.low < b.high and b.low < o.high for o in buffers))]
+        self.bytes = [_bytes_between(b.low, b.high) for b in self.buffers]
         self.changes = 0
         self._released: list[int] = []
 

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.threads import thread_count
+from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
 from tilewright.cpp.host.pointers import DevicePointer
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
 from tilewright.ir.core import Function
+from tilewright.ir.dtypes import uint8
 from tilewright.ir.errors import TileError, TileSyntaxError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.runtime.arrays import RuntimeValues
@@ -143,6 +145,8 @@ class _Process:
         self._c = ctypes.CDLL(None)
         self._bounds = self._library["__tw_memory_bounds"]
         self._bounds.argtypes = (ctypes.c_size_t, ctypes.c_void_p)
+        self._allocations = self._library["__tw_memory_allocations"]
+        self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
 
@@ -172,6 +176,7 @@ class _Process:
             return _Error.UNKNOWN
 
     def _launch(self, kernel: Kernel, grid: tuple[int, int, int], slots: int) -> _Error:
+        token = REACHABLE.set(self._reachable)
         try:
             launch(None, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
         except _Stop as e:
@@ -183,8 +188,17 @@ class _Process:
             outside = isinstance(e, TileError) and ("outside" in e.message or "lies in no array" in e.message)
             return _Error.ASSERT if failed else _Error.ILLEGAL_ADDRESS if outside else _Error.LAUNCH_FAILURE
         finally:
+            REACHABLE.reset(token)
             sys.stdout.flush()
         return _Error.SUCCESS
+
+    def _reachable(self) -> list[Buffer]:
+        """All memory of the device: kernels may find pointers to it in memory."""
+        room = self._allocations(None, 0)
+        bounds = (ctypes.c_size_t * (2 * room))()
+        count = min(self._allocations(bounds, room), room)
+        pairs = zip(bounds[: 2 * count : 2], bounds[1 : 2 * count : 2])
+        return [Buffer("device memory", low, low, high, uint8, writable=True) for low, high in pairs]
 
     def _arguments(self, kernel: Kernel, slots: int) -> tuple[Any, ...]:
         """The arguments whose addresses are in the table at ``slots``."""

@@ -162,6 +162,16 @@ int __tw_memory_bounds(void const* address, size_t* bounds) {
     return 1;
 }
 
+// The bounds of all allocations, of which `room` have place in `bounds`; how many there are.
+size_t __tw_memory_allocations(size_t* bounds, size_t room) {
+    locked here;
+    for (size_t i = 0; i < blocks.count && i < room; ++i) {
+        bounds[2 * i] = blocks[i].start;
+        bounds[2 * i + 1] = blocks[i].end;
+    }
+    return blocks.count;
+}
+
 cudaError_t cudaMalloc(void** address, size_t size) { return allocate(address, size, cudaMemoryTypeDevice); }
 cudaError_t cudaMallocAsync(void** address, size_t size, cudaStream_t stream) {
     cudaError_t error = on(stream);
