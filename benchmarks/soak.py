@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as ct
+from tilewright.runtime.cache import cache_key, disk_cache
 
 N = 64
 _PATIENCE = 1800  # seconds for a phase
@@ -153,29 +154,39 @@ def child_process(code: str, **environment: str) -> str:
 
 
 def kills(count: int) -> str:
+    """Processes that do nothing but write large entries are killed; what is left are whole entries or none."""
     chosen, folder = random.Random(1), Path(os.environ["TILEWRIGHT_CACHE_DIR"])
-    command = [sys.executable, __file__, "--write"]
-    for _ in range(count):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-            assert writer.stdout is not None
-            writer.stdout.readline()
-            time.sleep(chosen.random() * 0.05)
-            writer.kill()
-    left = sum(path.name.startswith("tmp") for path in folder.iterdir())
+    hits = 0
+    for i in range(count):
+        writer = os.fork()
+        if not writer:
+            write_forever()
+        time.sleep(chosen.random() * 0.1)
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+        unfinished = [path for path in folder.iterdir() if path.name.startswith("tmp")]
+        hits += bool(unfinished)
+        for path in unfinished:
+            path.unlink()
+        cache = disk_cache()
+        assert cache is not None
+        for number in range(_ENTRIES):
+            data = cache.get(cache_key("soak", str(number)))
+            assert data is None or (len(data), data.count(data[:1])) == (_ENTRY_BYTES, _ENTRY_BYTES), f"kill {i}"
     for by in range(50):
         run_new(by)
-    return f"{count} writers of the cache killed: {left} unfinished files, no wrong entry"
+    return f"{count} writers of the cache killed, {hits} of them within a write: every entry whole or absent"
+
+
+_ENTRIES, _ENTRY_BYTES = 4, 4 << 20
 
 
 def write_forever() -> None:
-    print("started", flush=True)
-    by = 0
+    cache, number = disk_cache(), 0
+    assert cache is not None
     while True:
-        os.environ["TILEWRIGHT_CACHE_SIZE"] = str(1 << 30)
-        run_new(by)
-        for entry in Path(os.environ["TILEWRIGHT_CACHE_DIR"]).glob("*.kernel"):
-            entry.unlink(missing_ok=True)
-        by += 1
+        number += 1
+        cache.put(cache_key("soak", str(number % _ENTRIES)), bytes([number % 251]) * _ENTRY_BYTES)
 
 
 def disk_full(count: int) -> str:
@@ -221,24 +232,67 @@ _DAMAGE: tuple[Callable[[Path, bytes, random.Random], Any], ...] = (
 )
 
 
+@ct.kernel
+def endless(x, out, steps):
+    total = ct.zeros((16,), ct.float32)
+    for _ in range(steps):
+        total = total * 0.5 + ct.load(x, (0,), (16,))
+    ct.store(out, (ct.bid(0),), total + 1)
+
+
+@ct.kernel
+def waiting(flag, out):
+    while ct.atomic_add(flag, 0, 0) == 0:
+        pass
+    ct.store(out, (ct.bid(0),), ct.full((16,), 1, ct.float32))
+
+
 def interrupts(count: int) -> str:
-    """SIGINT at random moments: each becomes KeyboardInterrupt, and the next launch is right."""
-    chosen, out, caught, by = random.Random(3), np.zeros(N, np.float32), 0, 0
-    while caught < count:
-        timer = threading.Timer(chosen.random() * 0.02, signal.raise_signal, (signal.SIGINT,))
+    """SIGINT at random moments of short launches and compilations, of launches that take minutes, and of blocks that
+    wait for what never comes: each becomes KeyboardInterrupt, writes nothing afterwards, and the next launch is right.
+    """
+    chosen, out, flag = random.Random(3), np.zeros(N, np.float32), np.zeros(1, np.int32)
+    x, sent, late = np.zeros(16, np.float32), [0.0], []
+    ct.launch(None, (1,), endless, (x, out, 1), backend="cpu")
+
+    def interrupt() -> None:
+        sent[0] = time.perf_counter()
+        signal.raise_signal(signal.SIGINT)
+
+    def short(by: int) -> None:
+        run_known(by % 100, out)
+        if by % 50 == 0:
+            run_new(by)
+
+    def long(by: int) -> None:
+        ct.launch(None, (1 + by % 3,), endless, (x, out, 2**31 - 1), backend="cpu")
+
+    def wait(by: int) -> None:
+        ct.launch(None, (1 + by % 70,), waiting, (flag, out), backend="cpu")
+
+    while len(late) < count:
+        work, by, caught = (short, long, wait)[len(late) % 3], len(late), False
+        out[:] = 0
+        timer = threading.Timer(chosen.random() * 0.02, interrupt)
         try:
             timer.start()
             while True:
+                work(by)
                 by += 1
-                run_known(by % 100, out)
-                if by % 50 == 0:
-                    run_new(by)
         except KeyboardInterrupt:
-            caught += 1
+            late.append(time.perf_counter() - sent[0])
+            caught = True
         timer.join()
+        assert caught
+        assert work is short or not out.any()
         run_known(7, out)
     run_new(1)
-    return f"{count} interrupts at random moments: every next result right"
+    late.sort()
+    return (
+        f"{count} interrupts at random moments of launches, compilations and waits: every next result right; raised "
+        f"after {1e3 * late[len(late) // 2]:.0f} ms (median), {1e3 * late[len(late) * 99 // 100]:.0f} ms (99 %), "
+        f"{1e3 * late[-1]:.0f} ms (longest)"
+    )
 
 
 _PHASES: dict[str, tuple[Callable[[int], str], int]] = {
@@ -259,10 +313,7 @@ def main() -> int:
     parser.add_argument("phases", nargs="*", metavar="phase", help=", ".join(_PHASES))
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts")
     parser.add_argument("--run", nargs=2, metavar=("PHASE", "COUNT"), help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.write:
-        write_forever()
     if options.run:
         print(json.dumps(_PHASES[options.run[0]][0](int(options.run[1]))))
         return 0
