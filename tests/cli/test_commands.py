@@ -90,9 +90,9 @@ def test_an_unknown_dtype() -> None:
 def test_inspect_shows_every_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "kernels.py::shift", *ARGS]) == 0
     out = capsys.readouterr().out
-    for title in ("Tile IR", "optimized Tile IR", "LLVM IR", "optimized LLVM IR", "assembly"):
+    for title in ("Tile IR", "optimized Tile IR", "loops", "LLVM IR", "optimized LLVM IR", "assembly"):
         assert out.count(f"==== {title}\n") == 1
-    assert out.count("func @shift(") == 2 and "define " in out
+    assert out.count("func @shift(") == 3 and "define " in out
 
 
 def test_inspect_shows_cuda_tile_ir(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,8 @@ class OpSpec:
     terminator: bool
 
 
-OPS: dict[str, type[Op]] = {}
+OPS: dict[str, type[Op]] = {}  # of Tile IR
+LOOP_OPS: dict[str, type[Op]] = {}  # what the loop-level form of the CPU has beside them: see ``ir.ops.loops``
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,14 @@ _OpT = TypeVar("_OpT", bound="type[Op]")
 
 
 def define(
-    name: str, *, effect: Effect = Effect.NONE, elementwise: bool = False, terminator: bool = False
+    name: str,
+    *,
+    effect: Effect = Effect.NONE,
+    elementwise: bool = False,
+    terminator: bool = False,
+    table: dict[str, type[Op]] = OPS,
 ) -> Callable[[_OpT], _OpT]:
-    """Class decorator: registers the op ``name`` and turns its fields into properties."""
+    """Class decorator: registers the op ``name`` in ``table`` and turns its fields into properties."""
 
     def decorate(cls: _OpT) -> _OpT:
         fields = [(key, f.make(key)) for key, f in vars(cls).items() if isinstance(f, _Field)]
@@ -136,10 +142,10 @@ def define(
             setattr(cls, region_field.name, _region_property(i))
         if not cls.__doc__:
             raise TypeError(f"op {name} needs a docstring that says what it means")
-        if name in OPS:
+        if name in OPS or name in LOOP_OPS:
             raise TypeError(f"op {name} is declared twice")
         cls.spec = OpSpec(name, cls.__doc__, ops, attributes, regions, effect, elementwise, terminator)
-        OPS[name] = cls
+        table[name] = cls
         return cls
 
     return decorate

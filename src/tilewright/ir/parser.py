@@ -14,7 +14,7 @@ from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.location import UNKNOWN, Loc
-from tilewright.ir.opdef import OPS, Arity, IRError, create
+from tilewright.ir.opdef import LOOP_OPS, OPS, Arity, IRError, create
 from tilewright.ir.types import (
     ElementType,
     PartitionViewType,
@@ -281,6 +281,13 @@ class _Parser:
         caller = self.loc_chain() if self.accept("at") else None
         return Loc(file, line, column, *end, function, caller)
 
+    def has_attributes(self) -> bool:
+        """Whether a list of attributes follows, and not a region."""
+        if self.peek() != "{":
+            return False
+        (kind, _, _), (_, following, _) = self.tokens[self.next + 1 : self.next + 3]
+        return kind == "word" and following == "="
+
     # -- functions and ops
 
     def define(self, value: Value, name: str, position: int | None = None) -> None:
@@ -347,11 +354,11 @@ class _Parser:
             self.expect("=")
         start = self.tokens[self.next][2]
         op_name = self.take("word")
-        if op_name not in OPS:
+        cls = OPS.get(op_name) or LOOP_OPS.get(op_name)
+        if cls is None:
             raise self.error(f"unknown op {op_name!r}", start)
-        cls = OPS[op_name]
         groups = self.operand_groups(cls)
-        keywords = self.entries("}") if self.peek() == "{" and cls.spec.attributes and self.accept("{") else {}
+        keywords = self.entries("}") if self.has_attributes() and self.accept("{") else {}
         declared = []
         if self.accept(":"):
             declared.append(self.value_type())

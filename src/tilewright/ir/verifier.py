@@ -13,6 +13,8 @@ _ENDINGS = {
     "if": ("yield",),
     "reduce": ("yield",),
     "scan": ("yield",),
+    "nest": ("yield",),
+    "check_load": ("yield",),
 }
 
 

@@ -22,6 +22,8 @@ PASSES = (
     "dce",
     "insert-checks",
     "clip-views",
+    "form-loop-nests",
+    "vectorize-nests",
     "split-tiles",
     "contract-fma",
     "flatten-persistent-loops",

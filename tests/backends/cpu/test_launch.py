@@ -154,7 +154,15 @@ def test_stored_kernel_runs_again() -> None:
 
 def test_stages() -> None:
     stages = BACKEND.compile(double_kernel(), {}).stages()
-    assert list(stages) == ["optimized Tile IR", "LLVM IR", "optimized LLVM IR", "assembly", "sizes", "performance"]
+    assert list(stages) == [
+        "optimized Tile IR",
+        "loops",
+        "LLVM IR",
+        "optimized LLVM IR",
+        "assembly",
+        "sizes",
+        "performance",
+    ]
     assert "load_view" in stages["optimized Tile IR"]
     assert "define internal void @" in stages["LLVM IR"]
     assert "kernel" in stages["assembly"]

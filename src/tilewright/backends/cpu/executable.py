@@ -237,7 +237,7 @@ class CpuExecutable:
         return codegen.total_work(self._function, grid, arguments.values)
 
     def stages(self) -> Mapping[str, str]:
-        """Tile IR after the passes, LLVM IR as generated and as optimized, assembly, and sizes."""
+        """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
 
         def generated() -> str:
             return codegen.lower(codegen.optimize(self._function), codegen.host()).text
@@ -245,6 +245,7 @@ class CpuExecutable:
         return _Stages(
             {
                 "optimized Tile IR": lambda: print_function(codegen.optimize(self._function)),
+                "loops": lambda: print_function(codegen.loop_form(codegen.optimize(self._function), codegen.host())),
                 "LLVM IR": generated,
                 "optimized LLVM IR": lambda: codegen.optimize_module(generated(), codegen.host()),
                 "assembly": lambda: codegen.assemble(generated(), codegen.host()),

@@ -32,7 +32,7 @@ def performance(function: Function) -> str:
     processor, optimized = codegen.host(), codegen.optimize(function)
     lowered = codegen.lower(optimized, processor)
     spills = _spills(assemble(lowered.text, processor, verbose=True))
-    loops = enclosing_loops(optimized)
+    loops = enclosing_loops(lowered.form)
     lines = [_LINE.format(*_HEADER)]
     for number, nest in enumerate(lowered.nests, 1):
         inside = [f"line {op.loc.line}" for op in loops[nest.block]]
@@ -40,7 +40,7 @@ def performance(function: Function) -> str:
         bits = f"{nest.vector_bits}b"
         counts = map(_short, (nest.flops, nest.moved))
         cells = [number, nest.op.loc.line, nest.elements, nest.lanes, bits, *counts, spills[nest.label], runs]
-        lines.append(_LINE.format(*cells, " ".join(op.name for op in nest.fused)))
+        lines.append(_LINE.format(*cells, " ".join(op.name for op in nest.fused) or "copy"))
     named = sum(spills[nest.label] for nest in {nest.label: nest for nest in lowered.nests}.values())
     lines.append(f"\nspills elsewhere: {sum(spills.values()) - named}")
     lines.append(f"peak memory: {lowered.scratch_bytes} bytes of scratch memory for each thread")
@@ -75,15 +75,15 @@ def total_work(function: Function, grid: tuple[int, int, int], numbers: Sequence
 
     ValueError when how often a loop runs depends on more than numbers and the grid.
     """
-    optimized = codegen.optimize(function)
-    nests = codegen.lower(optimized, codegen.host()).nests
-    loops = enclosing_loops(optimized)
+    lowered = codegen.lower(codegen.optimize(function), codegen.host())
+    nests, form = lowered.nests, lowered.form
+    loops = enclosing_loops(form)
     x, y, z = grid
     blocks = x * y * z
     sample = np.unique(np.linspace(0, blocks - 1, min(blocks, _SAMPLES)).astype(int))
     flops = moved = 0.0
     for number in map(int, sample):
-        scalars = _Scalars(optimized, numbers, (number % x, number // x % y, number // (x * y)), grid)
+        scalars = _Scalars(form, numbers, (number % x, number // x % y, number // (x * y)), grid)
         for nest in nests:
             runs = scalars.runs(loops[nest.block])
             flops += runs * nest.flops

@@ -1,4 +1,4 @@
-"""From a Tile IR function to machine code: the passes of ``optimize``, ``lower`` to an LLVM module, and what LLVM does.
+"""From Tile IR to machine code: ``optimize``, ``loop_form``, ``lower`` to an LLVM module, and what LLVM does.
 
 All of it loads when it is first used: a kernel from the disk cache needs none of it, and LLVM takes longer to load
 than such a kernel.
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.pipeline import optimize
     from tilewright.backends.cpu.jit import NativeCode, assemble, compile_native, optimize_module
     from tilewright.backends.cpu.library import write_library, write_program_code
+    from tilewright.backends.cpu.loops.pipeline import loop_form
     from tilewright.backends.cpu.performance import performance, total_work
     from tilewright.backends.cpu.target import host
 
@@ -23,6 +24,7 @@ __all__ = [
     "assemble",
     "compile_native",
     "host",
+    "loop_form",
     "lower",
     "optimize",
     "optimize_module",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "loop_form": "tilewright.backends.cpu.loops.pipeline",
     "lower": "tilewright.backends.cpu.codegen.kernel",
     "optimize": "tilewright.backends.cpu.codegen.pipeline",
     "performance": "tilewright.backends.cpu.performance",

@@ -13,17 +13,17 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, cost
-from tilewright.backends.cpu.codegen.groups import close, materialize
+from tilewright.backends.cpu.codegen.groups import bind_results, close
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
-from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.codegen.views import ViewAccess
+from tilewright.backends.cpu.loops.form import WORTH_CHECKING
 from tilewright.backends.cpu.vector import storage_type
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import (
     AtomicCas,
     AtomicRmw,
@@ -36,7 +36,6 @@ from tilewright.ir.ops.memory import (
     StoreView,
     padding_value,
 )
-from tilewright.ir.types import TileType
 
 _ORDERINGS = {
     MemoryOrder.RELAXED: "monotonic",
@@ -55,7 +54,6 @@ _INTEGER_INSTRUCTIONS = {
 }
 
 _UNROLL = 4  # elements per iteration
-_WORTH_TESTING = 32  # elements, from which one test of all masks replaces a test for each
 
 # Emits the access to one element at an address and returns its result.
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
@@ -187,44 +185,38 @@ Target = Callable[[Elements, Position], "tuple[ir.Value, ir.Value | None]"]
 
 def _each(
     state: State,
-    op: Op,
+    nest: LoopNest,
     shape: tuple[int, ...],
     target: Target,
     values: Sequence[Value],
     access: Access,
-    result: Value | None,
-    otherwise: Callable[[Elements, Position], ir.Value] | None,
+    otherwise: Callable[[Elements, Position], ir.Value] | None = None,
 ) -> None:
-    """Run ``access`` on every element of ``op``; where the mask is false its result is ``otherwise``."""
-    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
-    for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
-        while loads := [load for load in FusionGroup(state, [v], op).loads() if load.result.tile.size > 1]:
-            materialize(state, loads[-1].result)
-    for v in values:
-        if v.tile.size > 1 and cost(state, v) > CHEAP:
-            materialize(state, v)
-    buffer = state.allocate(result.tile) if result is not None and math.prod(shape) > 1 else None
+    """Run ``access`` on every element; where the mask is false its result is ``otherwise``."""
+    bind_results(state, nest, 0)
+    result = nest.results[0] if nest.results else None
+    buffer = None if result is None or nest.buffers[0] is None else state.tile_buffer(result)
 
     def loop(masked: bool) -> ir.Value:
-        nest = Nest(state.builder)
-        elements = Elements(state, nest, state.accesses, masked)
+        loops = Nest(state.builder)
+        elements = Elements(state, loops, state.accesses, masked)
         copies = min(_UNROLL, shape[-1]) if shape else 1
         steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
-        corner = [Coord(nest.begin(n, step), nest.level) if n > step else Coord() for n, step in zip(shape, steps)]
+        corner = [Coord(loops.begin(n, step), loops.level) if n > step else Coord() for n, step in zip(shape, steps)]
         for copy in range(copies):
             position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
             address, mask = target(elements, position)
             operands = [elements.at(v, position).value for v in values]
             other = None if otherwise is None or mask is None else otherwise(elements, position)
             found = _guarded(
-                nest.builder, mask, other, functools.partial(_access_at, nest.builder, access, address, operands)
+                loops.builder, mask, other, functools.partial(_access_at, loops.builder, access, address, operands)
             )
             if buffer is not None:
-                elements.write(buffer, shape, position, Element(found, None, nest.level))
-        close(nest)
+                elements.write(buffer, shape, position, Element(found, None, loops.level))
+        close(loops)
         return found
 
-    everywhere = _accessed_everywhere(state, op, shape)
+    everywhere = _accessed_everywhere(state, nest, shape)
     if everywhere is None:
         found = loop(masked=True)
     else:
@@ -233,18 +225,16 @@ def _each(
                 loop(masked=False)
             with orelse:
                 loop(masked=True)
-    if result is not None:
-        state.bind(result, found if buffer is None else buffer)
+    if result is not None and buffer is None:
+        state.bind(result, found)
 
 
-def _accessed_everywhere(state: State, op: Op, shape: tuple[int, ...]) -> ir.Value | None:
+def _accessed_everywhere(state: State, nest: LoopNest, shape: tuple[int, ...]) -> ir.Value | None:
     """i1: is no element masked or outside of its array? None when the answer is not worth a loop without tests."""
-    if math.prod(shape) < _WORTH_TESTING:
-        return None
+    op = nest.body.ops[-2]
     if op in state.accesses:
-        return state.accesses[op].inside
-    mask: Value | None = op.mask  # type: ignore[attr-defined]
-    return None if mask is None else ValueRanges(state, math.prod(shape), materialize).all_true(mask)
+        return state.accesses[op].inside if math.prod(shape) >= WORTH_CHECKING else None
+    return state.scalar(nest.unmasked[0]) if nest.unmasked else None
 
 
 def _access_at(builder: ir.IRBuilder, access: Access, address: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:
@@ -293,30 +283,28 @@ def _constant(state: State, dtype: DType, value: float) -> Callable[[Elements, P
     return lambda elements, position: state.emitter().constant(dtype, value)
 
 
-def emit_atomic_rmw(state: State, op: AtomicRmw) -> None:
+def emit_atomic_rmw(state: State, nest: LoopNest, op: AtomicRmw) -> None:
     t = op.result.tile
     access, values = _rmw(state, t.element, op), [op.value]
-    result = op.result if state.uses.remaining[op.result] else None
-    _each(state, op, t.shape, _through_pointers(op), values, access, result, _constant(state, t.element, 0))
+    _each(state, nest, t.shape, _through_pointers(op), values, access, _constant(state, t.element, 0))
 
 
-def emit_atomic_cas(state: State, op: AtomicCas) -> None:
+def emit_atomic_cas(state: State, nest: LoopNest, op: AtomicCas) -> None:
     t, expected = op.result.tile, op.expected
     access = _cas(state, t.element, _ordering(op))
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
         return elements.at(expected, position).value
 
-    _each(state, op, t.shape, _through_pointers(op), [op.expected, op.desired], access, op.result, otherwise)
+    _each(state, nest, t.shape, _through_pointers(op), [expected, op.desired], access, otherwise)
 
 
-def emit_atomic_view(state: State, op: AtomicView) -> None:
+def emit_atomic_view(state: State, nest: LoopNest, op: AtomicView) -> None:
     tile = state.accesses[op] = views.access(state, op)
-    access = _rmw(state, tile.dtype, op)
-    _each(state, op, tile.shape, _in_view(tile), [op.value], access, None, None)
+    _each(state, nest, tile.shape, _in_view(tile), [op.value], _rmw(state, tile.dtype, op))
 
 
-def emit_strong_load(state: State, op: Load) -> None:
+def emit_strong_load(state: State, nest: LoopNest, op: Load) -> None:
     t, padding = op.result.tile, op.padding
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
@@ -324,23 +312,22 @@ def emit_strong_load(state: State, op: Load) -> None:
             return state.emitter().constant(t.element, 0)
         return elements.at(padding, position).value
 
-    access = _load(state, t.element, _ordering(op))
-    _each(state, op, t.shape, _through_pointers(op), [], access, op.result, otherwise)
+    _each(state, nest, t.shape, _through_pointers(op), [], _load(state, t.element, _ordering(op)), otherwise)
 
 
-def emit_strong_load_view(state: State, op: LoadView) -> None:
+def emit_strong_load_view(state: State, nest: LoopNest, op: LoadView) -> None:
     tile = state.accesses[op] = views.access(state, op)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))
-    _each(state, op, tile.shape, _in_view(tile), [], access, op.result, _constant(state, tile.dtype, padding))
+    _each(state, nest, tile.shape, _in_view(tile), [], access, _constant(state, tile.dtype, padding))
 
 
-def emit_strong_store(state: State, op: Store) -> None:
-    dtype, shape = op.value.tile.element, op.value.tile.shape
-    access = _store(state, dtype, _ordering(op))
-    _each(state, op, shape, _through_pointers(op), [op.value], access, None, None)
+def emit_strong_store(state: State, nest: LoopNest, op: Store) -> None:
+    t = op.value.tile
+    _each(state, nest, t.shape, _through_pointers(op), [op.value], _store(state, t.element, _ordering(op)))
 
 
-def emit_strong_store_view(state: State, op: StoreView, tile: ViewAccess) -> None:
-    access = _store(state, tile.dtype, _ordering(op))
-    _each(state, op, tile.shape, _in_view(tile), [op.value], access, None, None)
+def emit_strong_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
+    """Its access is known already."""
+    tile = state.accesses[op]
+    _each(state, nest, tile.shape, _in_view(tile), [op.value], _store(state, tile.dtype, _ordering(op)))

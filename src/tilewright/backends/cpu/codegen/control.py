@@ -9,33 +9,35 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes, polls
 from tilewright.backends.cpu.codegen.buffers import Buffer
-from tilewright.backends.cpu.codegen.fusion import FusionGroup
-from tilewright.backends.cpu.codegen.groups import write
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.state import State, ViewBinding
+from tilewright.backends.cpu.loops.placement import buffer_offset, passed_out
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector import register_type
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.loops import CopyBuffer
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
 
 
 @dataclass
 class CarriedSlot:
-    """Where a value of ``type`` is kept across blocks: stack variables, or a buffer."""
+    """Where a value of ``type`` is kept across blocks: stack variables; a buffer, which has the value already."""
 
     type: Type
     variables: Sequence[ir.Value]
     buffer: Buffer | None
 
     @staticmethod
-    def of(state: State, type_: Type) -> CarriedSlot:
+    def of(state: State, type_: Type, passed: Value | None) -> CarriedSlot:
+        """A slot for what ``passed`` is an example of; None where nothing is ever passed."""
         if isinstance(type_, TileType):
             if type_.size > 1:
-                return CarriedSlot(type_, (), state.allocate(type_))
+                offset = 0 if passed is None else buffer_offset(passed)
+                return CarriedSlot(type_, (), state.buffer(offset, type_.dtype, type_.size))
             return CarriedSlot(type_, (state.slot(register_type(type_.dtype)),), None)
         view = _tensor_view(type_)
         return CarriedSlot(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
@@ -47,11 +49,10 @@ class CarriedSlot:
         view = state.view(value)
         return [view.base, *map(as_value, view.shape), *map(as_value, view.strides)]
 
-    def bind(self, state: State, value: Value, *, lend: bool) -> None:
-        """Bind ``value`` to the content; a buffer is lent, or given away."""
+    def bind(self, state: State, value: Value) -> None:
+        """Bind ``value`` to the content."""
         if self.buffer is not None:
-            b = self.buffer
-            state.bind(value, Buffer(b.pointer, b.offset, b.size, b.dtype, borrowed=True) if lend else b)
+            state.bind(value, self.buffer)
             return
         loaded = [state.builder.load(v, typ=v.allocated_type) for v in self.variables]
         if isinstance(self.type, TileType):
@@ -69,42 +70,18 @@ def _tensor_view(type_: Type) -> TensorViewType:
 
 
 def _assign(state: State, slots: Sequence[CarriedSlot], values: Sequence[Value]) -> None:
-    """Put all ``values`` into ``slots`` at once: the values may be computed from what the slots hold."""
+    """Put all ``values`` into ``slots``; tiles are in their buffers already."""
     registers = [s.registers(state, v) for s, v in zip(slots, values)]
-    tiles = [(s.buffer, v) for s, v in zip(slots, values) if s.buffer is not None]
-    reads = [_reads(state, v) for _, v in tiles]
-    staged: list[tuple[Buffer, Value, Buffer]] = []
-    direct: list[tuple[Buffer, Value]] = []
-    for i, (buffer, value) in enumerate(tiles):
-        bound = state.bindings.get(value)
-        others = any(buffer.offset in r for j, r in enumerate(reads) if j != i)
-        if isinstance(bound, Buffer) and bound.offset == buffer.offset:
-            continue
-        if others or not reads[i].get(buffer.offset, True):
-            temporary = state.allocate(value.tile)
-            write(state, value, temporary)
-            staged.append((buffer, value, temporary))
-        else:
-            direct.append((buffer, value))
-    for buffer, value in direct:
-        write(state, value, buffer)
-    for buffer, value, temporary in staged:
-        size = value.tile.size * element_bytes(value.tile.dtype)
-        lanes.copy(state.builder, buffer.pointer, temporary.pointer, size)
-        state.release(temporary)
     for slot, found in zip(slots, registers):
         for variable, register in zip(slot.variables, found):
             state.builder.store(register, variable)
 
 
-def _reads(state: State, value: Value) -> dict[int, bool]:
-    """The buffers, by offset, that ``value`` is computed from, and whether element by element."""
-    found: dict[int, bool] = {}
-    for v, same_index in FusionGroup(state, [value], None).buffers.items():
-        bound = state.bindings[v]
-        assert isinstance(bound, Buffer)
-        found[bound.offset] = same_index and found.get(bound.offset, True)
-    return found
+def emit_copy(state: State, op: CopyBuffer) -> None:
+    t = op.result.tile
+    buffer = state.buffer(op.offset, t.dtype, t.size)
+    lanes.copy(state.builder, buffer.pointer, state.tile_buffer(op.x).pointer, t.size * element_bytes(t.dtype))
+    state.bind(op.result, buffer)
 
 
 @dataclass
@@ -166,7 +143,7 @@ def emit_for(state: State, op: For) -> None:
     start.add_incoming(following, builder.block)
     builder.position_at_end(done)
     for slot, result in zip(carried, op.results):
-        slot.bind(state, result, lend=False)
+        slot.bind(state, result)
 
 
 def _poll(state: State, op: Op, weight: int) -> int:
@@ -181,7 +158,7 @@ def _poll(state: State, op: Op, weight: int) -> int:
 
 def emit_loop(state: State, op: Loop) -> None:
     carried = _open(state, op.inits)
-    results = [CarriedSlot.of(state, r.type) for r in op.results]
+    results = _result_slots(state, op)
     builder = state.builder
     body, again, done = (builder.append_basic_block(n) for n in ("loop", "next", "done"))
     builder.branch(body)
@@ -198,15 +175,12 @@ def emit_loop(state: State, op: Loop) -> None:
     builder.position_at_end(done)
     if waits:
         polls.emit_waited(builder, state.worker)
-    for slot in carried:
-        if slot.buffer is not None:
-            state.release(slot.buffer)
     for slot, result in zip(results, op.results):
-        slot.bind(state, result, lend=False)
+        slot.bind(state, result)
 
 
 def emit_if(state: State, op: If) -> None:
-    results = [CarriedSlot.of(state, r.type) for r in op.results]
+    results = _result_slots(state, op)
     builder = state.builder
     blocks = [builder.append_basic_block(n) for n in ("then", "else")]
     merged = builder.append_basic_block("merged")
@@ -214,12 +188,11 @@ def emit_if(state: State, op: If) -> None:
     state.branches.append((results, merged))
     for block, region in zip(blocks, op.regions):
         builder.position_at_end(block)
-        with state.inside(region):
-            state.emit_block(state, region)
+        state.emit_block(state, region)
     state.branches.pop()
     builder.position_at_end(merged)
     for slot, result in zip(results, op.results):
-        slot.bind(state, result, lend=False)
+        slot.bind(state, result)
 
 
 def emit_yield(state: State, op: Yield) -> None:
@@ -242,17 +215,22 @@ def emit_break(state: State, op: Break) -> None:
 
 def _open(state: State, inits: Sequence[Value]) -> list[CarriedSlot]:
     """Slots of carried values, holding the first ones."""
-    carried = [CarriedSlot.of(state, v.type) for v in inits]
+    carried = [CarriedSlot.of(state, v.type, v) for v in inits]
     _assign(state, carried, inits)
     return carried
 
 
+def _result_slots(state: State, op: Loop | If) -> list[CarriedSlot]:
+    """Slots of the results, which the ends of the regions pass."""
+    passed = passed_out(op)
+    return [CarriedSlot.of(state, r.type, passed[r.index] if passed else None) for r in op.results]
+
+
 def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTargets) -> None:
     state.loops.append(targets)
-    with state.inside(region):
-        for slot, arg in zip(targets.carried, args):
-            slot.bind(state, arg, lend=True)
-        state.emit_block(state, region)
+    for slot, arg in zip(targets.carried, args):
+        slot.bind(state, arg)
+    state.emit_block(state, region)
     state.loops.pop()
 
 

@@ -317,4 +317,3 @@ _RULES: dict[type[Op], Callable[[Elements, Any, Position], Element]] = {
     Cast: _cast,
     **dict.fromkeys(REARRANGED, _moved),
 }
-DEFERRABLE = frozenset(_RULES) | scalars.ELEMENTWISE

@@ -27,26 +27,27 @@ from tilewright.backends.cpu.codegen import (
     shape,
     views,
 )
-from tilewright.backends.cpu.codegen.elements import DEFERRABLE, Elements
+from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
-from tilewright.backends.cpu.codegen.fusion import CHEAP, FusionGroup, block_work, cost
-from tilewright.backends.cpu.codegen.groups import materialize
+from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of
 from tilewright.backends.cpu.codegen.lanes import POINTER
-from tilewright.backends.cpu.codegen.loop_nests import LoopNest
+from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO
-from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
-from tilewright.backends.cpu.codegen.transpose import transposed_axis
+from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field
+from tilewright.backends.cpu.loops.fusion import block_work
+from tilewright.backends.cpu.loops.pipeline import loop_form
+from tilewright.backends.cpu.loops.vectorize import root_of
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
-from tilewright.ir.effects import effect_of
-from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.memory import (
     Assert,
     AtomicCas,
@@ -55,19 +56,14 @@ from tilewright.ir.ops.memory import (
     Bid,
     Load,
     LoadView,
-    LocalArray,
     MakePartitionView,
     MakeTensorView,
-    MemoryOp,
     NumBlocks,
     Print,
     Store,
     StoreView,
 )
-from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
-from tilewright.ir.types import TileType
-
-_DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
+from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,8 @@ class Lowered:
     block_work: int | None
     sites: list[Op]  # print and assert ops, by number
     polls: list[Op]  # loops, and the operations at which loops wait, by the number of their poll
-    nests: list[LoopNest]
+    nests: list[NestWork]
+    form: Function  # that the code is generated from
 
 
 def lower(function: Function, processor: Processor, entry: str | None = None) -> Lowered:
@@ -88,21 +85,29 @@ def lower(function: Function, processor: Processor, entry: str | None = None) ->
 
     Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
-    module = ir.Module(function.name)
+    form = loop_form(function, processor)
+    module, state = emit_module(form, processor, entry)
+    spins = any(control.may_spin(op) for op in function.walk())
+    work = block_work(function)
+    return Lowered(str(module), state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
+
+
+def emit_module(form: Function, processor: Processor, entry: str | None = None) -> tuple[ir.Module, State]:
+    """The LLVM module of the loop-level ``form``, and what was found out while it was emitted."""
+    module = ir.Module(form.name)
     module.triple = processor.triple
     block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4 + [I64]), "block")
     block.linkage = "internal"
     for argument in block.args[:4]:
         argument.add_attribute("noalias")
-    state = _block_function(function, block, processor)
-    spins = any(control.may_spin(op) for op in function.walk())
-    weight = polls.work(function.body)
+    state = _block_function(form, block, processor)
+    spins = any(control.may_spin(op) for op in form.walk())
+    weight = polls.work(form.body)
     _driver(module, block, entry or SYMBOL, weight, spins=spins)
     if entry is None:
         _driver(module, block, CALLER_SYMBOL, weight, spins=spins, python=True)
         _serial_driver(module, block, weight)
-    work = block_work(function)
-    return Lowered(str(module), state.arena.high_water, spins, work, state.sites, state.polls, state.nests)
+    return module, state
 
 
 def _block_function(function: Function, llvm_function: ir.Function, processor: Processor) -> State:
@@ -110,13 +115,12 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     arguments, context, scratch, worker, number = llvm_function.args
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
-    state = State(function, ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
+    state = State(ir.IRBuilder(start), processor, scratch, context, worker, _emit_block)
     state.entry = entry
     state.exit = llvm_function.append_basic_block("exit")
     _bind_grid(state, number)
     _bind_arguments(state, function, arguments)
-    with state.inside(function.body):
-        _emit_block(state, function.body)
+    _emit_block(state, function.body)
     ir.IRBuilder(entry).branch(start)
     ir.IRBuilder(state.exit).ret_void()
     return state
@@ -219,70 +223,55 @@ def _open_driver(module: ir.Module, symbol: str, *, python: bool) -> tuple[ir.IR
 
 
 def _emit_block(state: State, block: Block) -> None:
+    outer, state.block = state.block, block
     for op in block.ops:
         _emit(state, op)
+    state.block = outer
 
 
 def _emit(state: State, op: Op) -> None:
-    if _is_deferrable(op):
-        _defer(state, op)
+    emit = _STATEMENTS.get(type(op))
+    if emit is not None:
+        emit(state, op)
+    elif isinstance(op, Reshape) and op.result.tile.size > 1:
+        state.bind(op.result, state.tile_buffer(op.x))
+    else:
+        if isinstance(op, LoadView):
+            state.accesses[op] = views.access(state, op)
+        if op.result.tile.size == 1:
+            state.bind(op.result, element_of(state, op.result))
+
+
+def element_of(state: State, value: Value) -> ir.Value:
+    """The only element of ``value``, computed here."""
+    elements = Elements(state, Nest(state.builder), state.accesses, True)
+    return elements.at(value, (ZERO,) * value.tile.rank).value
+
+
+def _emit_nest(state: State, op: LoopNest) -> None:
+    root = root_of(op)
+    if root is not None:
+        _ROOTS[type(root)](state, op, root)
         return
-    emit = _STRONG.get(type(op)) if _is_strong(op) else _STATEMENTS.get(type(op))
-    if emit is None:
-        raise unsupported(op, "the operation is not implemented")
-    if effect_of(op) & Effect.WRITE:
-        _load_before(state, op)
-    for v in state.uses.captured[op]:
-        _settle(state, v)
-    emit(state, op)
-    state.complete(op)
-    for r in op.results:
-        if state.uses.remaining[r] == 0:
-            state.forget(r)
-
-
-def _is_strong(op: Op) -> bool:
-    return type(op) in _STRONG and isinstance(op, MemoryOp) and not op.is_weak
-
-
-def _is_deferrable(op: Op) -> bool:
-    return type(op) in DEFERRABLE and not _is_strong(op)
-
-
-def _defer(state: State, op: Op) -> None:
-    """Leave ``op`` to the loops that need its result; a single element is computed right away."""
-    if isinstance(op, LoadView):
-        state.accesses[op] = views.access(state, op)
-    state.deferred.add(op)
-    if state.uses.remaining[op.result] == 0:
-        state.complete(op)
-    elif op.result.tile.size == 1:
-        elements = Elements(state, Nest(state.builder), state.accesses, True)
-        found = elements.at(op.result, (ZERO,) * op.result.tile.rank)
-        state.bind(op.result, found.value)
-        state.complete(op)
-    elif state.deepen(op) == _DEEPEST:
-        materialize(state, op.result)
-    elif isinstance(op, (Load, LoadView)):
-        state.pending.append(op)
-
-
-def _load_before(state: State, op: Op) -> None:
-    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
-    state.pending = [load for load in state.pending if load in state.deferred]
-    dying = state.uses.would_die(op, state.deferred)
-    for load in state.pending:
-        if load.result not in dying:
-            materialize(state, load.result)
-
-
-def _settle(state: State, value: Value) -> None:
-    """Compute a deferred ``value`` that regions capture, unless computing it there again costs little."""
-    if not isinstance(value.type, TileType) or value.op not in state.deferred or not state.is_local(value):
+    value = next(iter(op.kept))
+    if op.buffers[0] is None:
+        state.bind(op.results[0], element_of(state, value))
         return
-    costly = cost(state, value) > CHEAP or transposed_axis(state, value) is not None
-    if costly or FusionGroup(state, [value], None).loads():
-        materialize(state, value)
+    bind_results(state, op, 0)
+    axis, group = op.transposed, group_of(state, op, 1)
+    emit_elements(state, group, state.tile_buffer(op.results[0]), axis)
+
+
+def _check_load(state: State, op: CheckLoad) -> None:
+    asked = list(op.asked)
+    ranges = ValueRanges(state)
+    true = ranges.all_true(asked.pop(0)) if op.masked else None
+    found = [] if true is None else [true]
+    if op.view is not None:
+        other = ranges.apart(asked.pop(), *views.address_range(state.builder, views.access(state, op)))
+        found.append(other if true is None else state.builder.and_(true, other))
+    for r, v in zip(op.results, found):
+        state.bind(r, v)
 
 
 def _bind_view(state: State, op: MakePartitionView) -> None:
@@ -293,11 +282,13 @@ def _bind_grid_value(state: State, op: Bid | NumBlocks) -> None:
     state.bind(op.result, state.grid[f"{op.name}{op.axis}"])
 
 
-def _emit_local_array(state: State, op: LocalArray) -> None:
-    size = op.count * storage_bytes(op.dtype)
-    offset = ir.Constant(I64, state.arena.allocate(size))
-    address = state.builder.gep(state.scratch, [offset], source_etype=I8)
+def _emit_scratch_pointer(state: State, op: ScratchPointer) -> None:
+    address = state.builder.gep(state.scratch, [ir.Constant(I64, op.offset)], source_etype=I8)
     state.bind(op.result, state.builder.ptrtoint(address, I64))
+
+
+def _reserve_scratch(state: State, op: ReserveScratch) -> None:
+    state.scratch_bytes = op.bytes
 
 
 def _emit_return(state: State, op: Return) -> None:
@@ -307,22 +298,13 @@ def _emit_return(state: State, op: Return) -> None:
 _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     Bid: _bind_grid_value,
     NumBlocks: _bind_grid_value,
-    LocalArray: _emit_local_array,
+    ReserveScratch: _reserve_scratch,
+    ScratchPointer: _emit_scratch_pointer,
     MakeTensorView: views.bind_tensor_view,
     MakePartitionView: _bind_view,
-    StoreView: memory.emit_store_view,
-    Store: memory.emit_store,
-    AtomicRmw: atomics.emit_atomic_rmw,
-    AtomicCas: atomics.emit_atomic_cas,
-    AtomicView: atomics.emit_atomic_view,
-    Reduce: reduce.emit_reduce,
-    Scan: reduce.emit_scan,
-    Mma: mma.emit_mma,
-    MmaScaled: mma_scaled.emit_mma_scaled,
-    Cat: shape.emit_cat,
-    Insert: shape.emit_insert,
-    Pack: shape.emit_pack,
-    Unpack: shape.emit_unpack,
+    LoopNest: _emit_nest,
+    CheckLoad: _check_load,
+    CopyBuffer: control.emit_copy,
     For: control.emit_for,
     Loop: control.emit_loop,
     If: control.emit_if,
@@ -333,7 +315,21 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     Print: output.emit_print,
     Assert: output.emit_assert,
 }
-_STRONG: dict[type[Op], Callable[[State, Any], None]] = {
+# What a nest is for -> how it is emitted.
+_ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
+    StoreView: memory.emit_store_view,
+    Store: memory.emit_store,
+    AtomicRmw: atomics.emit_atomic_rmw,
+    AtomicCas: atomics.emit_atomic_cas,
+    AtomicView: atomics.emit_atomic_view,
     Load: atomics.emit_strong_load,
     LoadView: atomics.emit_strong_load_view,
+    Reduce: reduce.emit_reduce,
+    Scan: reduce.emit_scan,
+    Mma: mma.emit_mma,
+    MmaScaled: mma_scaled.emit_mma_scaled,
+    WritePart: shape.emit_write_part,
+    Pack: shape.emit_pack,
+    Unpack: shape.emit_unpack,
+    Assert: output.emit_assert_tile,
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.codegen.scalars import ELEMENTWISE
+from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
+from tilewright.backends.cpu.loops.vectorize import fused_ops, widest_bytes
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp, Select
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
 from tilewright.ir.types import TileType
 
@@ -17,7 +19,7 @@ _ACCESSES = (Load, LoadView, Store, StoreView, AtomicRmw, AtomicCas, AtomicView)
 
 
 @dataclass(frozen=True)
-class LoopNest:
+class NestWork:
     """Loops over ``elements``, by vectors of ``lanes`` with ``vector_bits`` in all, that do the ops ``fused``.
 
     Counts are for one execution: ``flops`` counts additions, multiplications and functions of floats as one each, and
@@ -35,15 +37,15 @@ class LoopNest:
     moved: int
 
 
-def fused_nest(
-    label: str, op: Op, block: Block, fused: Sequence[Op], values: Sequence[Value], lanes: int, width: int
-) -> LoopNest:
-    """The loops that compute ``fused``, operands first, and then ``op``; elements have up to ``width`` bytes."""
+def nest_work(label: str, nest: LoopNest, block: Block, cause: Op, values: Sequence[Value], lanes: int) -> NestWork:
+    """The work of ``nest``, which computes ``values`` and then does ``cause``, the nest itself where it only copies."""
+    fused = fused_ops(nest, values)
     elements = max(v.tile.size for v in values)
-    done = [*fused, *([op] if op not in fused else [])]
+    done = [*fused, *([] if cause in fused or isinstance(cause, LoopNest) else [cause])]
     flops, moved = sum(map(_flops, done)), sum(map(_moved, done))
     lanes = min(lanes, elements)
-    return LoopNest(label, op, block, tuple(done), elements, lanes, 8 * lanes * width, flops, moved)
+    bits = 8 * lanes * widest_bytes(values)
+    return NestWork(label, cause, block, tuple(done), elements, lanes, bits, flops, moved)
 
 
 def _tiles(op: Op) -> list[TileType]:

@@ -6,21 +6,22 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import atomics, pointers, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
-from tilewright.ir.core import Value
-from tilewright.ir.enums import MemoryOrder
+from tilewright.backends.cpu.loops.kinds import is_strong
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Store, StoreView
 
 
-def emit_store_view(state: State, op: StoreView) -> None:
-    value: Value = op.value
+def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
+    value = op.value
     tile = state.accesses[op] = views.access(state, op)
-    if op.memory_order is not MemoryOrder.WEAK:
-        atomics.emit_strong_store_view(state, op, tile)
+    if is_strong(op):
+        atomics.emit_strong_store_view(state, nest, op)
         return
+    bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     size = value.tile.size
 
@@ -32,15 +33,16 @@ def emit_store_view(state: State, op: StoreView) -> None:
         close(elements.nest)
         return []
 
-    fuse(state, [value], op, body, store=tile)
+    emit_loops(state, group_of(state, nest, 0, tile), body)
 
 
-def emit_store(state: State, op: Store) -> None:
-    if op.memory_order is not MemoryOrder.WEAK:
-        atomics.emit_strong_store(state, op)
+def emit_store(state: State, nest: LoopNest, op: Store) -> None:
+    if is_strong(op):
+        atomics.emit_strong_store(state, nest, op)
         return
+    bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
-    values = list(op.operands)
+    values = op.operands
     shape, size = values[0].tile.shape, values[0].tile.size
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
@@ -58,4 +60,4 @@ def emit_store(state: State, op: Store) -> None:
         close(elements.nest)
         return []
 
-    fuse(state, values, op, body)
+    emit_loops(state, group_of(state, nest, 0), body)

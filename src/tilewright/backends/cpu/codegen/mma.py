@@ -9,69 +9,53 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, mma_bytes
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
-from tilewright.backends.cpu.codegen.groups import close, materialize, write
+from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
-from tilewright.backends.cpu.codegen.loop_nests import LoopNest
+from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_bytes import ByteKernel
 from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kernel, blocking
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32, float64, int8
-from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Mul
+from tilewright.ir.dtypes import DType, float32, int8
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import LoadView, padding_value
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 
 @dataclass(frozen=True)
 class Left:
-    """The left operand: a matrix in memory, the distances of its rows and columns in elements, and its buffer.
-
-    There is no buffer when it is read where it lies in an array.
-    """
+    """The left operand: a matrix in memory, and the distances of its rows and columns in elements."""
 
     pointer: ir.Value
     row: Index
     column: Index
-    buffer: Buffer | None
 
 
-def emit_mma(state: State, op: Mma) -> None:
+def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y, acc = op.x, op.y, op.acc
     t, depth = op.result.tile, x.tile.shape[-1]
     types, sizes = (x.tile.element, y.tile.element, t.element), (t.shape[-2], t.shape[-1], depth)
-    left = _in_array(state, op, x) or buffered(_operand(state, x), depth)
-    right = _operand(state, y)
-    accumulator = _accumulator_of(state, op, acc, plain=mma_bytes.applies(state, types[0], types[2], sizes))
+    left = _left(state, nest, x)
+    right = state.tile_buffer(y)
+    accumulator = _accumulator(state, nest, acc)
+    work = nest.scratch[1]
     valid = _valid_elements(state, x, -2)
     rows = sizes[0] if valid is None else valid
-    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)))
-    for buffer in (left.buffer, right, accumulator.factors):
-        if buffer is not None:
-            state.release(buffer)
+    work_buffer = None if work is None else state.buffer(work, int8, ByteKernel.work_bytes(sizes))
+    multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), work_buffer)
     if t.element.short == "f16":
         _round(state, accumulator.buffer)
-    bind(state, op, accumulator.buffer)
+    bind(state, nest, accumulator.buffer)
 
 
 def buffered(buffer: Buffer, depth: int) -> Left:
     """A matrix with ``depth`` columns."""
-    return Left(buffer.pointer, depth, 1, buffer)
-
-
-def _operand(state: State, x: Value) -> Buffer:
-    """``x`` as a whole in memory, even when it has one element; to be released."""
-    if x.tile.size > 1:
-        buffer = materialize(state, x)
-        buffer.users += 1
-        return buffer
-    buffer = state.allocate(x.tile)
-    write(state, x, buffer)
-    return buffer
+    return Left(buffer.pointer, depth, 1)
 
 
 def _depth(state: State, x: Value, y: Value) -> Index:
@@ -111,45 +95,42 @@ def _valid_elements(state: State, x: Value, axis: int) -> Index | None:
 
 
 def _loaded(x: Value) -> Value:
-    """What ``x`` is a reshape of."""
-    while isinstance(x.op, Reshape):
-        x = x.op.x
-    return x
+    """What ``x`` is a reshape of, or a nest only keeps."""
+    while True:
+        if isinstance(x.op, Reshape):
+            x = x.op.x
+        elif isinstance(x.op, LoopNest):
+            x = x.op.kept[x.index]
+        else:
+            return x
 
 
-def _in_array(state: State, op: Op, x: Value) -> Left | None:
-    """``x`` where it was loaded from, if that can be read as it is and nothing but ``op`` needs it.
+def _left(state: State, nest: LoopNest, x: Value) -> Left:
+    """The left operand: in a buffer, or where it was loaded from if that can be read as it is.
 
-    Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves.
+    Where the tile may leave its array, a buffer takes it, padded, if it does.
     """
-    value = _loaded(x)
-    load, dying = value.op, state.uses.would_die(op, state.deferred)
-    if not isinstance(load, LoadView) or load not in state.deferred or not {x, value} <= dying:
-        return None
-    tile = state.accesses[load]
-    axes = [k for k, n in enumerate(tile.shape) if n > 1]
-    if [tile.shape[k] for k in axes] != list(x.tile.shape[-2:]) or tile.dtype not in (float32, float64):
-        return None
-    strides = [tile.strides[k] for k in axes]
-    if not any(isinstance(stride, int) and stride == 1 for stride in strides):
-        return None
-    direct = Left(state.builder.inttoptr(tile.address, ir.PointerType()), strides[0], strides[1], None)
-    return direct if tile.inside is None else _or_padded(state, load, tile.inside, direct, x)
-
-
-def _or_padded(state: State, load: Op, inside: ir.Value, direct: Left, x: Value) -> Left:
-    """``direct`` where ``inside`` holds; else a buffer with ``x``, the result of ``load``, as it is padded."""
-    builder, tile = state.builder, state.accesses[load]
-    buffer = state.allocate(x.tile)
-    with builder.if_else(inside, likely=True) as (then, orelse):
+    load, depth = _reshaped(x), x.tile.shape[-1]
+    if not is_array_tile(load):
+        return buffered(state.tile_buffer(x), depth)
+    assert load.op is not None
+    tile, builder = state.accesses[load.op], state.builder
+    row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
+    direct = Left(builder.inttoptr(tile.address, ir.PointerType()), row, column)
+    padded = nest.scratch[0]
+    if padded is None:
+        return direct
+    buffer = state.buffer(padded, x.tile.dtype, x.tile.size)
+    assert tile.inside is not None
+    with builder.if_else(tile.inside, likely=True) as (then, orelse):
         with then:
             first = builder.block
         with orelse:
-            state.accesses[load] = replace(tile, inside=ir.Constant(I1, 0))
-            write(state, x, buffer)
-            state.accesses[load] = tile
+            state.accesses[load.op] = replace(tile, inside=ir.Constant(I1, 0))
+            emit_elements(state, Group(nest, [x], x.op or nest, lanes_for(state, x)), buffer, nest.transposed)
+            state.accesses[load.op] = tile
             second = builder.block
-    copied = buffered(buffer, x.tile.shape[-1])
+    copied = buffered(buffer, depth)
 
     def either(a: Index, b: Index) -> Index:
         if isinstance(a, int) and a == b:
@@ -160,7 +141,13 @@ def _or_padded(state: State, load: Op, inside: ir.Value, direct: Left, x: Value)
         return phi
 
     pointer = as_value(either(direct.pointer, copied.pointer))
-    return Left(pointer, either(direct.row, copied.row), either(direct.column, copied.column), buffer)
+    return Left(pointer, either(direct.row, copied.row), either(direct.column, copied.column))
+
+
+def _reshaped(x: Value) -> Value:
+    while isinstance(x.op, Reshape):
+        x = x.op.x
+    return x
 
 
 def multiply(
@@ -172,21 +159,24 @@ def multiply(
     types: tuple[DType, DType, DType],
     sizes: tuple[int, int, int],
     valid: tuple[Index, Index],
+    work: Buffer | None,
 ) -> None:
     """For ``op``, add the products of the matrices ``left`` and ``right`` to ``accumulator``.
 
-    ``sizes`` are m, n and k. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
+    ``work`` is memory for the function that takes bytes, if that applies. ``sizes`` are m, n and k. ``valid`` says from
+    which row on the left matrix is zero, and from where on along k both.
     """
     m, n, k = sizes
-    by_bytes = mma_bytes.applies(state, types[0], types[2], sizes)
     packed = isinstance(left.column, int)
     function = _kernel(state, types, sizes, accumulator, packed=packed)
-    work = state.allocate_array(int8, ByteKernel.work_bytes(sizes)) if by_bytes else None
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
-    lanes, bits = (64, 8) if by_bytes else (blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth)
+    lanes, bits = blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth
+    if work is not None:
+        lanes, bits = 64, 8
     flops = 2 * m * n * k * batches
-    state.nests.append(LoopNest(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
+    assert state.block is not None
+    state.nests.append(NestWork(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
     batch = nest.begin(batches) if batches > 1 else 0
     parts = [
         (left.pointer, types[0], m * k),
@@ -207,74 +197,30 @@ def multiply(
         arguments += map(as_value, (*valid, left.row) if packed else (*valid, left.row, left.column))
     nest.builder.call(function, arguments)
     close(nest)
-    if work is not None:
-        state.release(work)
 
 
-def bind(state: State, op: Op, out: Buffer) -> None:
-    """Make ``out`` the result of ``op``."""
-    t = op.result.tile
-    if t.size == 1:
-        value = state.builder.load(out.pointer, align=element_bytes(t.dtype), typ=element_type(t.dtype))
-        state.release(out)
-        state.bind(op.result, value)
+def bind(state: State, nest: LoopNest, out: Buffer) -> None:
+    """Make ``out`` the result of ``nest``."""
+    (result,) = nest.results
+    t = result.tile
+    if nest.buffers[0] is None:
+        state.bind(result, state.builder.load(out.pointer, align=element_bytes(t.dtype), typ=element_type(t.dtype)))
     else:
-        state.bind(op.result, out)
+        state.bind(result, out)
 
 
-def _accumulator_of(state: State, op: Op, acc: Value, *, plain: bool) -> Accumulator:
-    """What ``op`` adds products to; ``plain``: to what the buffer holds."""
-    if not plain and _is_zero(acc):
-        return Accumulator(state.allocate(acc.tile), zero=True)
-    scaled = None if plain else _scaled(state, op, acc)
-    if scaled is None:
-        return Accumulator(_accumulator(state, op, acc))
-    base, factor = scaled
-    factors = materialize(state, factor)
-    factors.users += 1
-    return Accumulator(_accumulator(state, op, base), factors=factors, by_column=factor.tile.shape[-1] > 1)
-
-
-def _is_zero(acc: Value) -> bool:
-    if not isinstance(acc.op, Constant):
-        return False
-    return str(float(acc.op.value)) == "0.0"  # and not -0.0
-
-
-def _scaled(state: State, op: Op, acc: Value) -> tuple[Value, Value] | None:
-    """A tile, and a factor for each of its rows or columns, whose product is ``acc`` and needed only by ``op``."""
-    product = acc.op
-    if (
-        product is None
-        or not isinstance(product, Mul)
-        or product not in state.deferred
-        or acc.tile.element.bitwidth < 32
-    ):
-        return None
-    if not acc.tile.element.is_floating or acc not in state.uses.would_die(op, state.deferred):
-        return None
-    if product.rounding is not RoundingMode.RN or product.flush_to_zero:
-        return None
-    for base, factor in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        spread = factor.op
-        if not isinstance(spread, Broadcast) or factor in state.bindings:
-            continue
-        line, (*batches, m, n) = spread.x, acc.tile.shape
-        if line.tile.size > 1 and line.tile.shape in ((*batches, m, 1), (*batches, 1, n)) and base is not factor:
-            return base, line
-    return None
-
-
-def _accumulator(state: State, op: Op, acc: Value) -> Buffer:
-    """A buffer that holds ``acc`` and may be overwritten: that of ``acc`` itself when nothing else needs it."""
-    if acc.tile.size > 1 and acc in state.uses.would_die(op, state.deferred):
-        old = materialize(state, acc)
-        if old.users == 1:
-            old.users += 1
-            return old
-    buffer = state.allocate(acc.tile)
-    write(state, acc, buffer)
-    return buffer
+def _accumulator(state: State, nest: LoopNest, acc: Value) -> Accumulator:
+    """Where the products are added to, and what was there: a zero or a product with factors that the body computes."""
+    offset, op = nest.scratch[2], acc.op
+    assert offset is not None
+    out = state.buffer(offset, acc.tile.dtype, acc.tile.size)
+    if op not in nest.body.ops:
+        return Accumulator(out)
+    if isinstance(op, Constant):
+        return Accumulator(out, zero=True)
+    assert op is not None
+    (factor,) = (v.op.x for v in op.operands if isinstance(v.op, Broadcast) and v.op in nest.body.ops)
+    return Accumulator(out, factors=state.tile_buffer(factor), by_column=factor.tile.shape[-1] > 1)
 
 
 def _round(state: State, buffer: Buffer) -> None:
@@ -316,7 +262,7 @@ def _kernel(
     known = state.module.globals.get(name)
     if known is not None:
         return known
-    by_bytes = mma_bytes.applies(state, x, out, sizes)
+    by_bytes = mma_bytes.applies(state.processor, x, out, sizes)
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or accumulator.factors is not None else 3)
     if not by_bytes:
         parameters += [I64] * (3 if packed else 4)

@@ -12,7 +12,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.target import Processor
 from tilewright.backends.cpu.vector.types import I8, I32, I64
 from tilewright.ir.dtypes import DType
 
@@ -24,10 +24,10 @@ _VECTOR = ir.VectorType(I32, _LANES)
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 
-def applies(state: State, x: DType, out: DType, sizes: tuple[int, int, int]) -> bool:
+def applies(processor: Processor, x: DType, out: DType, sizes: tuple[int, int, int]) -> bool:
     """Whether a product of ``sizes`` (m, n, k) can be done this way."""
     _, n, k = sizes
-    return state.processor.features.dot_bytes and x.is_integer and n >= _LANES and k >= _GROUP
+    return processor.features.dot_bytes and x.is_integer and n >= _LANES and k >= _GROUP
 
 
 class ByteKernel:

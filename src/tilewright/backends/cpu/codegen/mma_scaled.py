@@ -7,56 +7,62 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import mma
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
+from tilewright.backends.cpu.codegen.groups import Group, Visit, close, emit_loops, lanes_for
 from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.vectorize import root_of
 from tilewright.backends.cpu.vector.types import F32, F64, I64
-from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import float64
+from tilewright.ir.core import Value
+from tilewright.ir.dtypes import DType, float64
 from tilewright.ir.ops.linear import MmaScaled
+from tilewright.ir.ops.loops import LoopNest
 
 
-def emit_mma_scaled(state: State, op: MmaScaled) -> None:
+def emit_mma_scaled(state: State, nest: LoopNest, op: MmaScaled) -> None:
     """The scales are applied while the operands are widened, which is exact."""
     x, y, acc = op.x, op.y, op.acc
     rank = x.tile.rank
-    left, right = _widened(state, op, x, op.x_scale, rank - 1), _widened(state, op, y, op.y_scale, rank - 2)
-    accumulator = _widened(state, op, acc)
-    (m, n), k = op.result.tile.shape[-2:], x.tile.shape[-1]
-    mma.multiply(state, op, mma.buffered(left, k), right, Accumulator(accumulator), (float64,) * 3, (m, n, k), (m, k))
-    out = state.allocate(op.result.tile)
+    t = op.result.tile
+    left = _widened(state, nest, 0, x, op.x_scale, rank - 1)
+    right = _widened(state, nest, 1, y, op.y_scale, rank - 2)
+    accumulator = _widened(state, nest, 2, acc)
+    (m, n), k = t.shape[-2:], x.tile.shape[-1]
+    added = Accumulator(accumulator)
+    mma.multiply(state, op, mma.buffered(left, k), right, added, (float64,) * 3, (m, n, k), (m, k), None)
+    out = _scratch(state, nest, 3, t.element, t.size)
     _narrow(state, accumulator, out)
-    for buffer in (left, right, accumulator):
-        state.release(buffer)
-    mma.bind(state, op, out)
+    mma.bind(state, nest, out)
 
 
-def _widened(state: State, op: Op, x: Value, scale: Value | None = None, axis: int = 0) -> Buffer:
+def _scratch(state: State, nest: LoopNest, which: int, dtype: DType, size: int) -> Buffer:
+    offset = nest.scratch[which]
+    assert offset is not None
+    return state.buffer(offset, dtype, size)
+
+
+def _widened(state: State, nest: LoopNest, which: int, x: Value, scale: Value | None = None, axis: int = 0) -> Buffer:
     """x as float64, times the scale that each run of elements along ``axis`` shares."""
     t = x.tile
-    buffer = state.allocate_array(float64, t.size)
-    for v in (x, scale):
-        if v is not None and v.tile.size > 1:
-            materialize(state, v)
+    buffer = _scratch(state, nest, which, float64, t.size)
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
-        nest = elements.nest
+        loops = elements.nest
         count = min(width, t.size)
-        position = open_chunks(nest, t.shape, count)
+        position = open_chunks(loops, t.shape, count)
         wide = count if count > 1 else None
         type_ = F64 if wide is None else ir.VectorType(F64, wide)
-        value = nest.builder.fpext(elements.vector(elements.at(x, position), wide), type_)
+        value = loops.builder.fpext(elements.vector(elements.at(x, position), wide), type_)
         if scale is not None:
-            place = _scale_position(nest, position, axis, t.shape[axis] // scale.tile.shape[axis])
+            place = _scale_position(loops, position, axis, t.shape[axis] // scale.tile.shape[axis])
             factor = elements.vector(elements.at(scale, place), wide)
-            value = nest.builder.fmul(value, nest.builder.fpext(factor, type_))
-        elements.write(buffer, t.shape, position, Element(value, wide, nest.level))
-        close(nest)
+            value = loops.builder.fmul(value, loops.builder.fpext(factor, type_))
+        elements.write(buffer, t.shape, position, Element(value, wide, loops.level))
+        close(loops)
         return []
 
-    fuse(state, [x], op, body)
+    emit_loops(state, Group(nest, [x], root_of(nest) or nest, lanes_for(state, x)), body)
     return buffer
 
 

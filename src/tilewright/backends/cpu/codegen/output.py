@@ -7,13 +7,14 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.elements import Elements
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse, materialize
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
 from tilewright.backends.cpu.codegen.position import open_chunks, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
 from tilewright.backends.cpu.vector.types import I1, I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Assert, Print
 
 
@@ -28,15 +29,18 @@ def _site(state: State, op: Op) -> int:
 
 
 def emit_assert(state: State, op: Assert) -> None:
-    builder, (condition, *values) = state.builder, op.operands
-    if condition.tile.size == 1:
-        holds = state.scalar(condition)
-        found = [_as_word(builder, state.scalar(v), v) for v in values]
-        element: ir.Value = ir.Constant(I64, 0)
-    else:
-        holds, element, found = _first_false(state, op, condition, values)
-    with builder.if_then(builder.not_(holds), likely=False):
-        _fail(state, op, element, found)
+    """Of one element."""
+    found = [_as_word(state.builder, state.scalar(v), v) for v in op.values]
+    _check(state, op, state.scalar(op.condition), ir.Constant(I64, 0), found)
+
+
+def emit_assert_tile(state: State, nest: LoopNest, op: Assert) -> None:
+    _check(state, op, *_first_false(state, nest, op.condition, op.values))
+
+
+def _check(state: State, op: Op, holds: ir.Value, element: ir.Value, values: list[ir.Value]) -> None:
+    with state.builder.if_then(state.builder.not_(holds), likely=False):
+        _fail(state, op, element, values)
 
 
 def _fail(state: State, op: Op, element: ir.Value, values: list[ir.Value]) -> None:
@@ -66,7 +70,7 @@ def _as_word(builder: ir.IRBuilder, register: ir.Value, value: Value) -> ir.Valu
 
 
 def _first_false(
-    state: State, op: Op, condition: Value, values: list[Value]
+    state: State, nest: LoopNest, condition: Value, values: list[Value]
 ) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
     """Whether every element of ``condition`` is true; the first false one, and ``values`` there."""
     flag, size, shape = state.slot(I1), condition.tile.size, condition.tile.shape
@@ -99,7 +103,8 @@ def _first_false(
         close(elements.nest)
         return []
 
-    fuse(state, [condition, *(v for v in values if v.tile.rank)], op, body)
+    bind_results(state, nest, 0)
+    emit_loops(state, group_of(state, nest, 0), body)
     element, *found = (state.builder.load(slot, typ=I64) for slot in slots)
     return state.builder.load(flag, typ=I1), element, found
 
@@ -121,7 +126,7 @@ def emit_print(state: State, op: Print) -> None:
 def _in_memory(state: State, value: Value) -> ir.Value:
     t = value.tile
     if t.size > 1:
-        return materialize(state, value).pointer
+        return state.tile_buffer(value).pointer
     slot = state.slot(element_type(t.dtype))
     register = state.scalar(value)
     if isinstance(t.dtype, DType) and t.dtype.is_bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
-from tilewright.backends.cpu.codegen.fusion import op_work
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import ENDED, Cancellation, Field, Python, Worker
+from tilewright.backends.cpu.loops.fusion import op_work
 from tilewright.backends.cpu.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop

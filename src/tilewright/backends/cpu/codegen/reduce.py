@@ -15,19 +15,18 @@ from tilewright.backends.cpu.codegen import index, lanes, scalars, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.combiner_identity import identity_element
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.fusion import CHEAP, cost
-from tilewright.backends.cpu.codegen.groups import Visit, close, fuse
+from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
+from tilewright.backends.cpu.loops.fusion import SMALLEST_SQUARE
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Cmp
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan, reduction_partials
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
-
-_ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
 
 Registers = list[ir.Value]  # one per reduced tile
 
@@ -52,9 +51,10 @@ def _counts_along(value: Value, axis: int) -> bool:
 class _Combination:
     """The values of a reduce or scan, its axis and its combiner."""
 
-    def __init__(self, state: State, op: CombiningOp) -> None:
+    def __init__(self, state: State, nest: LoopNest, op: CombiningOp) -> None:
         self.state = state
         self.op = op
+        self.vectors = nest.vectors
         self.values = op.values
         self.axis = op.axis
         self.shape = self.values[0].tile.shape
@@ -81,12 +81,6 @@ class _Combination:
 
     def combine(self, builder: ir.IRBuilder, count: int | None, a: Registers, b: Registers) -> Registers:
         return scalars.combine(self.state, builder, count, self.op.body, [*a, *b], _NO_FACTS)
-
-    def row_width(self, shape: tuple[int, ...], width: int) -> int:
-        """How many results of ``shape`` to compute side by side: several vectors if little is to be done for each."""
-        wide = _ROW_VECTORS * width
-        cheap = sum(cost(self.state, v) for v in self.values) <= CHEAP
-        return wide if shape and shape[-1] >= wide and cheap else width
 
     def start(self, count: int | None) -> Registers:
         """What ``fold`` combines the first elements with, or ignores when there is no identity."""
@@ -130,11 +124,12 @@ class _Combination:
         return [builder.extract_element(r, ir.Constant(ir.IntType(32), 0)) for r in registers]
 
 
-def emit_reduce(state: State, op: Reduce) -> None:
-    fold = _Combination(state, op)
+def emit_reduce(state: State, nest: LoopNest, op: Reduce) -> None:
+    fold = _Combination(state, nest, op)
     partials = reduction_partials(fold.shape, fold.axis) if op.commutative else 1
-    scalar = op.results[0].tile.size == 1
-    buffers = [] if scalar else [state.allocate(r.tile) for r in op.results]
+    scalar, count = op.results[0].tile.size == 1, len(op.results)
+    bind_results(state, nest, 0)
+    buffers = [] if scalar else [state.tile_buffer(r) for r in nest.results[:count]]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
         innermost = all(n == 1 for n in fold.shape[fold.axis + 1 :])
@@ -144,9 +139,8 @@ def emit_reduce(state: State, op: Reduce) -> None:
             found = _across_lanes(fold, elements, visit, partials, width, buffers)
         return found if scalar else []
 
-    found = fuse(state, fold.values, op, body)
-    for r, bound in zip(op.results, found if scalar else buffers):
-        state.bind(r, bound)
+    for r, register in zip(nest.results, emit_loops(state, group_of(state, nest, count), body)):
+        state.bind(r, register)
 
 
 def _save(
@@ -207,7 +201,7 @@ def _across_lanes(
     """One result per lane; partial results in different registers."""
     nest, axis = elements.nest, fold.axis
     shape = fold.shape[:axis] + fold.shape[axis + 1 :]
-    count = min(fold.row_width(shape, width), fold.op.results[0].tile.size)
+    count = min(fold.vectors * width, fold.op.results[0].tile.size)
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
 
@@ -221,14 +215,11 @@ def _across_lanes(
     return result
 
 
-def emit_scan(state: State, op: Scan) -> None:
+def emit_scan(state: State, nest: LoopNest, op: Scan) -> None:
     """One running value per lane, along the axis."""
-    fold = _Combination(state, op)
-    if op.results[0].tile.size == 1:
-        for r, v in zip(op.results, fold.values):
-            state.bind(r, state.scalar(v))
-        return
-    buffers = [state.allocate(r.tile) for r in op.results]
+    fold, count = _Combination(state, nest, op), len(op.results)
+    bind_results(state, nest, 0)
+    buffers = [state.tile_buffer(r) for r in nest.results[:count]]
     rows = _rows_to_scan(fold)
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
@@ -238,9 +229,7 @@ def emit_scan(state: State, op: Scan) -> None:
             _scan_squares(fold, elements, visit, rows[0], min(rows[1], fold.length), buffers)
         return []
 
-    fuse(state, fold.values, op, body)
-    for r, buffer in zip(op.results, buffers):
-        state.bind(r, buffer)
+    emit_loops(state, group_of(state, nest, count), body)
 
 
 def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
@@ -248,7 +237,7 @@ def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: in
     nest, shape, axis, op = elements.nest, fold.shape, fold.axis, fold.op
     others = shape[:axis] + shape[axis + 1 :]
     innermost = all(n == 1 for n in shape[axis + 1 :])
-    count = 1 if innermost else min(fold.row_width(others, width), op.results[0].tile.size // fold.length)
+    count = 1 if innermost else min(fold.vectors * width, op.results[0].tile.size // fold.length)
     rest = open_chunks(nest, others, count)
     lanes_or_none = count if count > 1 else None
     k = nest.begin(fold.length) if fold.length > 1 else 0
@@ -272,7 +261,7 @@ def _rows_to_scan(fold: _Combination) -> tuple[int, int] | None:
     if other is None:
         return None
     side = min(transpose.SIDE, shape[other], fold.length)
-    return (other, side) if side >= transpose.WORTHWHILE else None
+    return (other, side) if side >= SMALLEST_SQUARE else None
 
 
 def _scan_squares(

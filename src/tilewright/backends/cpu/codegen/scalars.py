@@ -9,29 +9,22 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
-from tilewright.backends.cpu.vector import ELEMENTWISE_OPS, VectorEmitter, register_type
+from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, ELEMENTWISE, POINTER_OPS
+from tilewright.backends.cpu.vector import VectorEmitter, register_type
 from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT
 from tilewright.backends.cpu.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Bitcast, operand_tile
-from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import (
     Broadcast,
     Constant,
-    IntToPtr,
     Permute,
     PtrDiff,
     PtrOffset,
-    PtrToInt,
     Reshape,
     Undefined,
 )
 from tilewright.ir.types import ElementType, PointerType
-
-_POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
-_PROMISES = frozenset({AssumeDivisible, AssumeBounded, AssumeBlocked})
-ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | _POINTER_OPS | _PROMISES
 
 
 def emit(
@@ -43,9 +36,9 @@ def emit(
 ) -> ir.Value:
     """The result of the elementwise ``op`` on registers; ``attributes`` replace its own."""
     dtype = operand_tile(op).dtype
-    if type(op) in _PROMISES:
+    if isinstance(op, ASSUMPTIONS):
         return operands[0]
-    if type(op) in _POINTER_OPS or (isinstance(dtype, PointerType) and isinstance(op, Bitcast)):
+    if type(op) in POINTER_OPS or (isinstance(dtype, PointerType) and isinstance(op, Bitcast)):
         return _pointer(emitter, builder, op, operands)
     attributes = op.attributes if attributes is None else attributes
     return emitter.emit(op.name, dtype, operands, attributes, op.result.tile.dtype)

@@ -15,7 +15,8 @@ from tilewright.backends.cpu.vector import storage_type
 from tilewright.backends.cpu.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView, ViewMemoryOp
+from tilewright.ir.ops.loops import CheckLoad
+from tilewright.ir.ops.memory import MakeTensorView, ViewMemoryOp
 from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
@@ -56,9 +57,10 @@ class ViewAccess:
     inside: ir.Value | None
 
 
-def access(state: State, op: ViewMemoryOp) -> ViewAccess:
+def access(state: State, op: ViewMemoryOp | CheckLoad) -> ViewAccess:
     """The access of a load_view, store_view or atomic_view."""
     view = op.view
+    assert view is not None
     type_: PartitionViewType = view.type  # type: ignore[assignment]
     bound, builder = state.view(view), state.builder
     in_bounds = op.promised
@@ -97,15 +99,6 @@ def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Val
     low = builder.icmp_signed(">=", as_value(origin), as_value(0))
     end = index.add(builder, origin, n)
     return builder.and_(low, builder.icmp_signed("<=", as_value(end), as_value(extent)))
-
-
-def same_elements(a: ViewAccess, b: ViewAccess) -> bool:
-    """Whether equal positions of both tiles surely are the same element of memory."""
-    return a.view.type == b.view.type and _root(a.view) is _root(b.view) and a.indices == b.indices
-
-
-def _root(view: Value) -> Value:
-    return view.op.view if isinstance(view.op, MakePartitionView) else view
 
 
 def may_fuse(state: State, load: ViewAccess, store: ViewAccess, same_index: bool) -> ir.Value:

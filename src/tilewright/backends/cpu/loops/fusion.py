@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.codegen.buffers import Buffer
-from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, view_strides
+from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.arith import (
     Atan2,
@@ -28,12 +27,21 @@ from tilewright.ir.ops.arith import (
 )
 from tilewright.ir.ops.control import For, Loop
 from tilewright.ir.ops.linear import Mma, MmaScaled
-from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible, Load, LoadView
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Load,
+    LoadView,
+    MakePartitionView,
+    StoreView,
+)
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
 from tilewright.ir.types import TileType
 
 # What an element costs relative to an addition; 1 where nothing is said.
-_COSTS: dict[type[Op], int] = {
+COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
     **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
     **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Load), 8),
@@ -42,6 +50,7 @@ _COSTS: dict[type[Op], int] = {
 }
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
 CHEAP = 3  # computing this much again costs less than keeping it in memory
+SMALLEST_SQUARE = 4  # elements along a side; less is not worth transposing in registers
 _REARRANGING = frozenset({Permute, Extract})
 
 
@@ -52,11 +61,10 @@ class FusionGroup:
     also in some other order.
     """
 
-    def __init__(self, state: State, values: Sequence[Value], consumer: Op | None) -> None:
+    def __init__(self, schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> None:
         """``consumer`` is the op that the loops are for; None when the only value is wanted for itself."""
-        self.state = state
+        self.schedule = schedule
         self.ops: list[Op] = []  # operands first
-        self.width = 1  # bytes of the widest element
         self.buffers: dict[Value, bool] = {}  # read, and whether at the same index only
         self._same_index: dict[Op, bool] = {}
         self._broadcast: set[Op] = set()
@@ -71,12 +79,9 @@ class FusionGroup:
         return self._same_index[op]
 
     def _visit(self, value: Value, same_index: bool) -> None:
-        bound = self.state.bindings.get(value)
-        if value.tile.size > 1:
-            self.width = max(self.width, element_bytes(value.tile.dtype))
-        if isinstance(bound, Buffer):
+        if self.schedule.buffer(value) is not None:
             self.buffers[value] = same_index and self.buffers.get(value, True)
-        if bound is not None:
+        if self.schedule.is_bound(value):
             return
         op = value.op
         assert op is not None
@@ -98,7 +103,7 @@ class FusionGroup:
 
     def shared(self) -> list[Op]:
         """Ops whose results code outside these loops needs as well, and which are too costly to compute again."""
-        remaining, deferred = self.state.uses.remaining, self.state.deferred
+        remaining, deferred = self.schedule.uses.remaining, self.schedule.deferred
         return [
             op
             for op in self.ops
@@ -106,7 +111,7 @@ class FusionGroup:
             and op.result.tile.size > 1
             and op in deferred
             and remaining[op.result] > len(self._users.get(op.result, ()))
-            and cost(self.state, op.result) > CHEAP
+            and cost(self.schedule, op.result) > CHEAP
         ]
 
     def broadcast_operands(self) -> list[Op]:
@@ -129,24 +134,67 @@ def block_work(function: Function) -> int | None:
 
 def op_work(op: Op) -> int:
     """About how much ``op`` computes, apart from its regions, in additions of elements."""
+    if isinstance(op, LoopNest):
+        return 0  # its body does it all
     tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
     if isinstance(op, (Mma, MmaScaled)):
         return op.result.tile.size * op.x.tile.shape[-1] // _FMA
-    return _COSTS.get(type(op), 1) * max(tiles, default=0)
+    return COSTS.get(type(op), 1) * max(tiles, default=0)
 
 
-def cost(state: State, value: Value) -> int:
+def cost(schedule: Schedule, value: Value) -> int:
     """About how much work one element of a deferred ``value`` is."""
     total, pending, seen = 0, [value], {value}
     while pending:
         v = pending.pop()
         if not isinstance(v.type, TileType) or v.tile.size == 1:
             continue
-        if state.bindings.get(v) is not None or v.op is None:
+        if schedule.is_bound(v) or v.op is None:
             total += 1
             continue
-        total += _COSTS.get(type(v.op), 1)
+        total += COSTS.get(type(v.op), 1)
         fresh = [o for o in v.op.operands if o not in seen]
         seen.update(fresh)
         pending.extend(fresh)
     return total
+
+
+def same_elements(load: LoadView, store: StoreView) -> bool:
+    """Whether equal positions of both tiles surely are the same element of memory."""
+    views = load.view, store.view
+    roots = [v.op.view if isinstance(v.op, MakePartitionView) else v for v in views]
+    return views[0].type == views[1].type and roots[0] is roots[1] and load.indices == store.indices
+
+
+def transposed_axis(schedule: Schedule, value: Value) -> int | None:
+    """``_memory_axis`` of a deferred permute or load_view where that is not the innermost axis; else None."""
+    op, t = value.op, value.tile
+    if op is None or schedule.is_bound(value) or not isinstance(op, (Permute, LoadView)):
+        return None
+    axis, last = _memory_axis(schedule, value), innermost(t)
+    if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < SMALLEST_SQUARE:
+        return None
+    return None if t.is_pointer or t.element.is_bool else axis
+
+
+def _memory_axis(schedule: Schedule, value: Value) -> int | None:
+    """The axis along which neighbours of ``value`` are computed from neighbours in memory; None when unknown."""
+    op = value.op
+    if schedule.buffer(value) is not None:
+        return innermost(value.tile)
+    if schedule.is_bound(value) or op is None:
+        return None
+    if isinstance(op, LoadView):
+        axes = [k for k, stride in enumerate(view_strides(op)) if stride == 1]
+        return next((k for k in axes if value.tile.shape[k] > 1), None)
+    if isinstance(op, Permute):
+        axis = _memory_axis(schedule, op.x)
+        return None if axis is None else op.axes.index(axis)
+    if type(op) in ELEMENTWISE:
+        return next((a for a in (_memory_axis(schedule, v) for v in op.operands) if a is not None), None)
+    return None
+
+
+def innermost(t: TileType) -> int:
+    """The last axis of more than one element."""
+    return max((k for k, n in enumerate(t.shape) if n > 1), default=0)

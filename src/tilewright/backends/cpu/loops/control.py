@@ -1,0 +1,125 @@
+"""Loops and branches: what they carry or give is kept in slots, one buffer for each tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.loops.arena import Buffer
+from tilewright.backends.cpu.loops.fusion import FusionGroup
+from tilewright.backends.cpu.loops.nests import write
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.loops import CopyBuffer
+from tilewright.ir.types import TileType, Type
+
+Slots = list["Buffer | None"]  # None for scalars and views, which are kept in registers
+
+
+def _slots(schedule: Schedule, types: Sequence[Type]) -> Slots:
+    return [schedule.allocate(t) if isinstance(t, TileType) and t.size > 1 else None for t in types]
+
+
+def schedule_for(schedule: Schedule, op: For) -> None:
+    bounds = [schedule.value(v) for v in op.bounds]
+    carried, inits = _open(schedule, op.inits)
+    body = _body(schedule, op.body, [None, *carried], carried, carried)
+    made = schedule.emit(For, *bounds, inits, body=body, loc=op.loc)
+    for result, new, slot in zip(op.results, made.results, carried):
+        schedule.bind(result, new, slot)
+
+
+def schedule_loop(schedule: Schedule, op: Loop) -> None:
+    carried, inits = _open(schedule, op.inits)
+    results = _slots(schedule, op.types)
+    body = _body(schedule, op.body, carried, carried, results)
+    made = schedule.emit(Loop, inits, types=op.types, body=body, loc=op.loc)
+    for slot in carried:
+        if slot is not None:
+            schedule.release(slot)
+    for result, new, slot in zip(op.results, made.results, results):
+        schedule.bind(result, new, slot)
+
+
+def schedule_if(schedule: Schedule, op: If) -> None:
+    results = _slots(schedule, op.types)
+    condition = schedule.value(op.condition)
+    schedule.branches.append(results)
+    branches = []
+    for region in op.regions:
+        with schedule.inside(region) as block:
+            schedule.schedule_block(region)
+        branches.append(block)
+    schedule.branches.pop()
+    made = schedule.emit(If, condition, types=op.types, then=branches[0], orelse=branches[1], loc=op.loc)
+    for result, new, slot in zip(op.results, made.results, results):
+        schedule.bind(result, new, slot)
+
+
+def schedule_yield(schedule: Schedule, op: Yield) -> None:
+    _leave(schedule, op, schedule.branches[-1])
+
+
+def schedule_continue(schedule: Schedule, op: Continue) -> None:
+    _leave(schedule, op, schedule.loops[-1][0])
+
+
+def schedule_break(schedule: Schedule, op: Break) -> None:
+    _leave(schedule, op, schedule.loops[-1][1])
+
+
+def _leave(schedule: Schedule, op: Op, slots: Slots) -> None:
+    schedule.emit(type(op), _assign(schedule, slots, op.operands), loc=op.loc)
+
+
+def _open(schedule: Schedule, inits: Sequence[Value]) -> tuple[Slots, list[Value]]:
+    """Slots of carried values, and the first ones in them."""
+    slots = _slots(schedule, [v.type for v in inits])
+    return slots, _assign(schedule, slots, inits)
+
+
+def _body(schedule: Schedule, region: Block, lent: Slots, carried: Slots, results: Slots) -> Block:
+    """The body of a loop; its arguments are in the slots ``lent``."""
+    schedule.loops.append((carried, results))
+    with schedule.inside(region) as block:
+        for arg, slot in zip(region.args, lent):
+            new = block.add_arg(arg.type, arg.name)
+            schedule.bind(arg, new, None if slot is None else Buffer(slot.offset, slot.size, slot.dtype, borrowed=True))
+        schedule.schedule_block(region)
+    schedule.loops.pop()
+    return block
+
+
+def _assign(schedule: Schedule, slots: Slots, values: Sequence[Value]) -> list[Value]:
+    """All ``values`` in their slots at once: they may be computed from what the slots hold."""
+    found: list[Value | None] = [schedule.value(v) if s is None else None for s, v in zip(slots, values)]
+    tiles = [(k, slot, values[k]) for k, slot in enumerate(slots) if slot is not None]
+    reads = [_reads(schedule, v) for _, _, v in tiles]
+    staged: list[tuple[int, Buffer, Value, Buffer]] = []
+    direct: list[tuple[int, Buffer, Value]] = []
+    for i, (k, slot, value) in enumerate(tiles):
+        bound = schedule.buffer(value)
+        others = any(slot.offset in r for j, r in enumerate(reads) if j != i)
+        if bound is not None and bound.offset == slot.offset:
+            found[k] = schedule.value(value)
+        elif others or not reads[i].get(slot.offset, True):
+            temporary = schedule.allocate(value.tile)
+            staged.append((k, slot, write(schedule, value, temporary), temporary))
+        else:
+            direct.append((k, slot, value))
+    for k, slot, value in direct:
+        found[k] = write(schedule, value, slot)
+    for k, slot, new, temporary in staged:
+        found[k] = schedule.emit(CopyBuffer, new, offset=slot.offset, loc=schedule.target.ops[-1].loc).result
+        schedule.release(temporary)
+    return [v for v in found if v is not None]
+
+
+def _reads(schedule: Schedule, value: Value) -> dict[int, bool]:
+    """The buffers, by offset, that ``value`` is computed from, and whether element by element."""
+    found: dict[int, bool] = {}
+    for v, same_index in FusionGroup(schedule, [value], None).buffers.items():
+        bound = schedule.buffer(v)
+        assert bound is not None
+        found[bound.offset] = same_index and found.get(bound.offset, True)
+    return found

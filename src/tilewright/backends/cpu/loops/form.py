@@ -1,0 +1,339 @@
+"""The pass that makes the loop-level form: fusion, and a place in memory for every tile that is kept.
+
+An op without side effects is not executed at its place in the program but in the loops that need its result. Statements
+are: each becomes a nest, together with what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.backends.cpu.loops import control, linear
+from tilewright.backends.cpu.loops.fusion import CHEAP, FusionGroup, cost, transposed_axis
+from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible, is_strong
+from tilewright.backends.cpu.loops.nests import Body, check_load, fuse, materialize, write
+from tilewright.backends.cpu.loops.ranges import KnownRanges
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import effect_of
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.opdef import Effect, create
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.loops import LoopNest, ReserveScratch, ScratchPointer, WritePart
+from tilewright.ir.ops.memory import (
+    Assert,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Bid,
+    Load,
+    LoadView,
+    LocalArray,
+    MakePartitionView,
+    MakeTensorView,
+    NumBlocks,
+    PointerMemoryOp,
+    Print,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+)
+from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
+from tilewright.ir.rewrite import with_body
+from tilewright.ir.types import PartitionViewType, PointerType, TileType
+
+_DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
+WORTH_CHECKING = 32  # elements, from which one check of all masks replaces a check for each
+
+
+@dataclass(frozen=True)
+class FormLoopNests:
+    """Tile IR to the loop-level form, for ``processor``. Last of the passes over Tile IR, which know nothing of it."""
+
+    name: ClassVar[str] = "form-loop-nests"
+    processor: Processor
+
+    def run(self, function: Function) -> Function:
+        """TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do."""
+        schedule = Schedule(function, self.processor, _schedule_block)
+        with schedule.inside(function.body) as body:
+            for arg in function.body.args:
+                schedule.bind(arg, body.add_arg(arg.type, arg.name))
+            schedule.schedule_block(function.body)
+        reserve = create(ReserveScratch, [], {"bytes": schedule.arena.high_water}, function.loc)
+        body.ops.insert(0, reserve)
+        return with_body(function, body)
+
+
+def _schedule_block(schedule: Schedule, block: Block) -> None:
+    """Append what the ops of ``block`` become."""
+    for op in block.ops:
+        _schedule(schedule, op)
+
+
+def _schedule(schedule: Schedule, op: Op) -> None:
+    if is_fusible(op):
+        _defer(schedule, op)
+        return
+    handle = _STATEMENTS.get(type(op))
+    if handle is None:
+        raise TileUnsupportedFeatureError(f"{op.name} on the CPU: the operation is not implemented", op.loc)
+    if effect_of(op) & Effect.WRITE:
+        _load_before(schedule, op)
+    for v in schedule.uses.captured[op]:
+        _settle(schedule, v)
+    handle(schedule, op)
+    schedule.complete(op)
+    for r in op.results:
+        if schedule.uses.remaining[r] == 0:
+            schedule.forget(r)
+
+
+def _defer(schedule: Schedule, op: Op) -> None:
+    """Leave ``op`` to the loops that need its result; a single element is computed right away."""
+    result = op.result
+    if schedule.uses.remaining[result] == 0:
+        schedule.deferred.add(op)
+        schedule.complete(op)
+    elif result.tile.size == 1:
+        schedule.deferred.add(op)
+        _compute_element(schedule, op)
+        schedule.complete(op)
+    else:
+        if is_array_tile(result):
+            schedule.load_later(op)
+        schedule.deferred.add(op)
+        if schedule.deepen(op) == _DEEPEST:
+            materialize(schedule, result)
+        elif isinstance(op, (Load, LoadView)):
+            schedule.pending.append(op)
+
+
+def _compute_element(schedule: Schedule, op: Op) -> None:
+    if all(schedule.is_bound(v) for v in op.operands):
+        schedule.keep(op)
+        return
+    body = Body(schedule)
+    body.copy_all(FusionGroup(schedule, [op.result], None).ops)
+    body.emit(Yield, [body.value(op.result)], loc=op.loc)
+    nest = schedule.emit(LoopNest, [], [], [], lanes=1, buffers=(None,), body=body.block, loc=op.loc)
+    schedule.bind(op.result, nest.result)
+
+
+def _load_before(schedule: Schedule, op: Op) -> None:
+    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
+    schedule.pending = [load for load in schedule.pending if load in schedule.deferred]
+    dying = schedule.uses.would_die(op, schedule.deferred)
+    for load in schedule.pending:
+        if load.result not in dying:
+            materialize(schedule, load.result)
+
+
+def _settle(schedule: Schedule, value: Value) -> None:
+    """Compute a deferred ``value`` that regions capture, unless computing it there again costs little."""
+    if not isinstance(value.type, TileType) or value.op not in schedule.deferred or not schedule.is_local(value):
+        return
+    costly = cost(schedule, value) > CHEAP or transposed_axis(schedule, value) is not None
+    if costly or FusionGroup(schedule, [value], None).loads():
+        materialize(schedule, value)
+
+
+# Statements
+
+
+def _local_array(schedule: Schedule, op: LocalArray) -> None:
+    memory = schedule.allocate_array(op.dtype, op.count)
+    made = schedule.emit(
+        ScratchPointer, offset=memory.offset, bytes=op.count * op.dtype.bytes, type=PointerType(op.dtype), loc=op.loc
+    )
+    schedule.bind(op.result, made.result)
+
+
+def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
+    """The end of a nest that is ``op`` itself, and yields its results."""
+    return lambda body: body.copy(op).results
+
+
+def _store_view(schedule: Schedule, op: StoreView) -> None:
+    if is_strong(op):
+        _element_by_element(schedule, op)
+    else:
+        fuse(schedule, [op.value], op, (), _copy_end(op), store=op)
+
+
+def _store(schedule: Schedule, op: Store) -> None:
+    if is_strong(op):
+        _element_by_element(schedule, op)
+    else:
+        fuse(schedule, op.operands, op, (), _copy_end(op))
+
+
+def _combination(schedule: Schedule, op: Reduce | Scan) -> None:
+    if isinstance(op, Scan) and op.results[0].tile.size == 1:
+        for r, v in zip(op.results, op.values):
+            schedule.bind(r, schedule.value(v))
+        return
+    scalar = op.results[0].tile.size == 1
+    buffers = [None if scalar else schedule.allocate(r.tile) for r in op.results]
+    found = fuse(schedule, op.values, op, buffers, _copy_end(op))
+    for r, new, buffer in zip(op.results, found, buffers):
+        schedule.bind(r, new, buffer)
+
+
+def _cat(schedule: Schedule, op: Cat) -> None:
+    t, start = op.result.tile, 0
+    buffer = schedule.allocate(t)
+    into: Value | None = None
+    for value in op.operands:
+        origin = tuple(start if k == op.axis else 0 for k in range(t.rank))
+        into = _write_part(schedule, op, into, value, [], origin, [buffer])
+        start += value.tile.shape[op.axis]
+    assert into is not None
+    schedule.bind(op.result, into, buffer)
+
+
+def _write_part(
+    schedule: Schedule,
+    op: Op,
+    into: Value | None,
+    value: Value,
+    indices: list[Value],
+    origin: tuple[int, ...],
+    buffers: list[Any],
+) -> Value:
+    def end(body: Body) -> list[Value]:
+        part, at = body.value(value), list(map(body.value, indices))
+        return body.emit(WritePart, into, part, at, origin=origin, type=op.result.tile, loc=op.loc).results
+
+    (new,) = fuse(schedule, [value], op, buffers, end)
+    return new
+
+
+def _insert(schedule: Schedule, op: Insert) -> None:
+    """In place when nothing else needs the old tile."""
+    x, value, t = op.x, op.value, op.result.tile
+    if t.size == 1:
+        schedule.bind(op.result, schedule.value(value))
+        return
+    if value.tile.size > 1:
+        materialize(schedule, value)  # it may be computed from x
+    buffer, into = materialize(schedule, x), schedule.value(x)
+    if x in schedule.uses.would_die(op, schedule.deferred) and buffer.users == 1:
+        buffer.users += 1
+    else:
+        buffer = schedule.allocate(t)
+        into = write(schedule, x, buffer)
+    schedule.bind(op.result, _write_part(schedule, op, into, value, op.indices, (), [buffer]), buffer)
+
+
+def _pack(schedule: Schedule, op: Pack | Unpack) -> None:
+    """Pack first has its result; that is how the order of the buffers came about."""
+    operand, result = op.x, op.result
+    buffer = schedule.allocate(result.tile) if isinstance(op, Pack) and result.tile.size > 1 else None
+    if operand.tile.size > 1:
+        materialize(schedule, operand)
+    if isinstance(op, Unpack) and result.tile.size > 1:
+        buffer = schedule.allocate(result.tile)
+    statement(schedule, op, [buffer])
+
+
+def statement(
+    schedule: Schedule,
+    op: Op,
+    buffers: list[Any],
+    *,
+    scratch: tuple[int | None, ...] = (),
+    unmasked: Value | None = None,
+) -> None:
+    """Append the nest of ``op`` alone, with the deferred ops that it needs, and bind its results."""
+    body = Body(schedule)
+    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
+    for v in tiles:
+        body.copy_all(o for o in FusionGroup(schedule, [v], op).ops if o.result not in body.copied)
+    results = body.copy(op).results[: len(buffers)]
+    body.emit(Yield, results, loc=op.loc)
+    nest = schedule.emit(
+        LoopNest,
+        [] if unmasked is None else [unmasked],
+        [],
+        [],
+        buffers=tuple(None if b is None else b.offset for b in buffers),
+        scratch=scratch,
+        unmasked_loads=() if unmasked is None else (len(body.block.ops) - 2,),
+        body=body.block,
+        loc=op.loc,
+    )
+    for r, new, buffer in zip(op.results, nest.results, buffers):
+        schedule.bind(r, new, buffer)
+
+
+def _element_by_element(schedule: Schedule, op: PointerMemoryOp | ViewMemoryOp) -> None:
+    """Atomic operations, strong loads and stores: one element after the other."""
+    size = op.ptrs.tile.size if isinstance(op, PointerMemoryOp) else _view_tile(op).size
+    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
+    for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
+        while loads := [load for load in FusionGroup(schedule, [v], op).loads() if load.result.tile.size > 1]:
+            materialize(schedule, loads[-1].result)
+    for v in _values(op):
+        if v.tile.size > 1 and cost(schedule, v) > CHEAP:
+            materialize(schedule, v)
+    used = [r for r in op.results if not isinstance(op, AtomicRmw) or schedule.uses.remaining[r]]
+    buffers = [schedule.allocate(r.tile) if r.tile.size > 1 else None for r in used]
+    unmasked: Value | None = None
+    mask = op.mask if isinstance(op, PointerMemoryOp) and size >= WORTH_CHECKING else None
+    if mask is not None and KnownRanges(schedule, size, materialize).all_true(mask):
+        (unmasked,) = check_load(schedule, op, mask, None)  # type: ignore[arg-type]
+    statement(schedule, op, buffers, unmasked=unmasked)
+
+
+def _view_tile(op: ViewMemoryOp) -> TileType:
+    assert isinstance(op.view.type, PartitionViewType)
+    return op.view.type.tile
+
+
+def _values(op: Op) -> list[Value]:
+    """What ``op`` stores or compares with."""
+    if isinstance(op, AtomicCas):
+        return [op.expected, op.desired]
+    return [op.value] if isinstance(op, (AtomicRmw, AtomicView, Store, StoreView)) else []
+
+
+def _print(schedule: Schedule, op: Print) -> None:
+    for v in op.operands:
+        if v.tile.size > 1:
+            materialize(schedule, v)
+    schedule.keep(op)
+
+
+def _assert(schedule: Schedule, op: Assert) -> None:
+    if op.condition.tile.size == 1:
+        schedule.keep(op)
+    else:
+        fuse(schedule, [op.condition, *(v for v in op.values if v.tile.rank)], op, (), _copy_end(op))
+
+
+_STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
+    **dict.fromkeys((Bid, NumBlocks, MakeTensorView, MakePartitionView, Return), Schedule.keep),
+    **dict.fromkeys((AtomicRmw, AtomicCas, AtomicView, Load, LoadView), _element_by_element),
+    **dict.fromkeys((Reduce, Scan), _combination),
+    **dict.fromkeys((Pack, Unpack), _pack),
+    LocalArray: _local_array,
+    StoreView: _store_view,
+    Store: _store,
+    Mma: linear.schedule_mma,
+    MmaScaled: linear.schedule_mma_scaled,
+    Cat: _cat,
+    Insert: _insert,
+    For: control.schedule_for,
+    Loop: control.schedule_loop,
+    If: control.schedule_if,
+    Yield: control.schedule_yield,
+    Continue: control.schedule_continue,
+    Break: control.schedule_break,
+    Print: _print,
+    Assert: _assert,
+}

@@ -1,0 +1,88 @@
+"""Which ops may be fused, and what is known of scalars and views while the loop-level form is made."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from tilewright.backends.cpu.vector import ELEMENTWISE_OPS
+from tilewright.ir.core import Op, Value
+from tilewright.ir.opdef import OPS
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    MemoryOp,
+    ViewMemoryOp,
+)
+from tilewright.ir.ops.shape import (
+    REARRANGING,
+    Constant,
+    IntToPtr,
+    Iota,
+    PtrDiff,
+    PtrOffset,
+    PtrToInt,
+    Undefined,
+)
+from tilewright.ir.types import PartitionViewType
+
+POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
+ASSUMPTIONS = (AssumeDivisible, AssumeBounded, AssumeBlocked)
+ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | POINTER_OPS | set(ASSUMPTIONS)
+FUSIBLE = ELEMENTWISE | set(REARRANGING) | {Constant, Undefined, Iota, LoadView, Load}
+
+
+def is_strong(op: Op) -> bool:
+    """Whether ``op`` is a memory operation with an order: those are not fused."""
+    return isinstance(op, MemoryOp) and not op.is_weak
+
+
+def is_fusible(op: Op) -> bool:
+    """Whether elements of the result of ``op`` can be computed where they are needed."""
+    return type(op) in FUSIBLE and not is_strong(op)
+
+
+def is_array_tile(value: Value) -> bool:
+    """Whether ``value`` is a tile of a view that its users read where it lies."""
+    return isinstance(value.op, LoadView) and not is_strong(value.op) and value.tile.size > 1
+
+
+def is_widening(op: Op) -> TypeGuard[Cast]:
+    """Whether ``op`` is a conversion that keeps every integer."""
+    if not isinstance(op, Cast):
+        return False
+    source, result = op.x.tile, op.result.tile
+    if source.is_pointer or result.is_pointer or not (source.element.is_integer and result.element.is_integer):
+        return False
+    room = result.element.bitwidth - source.element.bitwidth
+    return room >= 0 if source.element.is_signed == result.element.is_signed else room > 0 and result.element.is_signed
+
+
+def known_integer(value: Value) -> int | None:
+    """The integer that the scalar ``value`` always is, if that is known."""
+    op = value.op
+    while isinstance(op, ASSUMPTIONS + REARRANGING):
+        op = op.x.op
+    return int(op.value) if isinstance(op, Constant) else None
+
+
+def view_strides(op: ViewMemoryOp) -> tuple[int | None, ...]:
+    """The strides in elements of the axes of the tile that ``op`` accesses, as far as they are known."""
+    t = op.view.type
+    assert isinstance(t, PartitionViewType)
+    return tuple(_strides(op.view, t.view.strides)[axis] for axis in t.order)
+
+
+def _strides(view: Value, static: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    made = view.op.view.op if isinstance(view.op, MakePartitionView) else view.op
+    given = iter(made.strides if isinstance(made, MakeTensorView) else ())
+    found = []
+    for stride in static:
+        value = next(given, None) if stride is None else None
+        found.append(stride if value is None else known_integer(value))
+    return tuple(found)

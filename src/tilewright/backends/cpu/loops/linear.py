@@ -1,0 +1,192 @@
+"""MMA ops: where the operands lie, and what the accumulators start from."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.codegen import mma_bytes
+from tilewright.backends.cpu.loops.arena import Buffer
+from tilewright.backends.cpu.loops.fusion import transposed_axis
+from tilewright.backends.cpu.loops.kinds import view_strides
+from tilewright.backends.cpu.loops.nests import Body, materialize, write
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import float32, float64, int8
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Mul
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+
+
+def schedule_mma(schedule: Schedule, op: Mma) -> None:
+    """The body names the operands: a tile in an array or a buffer, and the accumulator, which is multiplied in place.
+
+    Scratch memory: for the left operand, where that may have to be padded; for the function that takes bytes; and the
+    accumulator.
+    """
+    x, y, acc = op.x, op.y, op.acc
+    t, sizes = op.result.tile, (op.result.tile.shape[-2], op.result.tile.shape[-1], x.tile.shape[-1])
+    by_bytes = mma_bytes.applies(schedule.processor, x.tile.element, t.element, sizes)
+    body, used = Body(schedule), []
+    padded: Buffer | None = None
+    load = _in_array(schedule, op, x)
+    if load is None:
+        used.append(_operand(schedule, body, x))
+    elif not all(load.in_bounds):
+        padded = schedule.allocate(x.tile)
+        used.append(padded)
+    used.append(_operand(schedule, body, y))
+    accumulator, factors = _accumulators(schedule, body, op, acc, plain=by_bytes)
+    work = schedule.allocate_array(int8, mma_bytes.ByteKernel.work_bytes(sizes)) if by_bytes else None
+    if work is not None:
+        schedule.release(work)
+    for buffer in (*used, *factors):
+        schedule.release(buffer)
+    scratch = tuple(None if b is None else b.offset for b in (padded, work, accumulator))
+    if load is not None:
+        chain = [x]
+        while isinstance(chain[-1].op, Reshape):
+            chain.append(chain[-1].op.x)
+        for v in reversed(chain[:-1]):
+            assert v.op is not None
+            body.copy(v.op)
+    _end(schedule, body, op, accumulator, scratch, None if padded is None else transposed_axis(schedule, x))
+
+
+def _end(
+    schedule: Schedule,
+    body: Body,
+    op: Op,
+    out: Buffer,
+    scratch: tuple[int | None, ...],
+    transposed: int | None = None,
+) -> None:
+    """Append the nest; a result of one element is read from its buffer right away."""
+    body.emit(Yield, body.copy(op).results, loc=op.loc)
+    single = op.result.tile.size == 1
+    nest = schedule.emit(
+        LoopNest,
+        [],
+        [],
+        [],
+        buffers=(None if single else out.offset,),
+        scratch=scratch,
+        transposed=transposed,
+        body=body.block,
+        loc=op.loc,
+    )
+    if single:
+        schedule.release(out)
+    schedule.bind(op.result, nest.result, None if single else out)
+
+
+def _operand(schedule: Schedule, body: Body, x: Value) -> Buffer:
+    """``x`` as a whole in memory, even when it has one element; to be released."""
+    if x.tile.size > 1:
+        buffer = materialize(schedule, x)
+        buffer.users += 1
+        return buffer
+    buffer = schedule.allocate(x.tile)
+    body.copied[x] = write(schedule, x, buffer)
+    return buffer
+
+
+def _in_array(schedule: Schedule, op: Op, x: Value) -> LoadView | None:
+    """The load of ``x`` if it can be read where it lies and nothing but ``op`` needs it.
+
+    Each element is read once for every vector of columns, so that a copy of a tile would cost more than it saves.
+    """
+    value = x
+    while isinstance(value.op, Reshape):
+        value = value.op.x
+    load, dying = value.op, schedule.uses.would_die(op, schedule.deferred)
+    if not isinstance(load, LoadView) or load not in schedule.deferred or not {x, value} <= dying:
+        return None
+    t = value.tile
+    axes = [k for k, n in enumerate(t.shape) if n > 1]
+    if [t.shape[k] for k in axes] != list(x.tile.shape[-2:]) or t.dtype not in (float32, float64):
+        return None
+    strides = view_strides(load)
+    return load if any(strides[k] == 1 for k in axes) else None
+
+
+def _accumulators(schedule: Schedule, body: Body, op: Mma, acc: Value, *, plain: bool) -> tuple[Buffer, list[Buffer]]:
+    """The buffer of the result, and that of the factors of the accumulators if they are scaled.
+
+    ``plain``: only the accumulators that are in the buffer will do.
+    """
+    if not plain and _is_zero(acc):
+        assert acc.op is not None
+        body.copy(acc.op)
+        return schedule.allocate(acc.tile), []
+    scaled = None if plain else _scaled(schedule, op, acc)
+    if scaled is None:
+        return _accumulator(schedule, body, op, acc), []
+    base, factor, spread = scaled
+    factors = materialize(schedule, factor)
+    factors.users += 1
+    out = _accumulator(schedule, body, op, base)
+    assert acc.op is not None
+    body.copy(spread)
+    body.copy(acc.op)
+    return out, [factors]
+
+
+def _is_zero(acc: Value) -> bool:
+    if not isinstance(acc.op, Constant):
+        return False
+    return str(float(acc.op.value)) == "0.0"  # and not -0.0
+
+
+def _scaled(schedule: Schedule, op: Op, acc: Value) -> tuple[Value, Value, Op] | None:
+    """A tile, and a factor for each of its rows or columns, whose product is ``acc`` and needed only by ``op``.
+
+    And the op that broadcasts the factors.
+    """
+    product = acc.op
+    if (
+        product is None
+        or not isinstance(product, Mul)
+        or product not in schedule.deferred
+        or acc.tile.element.bitwidth < 32
+    ):
+        return None
+    if not acc.tile.element.is_floating or acc not in schedule.uses.would_die(op, schedule.deferred):
+        return None
+    if product.rounding is not RoundingMode.RN or product.flush_to_zero:
+        return None
+    for base, factor in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+        spread = factor.op
+        if not isinstance(spread, Broadcast) or schedule.is_bound(factor):
+            continue
+        line, (*batches, m, n) = spread.x, acc.tile.shape
+        if line.tile.size > 1 and line.tile.shape in ((*batches, m, 1), (*batches, 1, n)) and base is not factor:
+            return base, line, spread
+    return None
+
+
+def _accumulator(schedule: Schedule, body: Body, op: Op, acc: Value) -> Buffer:
+    """A buffer that holds ``acc`` and may be overwritten: that of ``acc`` itself when nothing else needs it."""
+    if acc.tile.size > 1 and acc in schedule.uses.would_die(op, schedule.deferred):
+        old = materialize(schedule, acc)
+        if old.users == 1:
+            old.users += 1
+            return old
+    buffer = schedule.allocate(acc.tile)
+    body.copied[acc] = write(schedule, acc, buffer)
+    return buffer
+
+
+def schedule_mma_scaled(schedule: Schedule, op: MmaScaled) -> None:
+    """Scratch memory: for the operands and the accumulators, widened to float64, and for the result."""
+    wide = []
+    for tiles in ((op.x, op.x_scale), (op.y, op.y_scale), (op.acc,)):
+        wide.append(schedule.allocate_array(float64, tiles[0].tile.size))
+        for v in tiles:
+            if v.tile.size > 1:
+                materialize(schedule, v)
+    out = schedule.allocate(op.result.tile)
+    for buffer in wide:
+        schedule.release(buffer)
+    _end(schedule, Body(schedule), op, out, tuple(b.offset for b in (*wide, out)))

@@ -1,0 +1,270 @@
+"""Making loop nests: what is fused with what, and what is kept in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.backends.cpu.loops.arena import Buffer
+from tilewright.backends.cpu.loops.fusion import CHEAP, FusionGroup, cost, same_elements, transposed_axis
+from tilewright.backends.cpu.loops.kinds import is_array_tile
+from tilewright.backends.cpu.loops.ranges import KnownRanges
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.location import UNKNOWN, Loc
+from tilewright.ir.opdef import create
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.loops import CheckLoad, LoopNest
+from tilewright.ir.ops.memory import Load, LoadView, PointerMemoryOp, Store, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.rewrite import clone_op
+
+# Elements of a tile, for each that a runtime check looks at. A guess: looking then costs a small part of what the loops
+# for the tile do, and tiles of indices (a row or a column of the tile of pointers) are looked at.
+_WORTH_A_SEARCH = 16
+
+
+@dataclass
+class Body:
+    """The body of a nest under construction, and what the values of Tile IR are in it."""
+
+    schedule: Schedule
+    block: Block = field(default_factory=Block)
+    copied: dict[Value, Value] = field(default_factory=dict)
+
+    def value(self, value: Value) -> Value:
+        return self.copied[value] if value in self.copied else self.schedule.value(value)
+
+    def copy(self, op: Op) -> Op:
+        """Append a copy of ``op``."""
+        outside = {v: self.schedule.value(v) for v in _captured(op) if v not in self.copied}
+        copied = clone_op(op, {**outside, **self.copied})
+        self.copied.update(zip(op.results, copied.results))
+        self.block.ops.append(copied)
+        return copied
+
+    def copy_all(self, ops: Iterable[Op]) -> None:
+        """Append copies of ``ops``, operands first; loads from views stay outside."""
+        for op in ops:
+            if not is_array_tile(op.result):
+                self.copy(op)
+
+    def emit(self, cls: type[Op], *operand_groups: Any, loc: Loc, **keywords: Any) -> Op:
+        """Append an op of the form."""
+        op = create(cls, operand_groups, keywords, loc)
+        self.block.ops.append(op)
+        return op
+
+    def position(self, op: Op) -> int:
+        """Where the copy of ``op`` stands."""
+        return self.block.ops.index(self.copied[op.result].op)  # type: ignore[arg-type]
+
+
+def _captured(op: Op) -> list[Value]:
+    """The operands of ``op``, and what its regions take from outside."""
+    inner = {v for o in op.walk() for v in (*o.results, *(a for r in o.regions for a in r.args))}
+    return [v for o in op.walk() for v in o.operands if v not in inner]
+
+
+# Ends the body: gives the values of the form that the nest yields first.
+End = Callable[[Body], Sequence[Value]]
+
+
+def fuse(
+    schedule: Schedule,
+    values: Sequence[Value],
+    consumer: Op | None,
+    buffers: Sequence[Buffer | None],
+    end: End,
+    *,
+    store: StoreView | None = None,
+    scratch: tuple[int | None, ...] = (),
+    transposed: int | None = None,
+) -> list[Value]:
+    """Append the nest that computes ``values``, for ``consumer``; ``end`` says what it yields into ``buffers``.
+
+    Also kept is what code outside needs and is too costly to compute twice. Gives what ``end`` asked to yield.
+    """
+    checks = _check_loads(schedule, values, consumer, store)
+    group = _prepare(schedule, values, consumer, store, checks)
+    side_outputs = [(op, target(schedule, op.result)) for op in group.shared()]
+    body = Body(schedule)
+    body.copy_all(group.ops)
+    overlapping = [op for op in group.loads() if _may_overlap(group, op, store)]
+    tiles, apart = ([op for op in overlapping if isinstance(op, kind)] for kind in (LoadView, Load))
+    copies = [schedule.allocate(op.result.tile) for op in (*tiles, *apart)]
+    for copy in copies:
+        schedule.release(copy)
+    unmasked = [op for op in group.loads() if op in checks.unmasked]
+    cause = values[0].op if consumer is None else consumer
+    kept = list(end(body))
+    yielded = [*kept, *(body.value(op.result) for op, _ in side_outputs)]
+    loc = UNKNOWN if cause is None else cause.loc
+    body.emit(Yield, yielded, loc=loc)
+    nest = schedule.emit(
+        LoopNest,
+        [checks.unmasked[op] for op in unmasked],
+        [checks.apart[op] for op in apart],
+        [schedule.value(op.result) for op in tiles],
+        buffers=(*(None if b is None else b.offset for b in buffers), *(b.offset for _, b in side_outputs)),
+        scratch=scratch,
+        transposed=transposed,
+        unmasked_loads=tuple(body.position(op) for op in unmasked),
+        apart_loads=tuple(body.position(op) for op in apart),
+        same_index=tuple(group.same_index(op) for op in tiles),
+        copies=tuple(copy.offset for copy in copies),
+        copy_axes=tuple(transposed_axis(schedule, op.result) for op in (*tiles, *apart)),
+        body=body.block,
+        loc=loc,
+    )
+    for (op, buffer), result in zip(side_outputs, nest.results[len(kept) :]):
+        schedule.materialized(op.result, result, buffer)
+    return nest.results[: len(kept)]
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """Runtime checks of loads through pointers, once for a tile: a bool of the form for each load.
+
+    ``unmasked``: is its mask true everywhere? ``apart``: are its elements others than those that are stored?
+    """
+
+    unmasked: Mapping[Op, Value]
+    apart: Mapping[Op, Value]
+
+
+def _check_loads(schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None) -> _Checks:
+    unmasked: dict[Op, Value] = {}
+    apart: dict[Op, Value] = {}
+    loads = [] if isinstance(consumer, Store) else FusionGroup(schedule, values, consumer).loads()
+    for op in [op for op in loads if isinstance(op, Load) and op.result.tile.size > 1]:
+        largest = op.result.tile.size // _WORTH_A_SEARCH
+        ranges = KnownRanges(schedule, largest, materialize)
+        masked = op.mask is not None and ranges.all_true(op.mask)
+        compared = store is not None and (op.mask is None or masked) and ranges.is_known(op.ptrs)
+        if masked or compared:
+            results = iter(check_load(schedule, op, op.mask if masked else None, store if compared else None))
+            if masked:
+                unmasked[op] = next(results)
+            if compared:
+                apart[op] = next(results)
+    return _Checks(unmasked, apart)
+
+
+def check_load(schedule: Schedule, op: PointerMemoryOp, mask: Value | None, store: StoreView | None) -> list[Value]:
+    """Append the check of ``op``, an access through pointers: of its mask, and of its pointers against ``store``."""
+    asked = [*([] if mask is None else [mask]), *([] if store is None else [op.ptrs])]
+    body = Body(schedule)
+    for v in asked:
+        body.copy_all(o for o in FusionGroup(schedule, [v], op).ops if o.result not in body.copied)
+    body.emit(Yield, [body.value(v) for v in asked], loc=op.loc)
+    view = (None, []) if store is None else (schedule.value(store.view), list(map(schedule.value, store.indices)))
+    in_bounds = () if store is None else store.in_bounds
+    return schedule.emit(
+        CheckLoad, *view, in_bounds=in_bounds, masked=mask is not None, body=body.block, loc=op.loc
+    ).results
+
+
+def _prepare(
+    schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None, checks: _Checks
+) -> FusionGroup:
+    """The fusion group, after what its loops should not compute is in buffers."""
+    while True:
+        group = FusionGroup(schedule, values, consumer)
+        first = _to_materialize(schedule, group, values, consumer, store, checks)
+        if not first:
+            return group
+        materialize(schedule, first[-1].result)
+
+
+def _to_materialize(
+    schedule: Schedule,
+    group: FusionGroup,
+    values: Sequence[Value],
+    consumer: Op | None,
+    store: StoreView | None,
+    checks: _Checks,
+) -> list[Op]:
+    """Ops of the group that have to be executed first, operands before users."""
+    shape = values[0].tile.shape
+    wanted = values[0] if consumer is None else None
+    scatters = isinstance(consumer, Store)
+    costly_broadcasts = {op for op in group.broadcast_operands() if cost(schedule, op.result) > CHEAP}
+    shared = {op for op in group.shared() if not group.same_index(op) or op.result.tile.shape != shape}
+
+    def comes_first(op: Op) -> bool:
+        if op in shared or op in costly_broadcasts:
+            return True
+        if (scatters and isinstance(op, LoadView)) or ((scatters or store is not None) and isinstance(op, Load)):
+            # Pointers may repeat and overlap in any way: load all before storing, unless a check excludes it.
+            return op.result.tile.size > 1 and op not in checks.apart
+        return op.result is not wanted and group.same_index(op) and transposed_axis(schedule, op.result) is not None
+
+    return [op for op in group.ops if comes_first(op)]
+
+
+def _may_overlap(group: FusionGroup, op: Op, store: StoreView | None) -> bool:
+    if store is None or op.result.tile.size == 1:
+        return False
+    if isinstance(op, LoadView):
+        return not (group.same_index(op) and same_elements(op, store))
+    return True
+
+
+def write(schedule: Schedule, value: Value, buffer: Buffer) -> Value:
+    """Append the nest that computes ``value`` into ``buffer``, which may hold what it is computed from.
+
+    The result is ``value`` in ``buffer``; where it is bound so far stays as it is.
+    """
+    axis = transposed_axis(schedule, value)
+    if axis is not None and isinstance(value.op, Permute):
+        x = value.op.x
+        if not schedule.is_bound(x) and cost(schedule, x) > CHEAP:
+            materialize(schedule, x)
+            axis = transposed_axis(schedule, value)
+    (result,) = fuse(schedule, [value], None, [buffer], lambda body: [body.value(value)], transposed=axis)
+    return result
+
+
+def materialize(schedule: Schedule, value: Value) -> Buffer:
+    """The buffer that holds ``value``, of more than one element; computes it if it is deferred."""
+    bound = schedule.buffer(value)
+    if bound is not None:
+        return bound
+    op = value.op
+    assert op is not None and op in schedule.deferred
+    if isinstance(op, Reshape):
+        buffer = materialize(schedule, op.x)
+        buffer.users += 1
+        new = schedule.emit(Reshape, schedule.value(op.x), shape=op.shape, loc=op.loc).result
+    else:
+        buffer = target(schedule, value)
+        new = write(schedule, value, buffer)
+    if schedule.is_local(value):
+        schedule.materialized(value, new, buffer)
+    else:
+        schedule.temporary(value, new, buffer)
+    return buffer
+
+
+def target(schedule: Schedule, value: Value) -> Buffer:
+    """A buffer to compute ``value`` into."""
+    reused = _reusable(schedule, value) if schedule.is_local(value) else None
+    return schedule.allocate(value.tile) if reused is None else reused
+
+
+def _reusable(schedule: Schedule, value: Value) -> Buffer | None:
+    """A buffer that ``value`` may overwrite: of a value that only it needs, and reads element by element."""
+    group = FusionGroup(schedule, [value], None)
+    assert value.op is not None
+    dying = schedule.uses.would_die(value.op, schedule.deferred)
+    aliased = {id(schedule.buffer(v)) for v, same_index in group.buffers.items() if not same_index}
+    for v in group.buffers:
+        buffer = schedule.buffer(v)
+        assert buffer is not None
+        fits = buffer.size == value.tile.size and buffer.dtype == value.tile.dtype
+        if fits and v in dying and buffer.users == 1 and id(buffer) not in aliased:
+            buffer.users += 1
+            return buffer
+    return None

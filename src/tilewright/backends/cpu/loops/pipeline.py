@@ -1,0 +1,26 @@
+"""The passes from optimized Tile IR to the loop-level form that code is generated from."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.loops.form import FormLoopNests
+from tilewright.backends.cpu.loops.vectorize import VectorizeNests
+from tilewright.backends.cpu.loops.verify import verify_loop_form
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.core import Function
+from tilewright.system.environment import switch
+from tilewright.transforms.pipelines import run_passes
+
+
+def loop_form(function: Function, processor: Processor) -> Function:
+    """``function`` as loop nests for ``processor``.
+
+    TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
+    """
+    passes = (
+        FormLoopNests(processor),  # first: the others are about nests
+        VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
+    )
+    form = run_passes(function, passes)
+    if switch("TILEWRIGHT_VERIFY"):
+        verify_loop_form(form)
+    return form

@@ -1,0 +1,105 @@
+"""Which value ranges of tiles the code can find at run time, in front of the loops that they are for.
+
+``codegen.value_ranges`` emits the code, for exactly what is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.backends.cpu.loops.arena import Buffer
+from tilewright.backends.cpu.loops.fusion import FusionGroup
+from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.ir.core import Value
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Add, And, Cmp, Mul
+from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
+
+WIDE_BITS = 128  # of the numbers that ranges are computed with: nothing wraps around
+ORDERED = frozenset({CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE})
+
+
+class KnownRanges:
+    """Ranges of tiles, of which loops may look at ``largest`` elements; ``materialize`` first keeps what they load."""
+
+    def __init__(self, schedule: Schedule, largest: int, materialize: Callable[[Schedule, Value], Buffer]) -> None:
+        self._schedule = schedule
+        self._largest = largest
+        self._materialize = materialize
+        self._known: dict[Value, int | None] = {}
+
+    def all_true(self, mask: Value) -> bool:
+        """Whether ranges tell if every element of ``mask`` is true."""
+        op = mask.op
+        if mask.tile.size == 1:
+            return True
+        if op is None or self._schedule.is_bound(mask):
+            return False
+        if isinstance(op, REARRANGING):
+            return self.all_true(op.x)
+        if isinstance(op, And):
+            left, right = self.all_true(op.lhs), self.all_true(op.rhs)  # both: each may have to be kept in a buffer
+            return left and right
+        if not isinstance(op, Cmp) or op.predicate not in ORDERED:
+            return False
+        return None not in [self._bits(v) for v in op.operands]
+
+    def is_known(self, value: Value) -> bool:
+        """Whether the range of ``value`` can be found."""
+        return self._bits(value) is not None
+
+    def _bits(self, value: Value) -> int | None:
+        """Of the signed numbers that hold the range; None when there is none, or it is not worth its cost."""
+        if value not in self._known:
+            t = value.tile
+            integers = t.is_pointer or (t.element.is_integer and not t.element.is_bool and t.element.bitwidth <= 64)
+            self._known[value] = self._find(value) if integers else None
+        return self._known[value]
+
+    def _find(self, value: Value) -> int | None:
+        op, t = value.op, value.tile
+        if t.size == 1:
+            return range_bits(value)
+        if op is None or self._schedule.is_bound(value):
+            return self._search(value)
+        if isinstance(op, Constant):
+            return int(op.value).bit_length() + 1
+        if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
+            return t.size.bit_length() + 1
+        if isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op):
+            return self._bits(op.x)
+        if not isinstance(op, (Add, Mul, PtrOffset)) or not (
+            t.is_pointer or (t.element.bitwidth == 64 and t.element.is_signed)
+        ):
+            return self._search(value)
+        left, right = map(self._bits, op.operands)
+        if left is None or right is None:
+            return None
+        bits = combined_bits(op, left, right)
+        return bits if bits < WIDE_BITS else None
+
+    def _search(self, value: Value) -> int | None:
+        """Loops look at every element."""
+        t = value.tile
+        if t.is_pointer or t.size > self._largest:
+            return None
+        for load in FusionGroup(self._schedule, [value], None).loads():
+            if load.result.tile.size > 1:
+                self._materialize(self._schedule, load.result)
+        return range_bits(value)
+
+
+def combined_bits(op: Add | Mul | PtrOffset, left: int, right: int) -> int:
+    """Bits of the range of ``op`` for those of its operands; elements of a pointer have at most 16 bytes."""
+    if isinstance(op, Mul):
+        return left + right
+    return max(left, right + 4 if isinstance(op, PtrOffset) else right) + 1
+
+
+def range_bits(value: Value) -> int:
+    """Of the signed numbers that hold every element of ``value``."""
+    op, t = value.op, value.tile
+    if op is not None and (isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op)):
+        return range_bits(op.x)
+    return 65 if t.is_pointer else t.element.bitwidth + (not t.element.is_signed)

@@ -1,0 +1,136 @@
+"""The pass that chooses how many elements the loops of a nest compute at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.backends.cpu.loops.fusion import CHEAP, COSTS
+from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
+from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.loops import LoopNest, WritePart
+from tilewright.ir.ops.memory import Assert, Store, StoreView
+from tilewright.ir.rewrite import clone_function
+from tilewright.ir.types import TileType
+
+_ROW_VECTORS = 4  # side by side: memory likes longer runs, and additions need not wait for each other
+
+
+@dataclass(frozen=True)
+class VectorizeNests:
+    """Sets ``lanes`` and ``vectors`` of each nest, so that the widest elements fill registers of ``vector_bytes``.
+
+    After fusion: the widest element of all the ops that are fused decides.
+    """
+
+    name: ClassVar[str] = "vectorize-nests"
+    vector_bytes: int
+
+    def run(self, function: Function) -> Function:
+        """Never fails."""
+        copied = clone_function(function)
+        for op in copied.walk():
+            if isinstance(op, LoopNest) and not op.lanes:
+                values = loop_values(op)
+                lanes = self._lanes(op, values)
+                op.vectorize(lanes, _vectors(op, lanes))
+        return copied
+
+    def _lanes(self, nest: LoopNest, values: Sequence[Value]) -> int:
+        root = root_of(nest)
+        if root is not None and not isinstance(root, _BY_VECTORS):
+            return 1
+        return max(1, self.vector_bytes // widest_bytes(values))
+
+
+_BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled)
+
+
+def root_of(nest: LoopNest) -> Op | None:
+    """The op that the nest is for: a statement, which is last in the body; None where it only computes elements."""
+    ops = nest.body.ops
+    return None if len(ops) < 2 or is_fusible(ops[-2]) else ops[-2]
+
+
+def loop_values(nest: LoopNest) -> list[Value]:
+    """The tiles whose elements the loops ask for; the first has the shape that they go over."""
+    root = root_of(nest)
+    if root is None:
+        return nest.kept[:1]
+    if isinstance(root, (StoreView, WritePart)):
+        return [root.value]
+    if isinstance(root, Assert):
+        return [root.condition, *(v for v in root.values if v.tile.rank)]
+    return [v for v in root.operands if isinstance(v.type, TileType)]
+
+
+def fused_ops(nest: LoopNest, values: Sequence[Value]) -> list[Op]:
+    """What computes ``values`` in the loops, operands first: ops of the body, and loads that read arrays there."""
+    inside, found = set(nest.body.ops), dict[Op, None]()
+
+    def visit(value: Value) -> None:
+        op = value.op
+        if op is None or op in found or not (op in inside or is_array_tile(value)):
+            return
+        if op in inside:
+            for v in op.operands:
+                visit(v)
+        found[op] = None
+
+    for v in values:
+        visit(v)
+    return list(found)
+
+
+def widest_bytes(values: Sequence[Value]) -> int:
+    """The size of the largest element among ``values`` and what they are computed from in the same loops."""
+    widest, pending, seen = 1, list(values), set(values)
+    while pending:
+        v = pending.pop()
+        if v.tile.size > 1:
+            widest = max(widest, element_bytes(v.tile.dtype))
+        for o in _computed_from(v):
+            if o not in seen:
+                seen.add(o)
+                pending.append(o)
+    return widest
+
+
+def _computed_from(value: Value) -> list[Value]:
+    op = value.op
+    if op is None or not is_fusible(op) or is_array_tile(value) or value.tile.size == 1:
+        return []
+    return [v for v in op.operands if isinstance(v.type, TileType)]
+
+
+def _vectors(nest: LoopNest, lanes: int) -> int:
+    """More than one if little is to be done for each element."""
+    root = root_of(nest)
+    if not isinstance(root, (Reduce, Scan)):
+        return 1
+    shape = root.values[0].tile.shape
+    others = shape[: root.axis] + shape[root.axis + 1 :]
+    cheap = sum(_cost(nest, v) for v in root.values) <= CHEAP
+    return _ROW_VECTORS if others and others[-1] >= _ROW_VECTORS * lanes and cheap else 1
+
+
+def _cost(nest: LoopNest, value: Value) -> int:
+    """About how much work one element of ``value`` is in the loops."""
+    inside = set(nest.body.ops)
+    total, pending, seen = 0, [value], {value}
+    while pending:
+        v = pending.pop()
+        if not isinstance(v.type, TileType) or v.tile.size == 1:
+            continue
+        if v.op not in inside:
+            total += 1
+            continue
+        assert v.op is not None
+        total += COSTS.get(type(v.op), 1)
+        fresh = [o for o in v.op.operands if o not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return total

@@ -1,0 +1,190 @@
+"""Fusion and placement of tiles, as text: Tile IR before, the loop-level form after."""
+
+from __future__ import annotations
+
+import pytest
+from support.kernel_generator import KernelGenerator
+from support.kernel_runs import arguments
+
+from tilewright.backends.cpu.codegen.kernel import emit_module
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.backends.cpu.loops.form import FormLoopNests
+from tilewright.backends.cpu.loops.pipeline import loop_form
+from tilewright.backends.cpu.loops.verify import verify_loop_form
+from tilewright.backends.cpu.target import described, host
+from tilewright.ir.core import Function
+from tilewright.ir.parser import parse_function
+from tilewright.ir.printer import print_function
+from tilewright.ir.verifier import verify
+
+AVX2 = described("x86_64-unknown-linux-gnu", "haswell", {"avx2": True, "fma": True})
+
+VIEW = "view<f32,[?,?],[?,1],i32>"
+
+
+def view(name: str, shape: str) -> str:
+    """Lines that make a view of the argument ``name``, with the result ``%NAME_tiles``."""
+    return f"""
+      %{name}_view = make_tensor_view(%{name}, [%m, %n], [%n]) {{type = !{VIEW}}} : {VIEW}
+      %{name}_tiles = make_partition_view(%{name}_view) {{type = !partition<{VIEW},{shape},[0,1],zero,{shape}>}}
+        : partition<{VIEW},{shape},[0,1],zero,{shape}>"""
+
+
+HEAD = """
+    func @k(%a: ptr<f32> = "a".base, %b: ptr<f32> = "b".base, %m: i32 = "a".shape.0, %n: i32 = "a".shape.1) {"""
+LOAD = "load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)}"
+
+
+def formed(body: str, shape: str = "[4,8]") -> list[str]:
+    """The lines of the form of ``body`` that come after the views of %a and %b, without indentation of the whole."""
+    source = f"{HEAD}{view('a', shape)}{view('b', shape)}{body}\n return()\n}}"
+    form = FormLoopNests(AVX2).run(parse_function(source))
+    verify(form)
+    verify_loop_form(form)
+    text = print_function(form)
+    assert print_function(parse_function(text)) == text
+    lines = text.splitlines()
+    start = max(k for k, line in enumerate(lines) if "make_partition_view" in line)
+    return [line[2:] for line in lines[start + 1 : -2]]
+
+
+def test_what_one_statement_needs_is_one_nest() -> None:
+    found = formed(f"""
+      %x = {LOAD} : f32[4,8]
+      %two = constant() {{value = 2.0, type = !f32[4,8]}} : f32[4,8]
+      %y = mul(%x, %two) : f32[4,8]
+      store_view(%b_tiles, %y, [%m, %n]) {{in_bounds = (true, true)}}""")
+    assert found == [
+        "%x = load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)} : f32[4,8]",
+        "nest([], [], [%x]) {same_index = (true), copies = (64), copy_axes = (none)} {",
+        "  %two = constant() {value = 2.0, type = !f32[4,8]} : f32[4,8]",
+        "  %y = mul(%x, %two) : f32[4,8]",
+        "  store_view(%b_tiles, %y, [%m, %n]) {in_bounds = (true, true)}",
+        "  yield([])",
+        "}",
+    ]
+
+
+def test_the_stored_tile_itself_needs_no_copies() -> None:
+    found = formed(f"""
+      %x = {LOAD} : f32[4,8]
+      store_view(%a_tiles, %x, [%m, %n]) {{in_bounds = (true, true)}}""")
+    assert found[1:] == [
+        "nest([], [], []) {",
+        "  store_view(%a_tiles, %x, [%m, %n]) {in_bounds = (true, true)}",
+        "  yield([])",
+        "}",
+    ]
+
+
+def test_what_is_costly_and_needed_twice_is_kept_by_the_first_nest() -> None:
+    found = formed(f"""
+      %x = {LOAD} : f32[4,8]
+      %e = exp(%x) : f32[4,8]
+      store_view(%b_tiles, %e, [%n, %n]) {{in_bounds = (true, true)}}
+      store_view(%b_tiles, %e, [%m, %n]) {{in_bounds = (true, true)}}""")
+    # The load is executed before the store, which may overwrite it; %e is computed in place of it.
+    assert found[1:] == [
+        "%x_1 = nest([], [], []) {buffers = (64)} : f32[4,8] {",
+        "  yield([%x])",
+        "}",
+        "%e = nest([], [], []) {buffers = (64)} : f32[4,8] {",
+        "  %e_1 = exp(%x_1) : f32[4,8]",
+        "  store_view(%b_tiles, %e_1, [%n, %n]) {in_bounds = (true, true)}",
+        "  yield([%e_1])",
+        "}",
+        "nest([], [], []) {",
+        "  store_view(%b_tiles, %e, [%m, %n]) {in_bounds = (true, true)}",
+        "  yield([])",
+        "}",
+    ]
+
+
+def test_a_broadcast_of_something_costly_is_computed_first() -> None:
+    found = formed(f"""
+      %x = {LOAD} : f32[4,8]
+      %r = reduce([%x]) {{axis = 1, identities = (0.0), commutative = true}} : f32[4] {{
+       ^(%p: f32, %q: f32)
+        %s = add(%p, %q) : f32
+        yield([%s])
+      }}
+      %c = reshape(%r) {{shape = (4, 1)}} : f32[4,1]
+      %e = exp(%c) : f32[4,1]
+      %w = broadcast(%e) {{shape = (4, 8)}} : f32[4,8]
+      store_view(%b_tiles, %w, [%m, %n]) {{in_bounds = (true, true)}}""")
+    heads = [line.strip() for line in found if line.startswith(("%", "nest"))]
+    assert heads[1:] == [
+        "%r = nest([], [], []) {buffers = (64)} : f32[4] {",
+        "%e = nest([], [], []) {buffers = (64)} : f32[4,1] {",  # in place: nothing else needs the sums
+        "nest([], [], []) {",
+    ]
+
+
+def test_swapped_tiles_go_through_another_buffer() -> None:
+    found = formed("""
+      %zero = constant() {value = 0, type = !i32} : i32
+      %one = constant() {value = 1, type = !i32} : i32
+      %p = constant() {value = 1.0, type = !f32[4,8]} : f32[4,8]
+      %q = constant() {value = 2.0, type = !f32[4,8]} : f32[4,8]
+      %x, %y = for(%zero, %m, %one, [%p, %q]) : f32[4,8], f32[4,8] { ^(%i: i32, %s: f32[4,8], %t: f32[4,8])
+        continue([%t, %s])
+      }
+      %z = add(%x, %y) : f32[4,8]
+      store_view(%b_tiles, %z, [%m, %n]) {in_bounds = (true, true)}""")
+    buffers = [line.split("buffers")[1] for line in found if "buffers" in line]
+    assert buffers == [" = (64)} : f32[4,8] {", " = (192)} : f32[4,8] {"] + [
+        " = (320)} : f32[4,8] {",
+        " = (448)} : f32[4,8] {",
+    ]
+    assert sum("copy_buffer" in line for line in found) == 2
+
+
+def test_loads_through_pointers_are_checked_once_for_the_tile() -> None:
+    found = formed("""
+      %i = iota() {type = !i64[32]} : i64[32]
+      %wide = cast(%m) {dtype = i64} : i64
+      %line = reshape(%wide) {shape = (1)} : i64[1]
+      %limit = broadcast(%line) {shape = (32)} : i64[32]
+      %mask = cmp(%i, %limit) {predicate = CmpPredicate.LT} : i1[32]
+      %base = reshape(%a) {shape = (1)} : ptr<f32>[1]
+      %bases = broadcast(%base) {shape = (32)} : ptr<f32>[32]
+      %ptrs = ptr_offset(%bases, %i) : ptr<f32>[32]
+      %x = load(%ptrs, %mask, _) : f32[32]
+      %t = reshape(%x) {shape = (4, 8)} : f32[4,8]
+      store_view(%b_tiles, %t, [%m, %n]) {in_bounds = (true, true)}""")
+    (check,) = [line for line in found if "check_load" in line]
+    assert check.endswith("= check_load(%b_tiles, [%m, %n]) {in_bounds = (true, true), masked = true} : i1, i1 {")
+    (nest,) = [line for line in found if "nest(" in line]
+    assert nest.startswith("nest([%0], [%1], []) {unmasked_loads = (5), apart_loads = (5)")
+
+
+def test_mma_reads_its_left_operand_in_the_array_and_adds_in_place() -> None:
+    found = formed(
+        f"""
+      %x = {LOAD} : f32[8,8]
+      %y = load_view(%b_tiles, [%m, %n]) {{in_bounds = (true, true)}} : f32[8,8]
+      %zero = constant() {{value = 0.0, type = !f32[8,8]}} : f32[8,8]
+      %p = mma(%x, %y, %zero) : f32[8,8]
+      %q = mma(%y, %y, %p) : f32[8,8]
+      store_view(%b_tiles, %q, [%m, %n]) {{in_bounds = (true, true)}}""",
+        "[8,8]",
+    )
+    heads = [line.strip() for line in found if line.startswith(("%", "nest")) and "nest" in line]
+    assert heads[:3] == [
+        "%y_1 = nest([], [], []) {buffers = (320)} : f32[8,8] {",
+        "%p = nest([], [], []) {buffers = (576), scratch = (64, none, 576)} : f32[8,8] {",
+        "%q = nest([], [], []) {buffers = (576), scratch = (none, none, 576)} : f32[8,8] {",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_text_of_the_form_says_everything(seed: int) -> None:
+    """Random kernels: the form obeys its rules, and what is parsed from its text gives the same LLVM IR."""
+    made = KernelGenerator(seed).make()
+    signature, _ = made.kernel().described(arguments(made)[0], "cpu")
+    function: Function = made.kernel().trace(signature)
+    form = loop_form(optimize(function), host())
+    verify(form)
+    verify_loop_form(form)
+    again = parse_function(print_function(form))
+    assert str(emit_module(again, host())[0]) == str(emit_module(form, host())[0])

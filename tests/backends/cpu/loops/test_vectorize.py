@@ -1,0 +1,65 @@
+"""How many elements the loops of a nest compute at a time, as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.backends.cpu.loops.vectorize import VectorizeNests
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.parser import parse_function
+
+HEAD = """
+    func @k(%a: ptr<f32> = "a".base, %p: ptr<i8> = "p".base) {
+      reserve_scratch() {bytes = 65536}
+      %x = nest([], [], []) {lanes = 1, buffers = (64)} : f32[16,64] {
+        %c = constant() {value = 1.0, type = !f32[16,64]} : f32[16,64]
+        yield([%c])
+      }
+      %y = nest([], [], []) {lanes = 1, buffers = (4160)} : i8[16,64] {
+        %d = constant() {value = 1, type = !i8[16,64]} : i8[16,64]
+        yield([%d])
+      }"""
+SUM = """
+        %r = reduce([%v]) {axis = 0, identities = (0.0), commutative = true} : f32[64] {
+         ^(%s: f32, %t: f32)
+          %u = add(%s, %t) : f32
+          yield([%u])
+        }
+        yield([%r])
+      }"""
+
+
+def chosen(nest: str, vector_bytes: int) -> tuple[int, int]:
+    """Lanes and vectors of the last nest, which ``nest`` is."""
+    function = VectorizeNests(vector_bytes).run(parse_function(f"{HEAD}{nest}\n return()\n}}"))
+    *_, last = (op for op in function.body.ops if isinstance(op, LoopNest))
+    return last.lanes, last.vectors
+
+
+@pytest.mark.parametrize(("vector_bytes", "lanes"), [(16, 4), (32, 8), (64, 16)])
+def test_the_widest_element_fills_a_register(vector_bytes: int, lanes: int) -> None:
+    narrow = """
+      %z = nest([], [], []) {buffers = (8256)} : i8[16,64] {
+        %n = neg(%y) : i8[16,64]
+        yield([%n])
+      }"""
+    wide = """
+      %z = nest([], [], []) {buffers = (8256)} : i8[16,64] {
+        %w = cast(%y) {dtype = i32} : i32[16,64]
+        %n = neg(%w) : i32[16,64]
+        %v = cast(%n) {dtype = i8} : i8[16,64]
+        yield([%v])
+      }"""
+    assert chosen(narrow, vector_bytes) == (vector_bytes, 1)
+    assert chosen(wide, vector_bytes) == (lanes, 1)
+
+
+def test_reductions_of_what_costs_little_go_by_several_vectors_side_by_side() -> None:
+    nest = "\n      %z = nest([], [], []) {buffers = (8256)} : f32[64] {"
+    assert chosen(f"{nest}\n %v = neg(%x) : f32[16,64]{SUM}", 64) == (16, 4)
+    assert chosen(f"{nest}\n %v = exp(%x) : f32[16,64]{SUM}", 64) == (16, 1)
+
+
+def test_what_is_vectorized_stays() -> None:
+    function = VectorizeNests(64).run(parse_function(f"{HEAD}\n return()\n}}"))
+    assert [op.lanes for op in function.body.ops if isinstance(op, LoopNest)] == [1, 1]
