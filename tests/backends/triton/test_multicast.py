@@ -137,7 +137,7 @@ def test_pairs_share_what_both_need(rows: int, columns: int) -> None:
         assert flat is not function
         operands = [0, 1] if kernel is not in_grid else [1] if group else [0]
         assert [load.result.tile.shape == (16, TN) for load in shared_loads(flat)] == [bool(n) for n in operands]
-        assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, sharing=False).run(function))
+        assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, multicast=False).run(function))
         values = {"a": a, "b": b, "c": c, "flags": flags, "rows": rows, "columns": columns}
         run(REFERENCE, telling(flat), grid, **values)
         total = c.reshape(parts, rows * TM, n).sum(axis=0)[:m]

@@ -108,7 +108,7 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
     function = optimized(product, a, b, bias, c, 0, 1, 64)
     flat = FlattenPersistentLoops(HOPPER, staging=True).run(function)
     assert len(shared_loads(flat)) == 1
-    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, sharing=False).run(function))
+    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, multicast=False).run(function))
     verify(flat)
     run(REFERENCE, flat, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)
     expected = a.astype(np.float32) @ b + np.where(np.arange(168) // 64 % 2 == 0, bias, 0)

@@ -172,10 +172,10 @@ def _attempt(
     descriptors, staging, stages = how.descriptors, how.staging, how.stages
     part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
     blocks = AnalysisManager(part).get(cluster_size)
-    sharing = how.sharing and blocks == 1
-    optimized = run_passes(part, prepare_for_gpu(target, descriptors, staging, sharing, sink_loads=how.late))
+    multicast = how.multicast and blocks == 1
+    optimized = run_passes(part, prepare_for_gpu(target, descriptors, staging, multicast, sink_loads=how.sink_loads))
     shared = AnalysisManager(optimized).get(multicast_loads)
-    chains = find_dependent_mma_loops(optimized, target, staging=staging) if descriptors and not how.late else []
+    chains = find_dependent_mma_loops(optimized, target, staging=staging) if descriptors and not how.sink_loads else []
     streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, staging=staging)
     ahead = choose_num_stages(streams, target, options)
     light = target.is_cuda and prefers_few_warps(optimized, ahead)
@@ -194,7 +194,7 @@ def _attempt(
             shared=shared,
             capacity=how.capacity,
             ahead=ahead,
-            hides=how.hides,
+            hide_divisibility=how.hide_divisibility,
         )
 
     kernel = lowered(ahead)
@@ -206,22 +206,24 @@ def _attempt(
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
-        if not how.late:
+        if not how.sink_loads:
             why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use and none is shared"
-            raise how.but(why, sharing=False, late=True) from e
+            raise how.but(why, multicast=False, sink_loads=True) from e
         raise _of_part(too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
     except TileError as e:
-        if isinstance(e, AnalysisFailure) and not how.hides:
-            raise how.but("an analysis of Triton fails on indices, so it knows less about them", hides=True) from e
+        if isinstance(e, AnalysisFailure) and not how.hide_divisibility:
+            raise how.but(
+                "an analysis of Triton fails on indices, so it knows less about them", hide_divisibility=True
+            ) from e
         _of_part(e, blocks)
         raise
     except UnknownForm as e:
-        if how.sharing:
-            raise how.but(f"the PTX has an unknown form ({e}), so no loads are shared", sharing=False) from e
+        if how.multicast:
+            raise how.but(f"the PTX has an unknown form ({e}), so no loads are shared", multicast=False) from e
         if not (descriptors or how.capacity):
             raise
         why = f"the PTX has an unknown form ({e}), so there are no tensor descriptors and no tables by value"
-        raise how.but(why, descriptors=False, staging=False, capacity=0, late=False) from e
+        raise how.but(why, descriptors=False, staging=False, capacity=0, sink_loads=False) from e
     kernel, binary = made.kernel, made.binary
     if made.failed:
         slower = "It compiles without tensor memory, whose products are slower."

@@ -12,11 +12,11 @@ class Constraints:
 
     descriptors: bool = True  # tiles move through tensor descriptors; also: the grid may be another one
     staging: bool = True  # such tiles may be of re-aligned copies of arrays
-    sharing: bool = True  # pairs of CTAs may share loads
+    multicast: bool = True  # pairs of CTAs may share loads
     capacity: int = 0  # arrays that a table of a list has room for by value; 0: tables are passed as addresses
-    late: bool = False  # loads are sunk to their first use
+    sink_loads: bool = False  # loads are sunk to their first use
     stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen
-    hides: bool = False  # Triton knows less about indices
+    hide_divisibility: bool = False  # Triton knows less about indices
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:
         """To be raised: ``changed`` takes the place of what failed, or is worse, for this ``reason``."""

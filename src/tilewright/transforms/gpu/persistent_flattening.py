@@ -63,27 +63,27 @@ def multicast_loads(function: Function) -> Mapping[Op, Value]:
 @dataclass(frozen=True)
 class FlattenPersistentLoops:
     """Makes one loop of a loop over tiles and that of its MMA ops, where the TMA unit does all that the tiles need, and
-    provides ``multicast_loads``, for which the blocks must take their steps together. ``sharing`` allows those."""
+    provides ``multicast_loads``, for which the blocks must take their steps together. ``multicast`` allows those."""
 
     target: GpuTarget
     staging: bool
-    sharing: bool = True
+    multicast: bool = True
     name: ClassVar[str] = "flatten-persistent-loops"
 
     def run(self, function: Function) -> Function:
-        return _flattened(function, self.target, self.staging, self.sharing) if self.target.has_wgmma else function
+        return _flattened(function, self.target, self.staging, self.multicast) if self.target.has_wgmma else function
 
 
-def _flattened(function: Function, target: GpuTarget, staging: bool, sharing: bool) -> Function:
+def _flattened(function: Function, target: GpuTarget, staging: bool, multicast: bool) -> Function:
     facts = AnalysisManager(function).get(IntegerRanges)
     plan = AnalysisManager(function).get(plan_lowering, target, True, staging)
     loops_around = (op for op in function.walk() if isinstance(op, For))
     nests: dict[Op, LoopNest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
-    for nest in nests.values() if sharing else ():
+    for nest in nests.values() if multicast else ():
         if all(only_stores(op) for op in nest.after):
             loads = shared_loads(function, nest.outer, nest.inner, nest.carried, plan, facts)
             nests[nest.outer] = replace(nest, shared=loads)
-    alone = [op for op in function.body.ops if isinstance(op, For) and op not in nests] if sharing else []
+    alone = [op for op in function.body.ops if isinstance(op, For) and op not in nests] if multicast else []
     single = [op for op in alone if _is_single(op, plan)]
     loops: dict[Op, Mapping[Op, Sequence[Value]]] = {
         op: loads for op in single if (loads := loads_of_one_tile(function, op, plan, facts))

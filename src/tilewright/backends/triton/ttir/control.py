@@ -184,7 +184,7 @@ class ControlFlow:
     def _unknown(self, condition: Val) -> Val:
         """``condition``, of which Triton does not know whether it holds, if that is hidden."""
         w = self.s.w
-        if not w.hides:
+        if not w.hide_divisibility:
             return condition
         bits = w.optimization_barrier(w.convert("arith.extui", condition, "i32"))
         return w.compare("ne", bits, w.like(0, bits))
@@ -243,7 +243,7 @@ class ControlFlow:
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
             carried = f" iter_args({pairs}) -> ({', '.join(v.type for v in flat)})"
-        upper = w.optimization_barrier(count.upper) if w.hides else count.upper
+        upper = w.optimization_barrier(count.upper) if w.hide_divisibility else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
         self._ahead += stages > 0

@@ -38,10 +38,10 @@ class State:
         facts: IntegerRanges,
         plan: LoweringPlan,
         *,
-        hides: bool = False,
+        hide_divisibility: bool = False,
     ) -> None:
         self.function = function
-        self.w = Writer(target, hides=hides)
+        self.w = Writer(target, hide_divisibility=hide_divisibility)
         self.target = target
         self.dialect = dialect
         self.facts = facts

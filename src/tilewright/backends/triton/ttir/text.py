@@ -79,11 +79,11 @@ _MAKES_EQUAL = re.compile(r"tt\.splat |arith\.constant dense<[^\[]")
 class Writer:
     """Collects the lines of one function. ``loc`` is attached to every op that is written."""
 
-    def __init__(self, target: GpuTarget, *, hides: bool = False) -> None:
-        """``hides`` the results of ops of several axes that say something about each of them, and where control goes:
-        Triton's analyses fail at what they find out to be never reached, too."""
+    def __init__(self, target: GpuTarget, *, hide_divisibility: bool = False) -> None:
+        """``hide_divisibility`` puts optimization barriers after ops of several axes that say something about each of
+        them, and where control goes: Triton's analyses fail at what they find out to be never reached, too."""
         self.target = target
-        self.hides = hides
+        self.hide_divisibility = hide_divisibility
         self.lines: list[str] = []
         self.loc: Loc = UNKNOWN
         self._count = 0
@@ -120,7 +120,7 @@ class Writer:
 
     def emit(self, text: str, element: str, shape: Shape = ()) -> Val:
         """One op with one result."""
-        if self.hides and len(shape) > 1 and (said := any_multiple(element, shape)) and said in text:
+        if self.hide_divisibility and len(shape) > 1 and (said := any_multiple(element, shape)) and said in text:
             return self._hidden(self.emit(text.replace(said, ""), element, shape))
         value = Val(self.name(), element, shape)
         self.located(f"{value.name} = {text}")
