@@ -54,16 +54,16 @@ EXAMPLE_FILES = sorted(p for p in EXAMPLES.glob("*.py") if p.stem != "harness")
 def example_functions() -> Iterator[dict[str, Function]]:
     """The kernels of the examples, by name, as their small cases launch them."""
     found: dict[str, Function] = {}
-    original = Launchable.plan_lowering
+    original = Launchable.make_plan
 
-    def plan_lowering(self: Launchable, requested: Any, keys: Any) -> Any:
+    def make_plan(self: Launchable, requested: Any, keys: Any) -> Any:
         plan = original(self, requested, keys)
         found.setdefault(self.name, plan.specialization.function)
         return plan
 
     path = list(sys.path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Launchable, "plan_lowering", plan_lowering)
+        patch.setattr(Launchable, "make_plan", make_plan)
         for file in EXAMPLE_FILES:
             module = load_module(file)
             for case in module.cases(small=True):
