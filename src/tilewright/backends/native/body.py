@@ -18,6 +18,8 @@ _API: dict[str, tuple[str, ...]] = {
     "PyErr_Restore": ("void", "ptr", "ptr", "ptr"),
     "PyErr_ExceptionMatches": ("i32", "ptr"),
     "PyErr_Occurred": ("ptr",),
+    "PyEval_RestoreThread": ("void", "ptr"),
+    "PyEval_SaveThread": ("ptr",),
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyList_Size": ("i64", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
