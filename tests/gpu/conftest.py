@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import support.gpu
 
-from tilewright.backends import base
+from tilewright.backends import registry
 from tilewright.backends.triton import BACKEND, driver
 
 
@@ -43,4 +43,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def backend_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The backend that copies arrays to the GPU and back, in the place of the CPU backend."""
-    monkeypatch.setitem(base._MODULES, "cpu", support.gpu.__name__)
+    monkeypatch.setitem(registry._loaders, "cpu", lambda: support.gpu.BACKEND)

@@ -60,6 +60,7 @@ NOT_ON_A_GPU = {
     "test_options.py": "options of the CPU backend",
     "test_thread_count_must_be_a_number": "an option of the CPU backend",
     "test_numbers_of_threads": "an option of the CPU backend",
+    "test_progress.py": "the driver runs as many blocks at once as fit, and reports no deadlock",
     "test_partial_tiles_load_zero": "undefined in the documents; only the CPU backend promises that it clips",
     "test_tiles_wholly_outside": "undefined in the documents; only the CPU backend promises that it clips",
     "test_wrong_options": "an option of the CPU backend",
