@@ -271,3 +271,53 @@ def test_compiler_timeout() -> None:
     with pytest.raises(ValueError, match="positive number of seconds"), ct.compiler_timeout(0):
         pass
     assert timeout.within_timeout(time.time, "f") > 0
+
+
+@ct.kernel
+def _scaled(x: Any, out: Any, factor: Any = 2.0, TILE: ct.Constant[int] = 16) -> None:
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (TILE,)) * factor)
+
+
+def test_arguments_by_name_and_by_default(backend: str) -> None:
+    x = np.arange(32, dtype=np.float32)
+    out = np.zeros_like(x)
+    for _ in range(6):  # later launches go another way
+        for args, keywords, factor in (
+            ((x, out), {}, 2),
+            ((x, out), {"factor": 3.0}, 3),
+            ((x, out), {"TILE": 32, "factor": 5.0}, 5),
+            ((x,), {"out": out}, 2),
+            ((x, out, 4.0), {}, 4),
+            ((x, out, 4.0, 8), {}, 4),
+        ):
+            out[...] = -1
+            ct.launch(None, (4,), _scaled, args, **keywords)
+            assert np.array_equal(out, factor * x)
+    out[...] = -1
+    _scaled.bind((2,), (x, out))()
+    assert np.array_equal(out, 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords", "error", "words"),
+    [
+        (1, {}, TypeError, r"takes 4 arguments \(x, out, factor, TILE\), but 1 was given"),
+        (0, {"x": 1.0}, TypeError, "but 1 was given"),
+        (5, {}, TypeError, "but 5 were given"),
+        (2, {"x": 1.0}, TypeError, "gets its argument 'x' twice"),
+        (2, {"Factor": 1.0}, RuntimeError, "has no keyword 'Factor'; it has .* and the names of the kernel's parameters"),
+    ],
+)
+def test_wrong_arguments_by_name(args: int, keywords: dict[str, Any], error: type[Exception], words: str) -> None:
+    arrays = (np.zeros(32, np.float32),) * args
+    with pytest.raises(error, match=words):
+        ct.launch(None, (2,), _scaled, arrays, **keywords)
+
+
+def test_other_ways_to_launch_are_explained() -> None:
+    x = np.zeros(32, np.float32)
+    with pytest.raises(TypeError, match=r"the first is the stream: ct.launch\(None, grid, kernel"):
+        ct.launch((1,), _scaled, (x, x))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Triton's way .* here it is ct.launch\(stream, \(1,\), _scaled"):
+        _scaled[(1,)](x, x)

@@ -100,6 +100,9 @@ class kernel(Launchable):
         self.hints = hints
         self._annotations = annotations
         self._parameters: Sequence[tuple[ArgumentRef, Rule]] | None = None
+        last = function.__defaults__ or ()
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self._defaults = {**dict(zip(names[len(names) - len(last) :], last)), **(function.__kwdefaults__ or {})}
         functools.update_wrapper(self, function)
         return self
 
@@ -132,8 +135,8 @@ class kernel(Launchable):
         )
 
     @property
-    def has_defaults(self) -> bool:
-        return bool(self.function.__defaults__ or self.function.__kwdefaults__)
+    def defaults(self) -> Mapping[str, Any]:
+        return self._defaults
 
     def trace(self, signature: Signature) -> Function:
         return trace(self.function, signature, self.hints, self.name)
@@ -171,6 +174,13 @@ class kernel(Launchable):
         changed._define(self.function, hints, self._annotations)
         changed.options = self.options
         return changed
+
+    def __getitem__(self, grid: Any) -> Any:
+        """What Triton writes for a launch: a TypeError that says what to write here."""
+        raise TypeError(
+            f"{self.name}[{grid!r}](...) is Triton's way to launch a kernel; here it is "
+            f"ct.launch(stream, {grid!r}, {self.name}, (...))"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = self._names()

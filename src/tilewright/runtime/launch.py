@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,25 +14,28 @@ from tilewright.runtime.specialization import Specialization
 from tilewright.runtime.versions import note_writes
 from tilewright.system.environment import switch
 
+_FORGOTTEN: Any = object()  # the arguments of a call with three, in which the stream was left out
+
 
 def launch(
     stream: Any,
     grid: tuple[int, ...],
     kernel: Any,
-    kernel_args: tuple[Any, ...],
+    kernel_args: tuple[Any, ...] = _FORGOTTEN,
     /,
     *,
     programmatic_dependent_launch: bool = False,
     backend: str | None = None,
     check_overlap: bool | None = None,
-    **unknown: NoReturn,
+    **arguments: Any,
 ) -> None:
     """Run ``kernel`` once for every block of ``grid``.
 
     On a CPU this returns when all blocks have ended, and ``stream`` is not used. On a GPU the launch is queued on
     ``stream``: one of torch, CuPy or ``cuda.core``, its handle as an integer, or None for the default. ``grid`` holds
     up to three numbers of blocks. ``kernel_args`` is a tuple with one entry for every parameter: arrays (NumPy, torch,
-    anything with ``__array_interface__`` or DLPack; they are not copied), numbers, tuples, lists of arrays.
+    anything with ``__array_interface__`` or DLPack; they are not copied), numbers, tuples, lists of arrays. Parameters
+    at the end may be given by name instead, as ``arguments``, or left out where the kernel has defaults for them.
 
     ``backend`` names the backend; otherwise ``use_backend``, the environment variable TILEWRIGHT_BACKEND and the device
     of the arrays decide, in this order. With ``check_overlap``, or TILEWRIGHT_CHECK_OVERLAP=1, a written argument that
@@ -41,13 +45,16 @@ def launch(
     ValueError and OverflowError for wrong values, RuntimeError for unknown keywords, TileError for mistakes in the
     kernel. Source: guide 2.4.2.
     """
-    if unknown:  # a RuntimeError, as in the original
-        known = "programmatic_dependent_launch, backend and check_overlap"
-        raise RuntimeError(f"ct.launch() has no keyword {next(iter(unknown))!r}; it has {known}")
+    if kernel_args is _FORGOTTEN:
+        raise TypeError(
+            "ct.launch() takes four arguments, of which the first is the stream: ct.launch(None, grid, kernel, (...))"
+        )
     if not isinstance(kernel, Launchable):
         if getattr(kernel, "is_autotuned", False) and backend is None and check_overlap is None:
             return kernel.launch(stream, grid, kernel_args)
         raise TypeError(_not_a_kernel(kernel))
+    if arguments or kernel.defaults:
+        kernel_args = _completed(kernel, kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
     cached = kernel.cached if check_overlap is None else None
@@ -83,6 +90,18 @@ _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
 def specialization(kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None = None) -> Specialization:
     """``kernel`` compiled as a launch with these arguments would compile it."""
     return kernel.plan_for(kernel_args, backend, RuntimeValues()).specialization
+
+
+def _completed(kernel: Launchable, args: Any, keywords: Mapping[str, Any]) -> Any:
+    """``args`` with those that are given by name; RuntimeError for other names, as in the original."""
+    names = [place.argument for place, _ in kernel.parameters]
+    unknown = next((name for name in keywords if name not in names), None)
+    if unknown is not None:
+        known = "programmatic_dependent_launch, backend, check_overlap and the names of the kernel's parameters"
+        raise RuntimeError(f"ct.launch() has no keyword {unknown!r}; it has {known}")
+    if type(args) is not tuple or (len(args) >= len(names) and not keywords):
+        return args
+    return kernel.completed(args, keywords)
 
 
 def _not_a_kernel(kernel: Any) -> str:

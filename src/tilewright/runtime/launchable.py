@@ -69,9 +69,28 @@ class Launchable:
         raise NotImplementedError
 
     @property
-    def has_defaults(self) -> bool:
-        """Whether the source gives parameters defaults, which launches do not use."""
-        return False
+    def defaults(self) -> Mapping[str, Any]:
+        """The arguments that the source gives parameters which a launch leaves out."""
+        return {}
+
+    def completed(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """``args`` with the arguments that are given by name, and those that have defaults.
+
+        TypeError where a parameter gets none, or two. Source: an extension of ours; the original refuses both.
+        """
+        names = [place.argument for place, _ in self.parameters]
+        twice = next((name for name in names[: len(args)] if name in keywords), None)
+        if twice is not None:
+            raise TypeError(f"{self.name}() gets its argument {twice!r} twice: in the tuple, and by name")
+        found, defaults = list(args), self.defaults
+        for name in names[len(args) :]:
+            if name in keywords:
+                found.append(keywords[name])
+            elif name in defaults:
+                found.append(defaults[name])
+            else:
+                raise TypeError(_wrong_arguments(self, (*args, *keywords.values())))
+        return tuple(found)
 
     def trace(self, signature: Signature) -> Function:
         """The IR of the kernel for arguments that ``signature`` describes."""
@@ -112,6 +131,8 @@ class Launchable:
 
     def plan_for(self, args: Any, backend: str | None, runtime: RuntimeValues) -> LaunchPlan:
         """The launch with the arguments ``args``, whose run-time numbers go to ``runtime``."""
+        if self.defaults and type(args) is tuple and len(args) < len(self.parameters):
+            args = self.completed(args, {})
         name, keys = requested(backend), self._argument_keys(args, runtime)
         key = name, variable("TILEWRIGHT_CHECK"), *keys
         last, plan = self._last
@@ -141,7 +162,9 @@ class Launchable:
         types = tuple(map(type, args))
         describers = self._describers.get(types)
         if describers is None:
-            if len(args) != len(self.parameters):
+            if len(args) < len(self.parameters):
+                return self._argument_keys(self.completed(args, {}), runtime)
+            if len(args) > len(self.parameters):
                 raise TypeError(_wrong_arguments(self, args))
             describers = [describer(rule, argument) for (_, rule), argument in zip(self.parameters, args)]
             if all(map(one_for_type, args)):
@@ -256,7 +279,6 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
     return (
         f"{kernel.name}() takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but {len(args)} "
         f"{'was' if len(args) == 1 else 'were'} given"
-        f"{'; parameters with defaults must be given too' if kernel.has_defaults else ''}"
     )
 
 
