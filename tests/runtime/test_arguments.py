@@ -379,3 +379,14 @@ def usable_or_none(name: str) -> object:
         return usable(name)
     except RuntimeError:
         return None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_tensors_are_refused_by_repeated_launches(backend: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    source, target = torch.ones(N), torch.zeros(N)
+    for _ in range(8):
+        run_copy(source, target)
+        with pytest.raises(TypeError, match=r"argument 'source' of copy\(\) is a"):
+            run_copy(torch.nested.nested_tensor([torch.ones(N)]), target)
+    assert target.tolist() == source.tolist()

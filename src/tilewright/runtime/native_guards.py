@@ -179,7 +179,9 @@ class _GuardBuilder:
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
         body = self.body
         given = body.stack(f"[{len(tensors)} x ptr]")
-        for place, i in enumerate(tensors):
+        for place, (i, tensor) in enumerate(tensors.items()):
+            body.require_type(self._arguments[i], type(tensor))
+            self._require_attribute(self._arguments[i], "is_nested", False)  # at those PyTorch's check ends the process
             body.store("ptr", self._arguments[i], given, 8 * place)
         said = body.call("PyObject_VectorcallDict", body.reference(check), given, len(tensors), "null")
         body.require_equal("ptr", body.held(said), body.reference(True))

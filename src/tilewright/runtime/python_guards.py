@@ -71,6 +71,8 @@ class _GuardBuilder:
         self.able = False
 
     def tensors(self, check: Callable[..., bool], tensors: Mapping[int, Any]) -> None:
+        for i, tensor in tensors.items():  # PyTorch's check ends the process at nested tensors
+            self.failures.append(f"type(a{i}) is not {self._put(f'a{i}_type', type(tensor))} or a{i}.is_nested")
         self.failures.append(f"not {self._put('tensors', check)}({', '.join(f'a{i}' for i in tensors)})")
 
     def tensor(self, i: int, tensor: Any) -> None:
