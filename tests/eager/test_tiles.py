@@ -275,7 +275,7 @@ def test_errors_name_the_place() -> None:
     assert "an array of the host" in _error(lambda: I + np.arange(8)).message
     assert "1 entry" in _error(lambda: ct.load(array(), (0,), (2, 2))).message
     assert "cannot branch" in _error(lambda: ct.reduce(I, 0, lambda a, b: a if a > b else b, 0)).message
-    with pytest.raises(AttributeError, match="multiply the entries"):
+    with pytest.raises(AttributeError, match="product of the entries"):
         I.size  # noqa: B018
     with pytest.raises(RuntimeError, match="cannot be called on the host"):
         ct.function(lambda x: x)(1)
