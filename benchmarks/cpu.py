@@ -183,7 +183,8 @@ def markdown(outcomes: Mapping[str, Sequence[Outcome]], threads: int, limits: Li
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "jax", "numba", "llvmlite"))
     parts = [
         f"{_processor()}, {threads} threads; Python {platform.python_version()}, {versions}. "
-        f"Limits: {described(limits)}. Made by `python benchmarks/cpu.py --output benchmarks/results`.",
+        f"Limits: {described(limits)}. "
+        f"Made by `python benchmarks/cpu.py --states {' '.join(outcomes)} --output benchmarks/results`.",
         "",
         "Medians in ms. *Ratio*: the time of the fastest peer over ours. *Spread*: the distance of the quartiles of "
         "our times, over the median. *Limit*: how much of the copy bandwidth or of the multiply-adds we reach, "

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Thread
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -41,11 +42,35 @@ def measure(threads: int) -> Limits:
 
 
 def copy_bandwidth(threads: int) -> float:
-    """Of NumPy's copies by that many threads, each of a part."""
+    """Of copies by that many threads, each of a part, with stores that do not read what they overwrite."""
     size = _MEGABYTES << 20
-    source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
-    parts = [slice(size * i // threads, size * (i + 1) // threads) for i in range(threads)]
-    return 2 * size / _fastest([lambda p=p: np.copyto(target[p], source[p]) for p in parts])
+    source, target = np.ones(size + _LINE, np.uint8), np.zeros(size + _LINE, np.uint8)
+    starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in (source, target)]
+    part = size // threads // _LINE * _LINE
+    copy, _engine = _compiled(_COPY, "copy", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    work = [lambda k=k: copy(starts[0] + k * part, starts[1] + k * part, part // _LINE) for k in range(threads)]
+    return 2 * part * threads / _fastest(work)
+
+
+_LINE = 64  # bytes of a cache line, and of the vectors that are copied
+_COPY = """
+define void @copy(ptr %from, ptr %to, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %a = getelementptr <16 x float>, ptr %from, i64 %i
+  %b = getelementptr <16 x float>, ptr %to, i64 %i
+  %x = load <16 x float>, ptr %a, align 64
+  store <16 x float> %x, ptr %b, align 64, !nontemporal !0
+  %next = add i64 %i, 1
+  %again = icmp ult i64 %next, %n
+  br i1 %again, label %loop, label %end
+end:
+  ret void
+}
+!0 = !{i32 1}
+"""
 
 
 def peak(threads: int, element: str) -> float:
@@ -97,17 +122,23 @@ def _multiply_adds(element: str) -> tuple[Callable[[], object], float, llvm.Exec
         f"  ret {element} %r",
         "}",
     ]
+    number = ctypes.c_float if element == "float" else ctypes.c_double
+    function, engine = _compiled("\n".join(lines), "work", number, ctypes.c_int64, number)
+    return (lambda: function(_ITERATIONS, 0.5)), 2.0 * lanes * _CHAINS * _ITERATIONS, engine
+
+
+def _compiled(text: str, name: str, result: Any, *arguments: Any) -> tuple[Any, llvm.ExecutionEngine]:
+    """A function of LLVM IR as one of Python, which runs without the lock, and what keeps it in memory."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    wide = ",+prefer-256-bit" if bits == 256 else ",-prefer-256-bit"
+    features = llvm.get_host_cpu_features()
+    width = ",-prefer-256-bit" if features.get("avx512f") else ""
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features.flatten() + wide, opt=3
+        cpu=llvm.get_host_cpu_name(), features=features.flatten() + width, opt=3
     )
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly("\n".join(lines)), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
     engine.finalize_object()
-    number = ctypes.c_float if element == "float" else ctypes.c_double
-    function = ctypes.CFUNCTYPE(number, ctypes.c_int64, number)(engine.get_function_address("work"))
-    return (lambda: function(_ITERATIONS, 0.5)), 2.0 * lanes * _CHAINS * _ITERATIONS, engine
+    return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(name)), engine
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 Run = Callable[[], Any]
 
-BLOCKS = 5  # of each side, of which the first does not count
-BLOCK_SECONDS = 0.25  # a block ends after so long, but not before it has MIN_CALLS
+BLOCKS = 4  # of each side, of which the first does not count
+BLOCK_SECONDS = 0.2  # a block ends after so long, but not before it has MIN_CALLS
 MIN_CALLS, MAX_CALLS = 5, 200
 WARM_CALLS = 2  # at the start of each block, which do not count
 _PAUSE, _PATIENCE = 0.04, 6  # seconds, and how often to wait for idle processors
