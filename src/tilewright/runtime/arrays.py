@@ -210,9 +210,9 @@ def _torch(
 def _odd_tensor(place: ArgumentRef, kind: Any) -> Layout:
     if str(kind) == "torch.strided":
         raise TypeError(
-            f"{place} is a tensor without memory: transformations such as torch.vmap, torch.func.grad and torch.export "
-            "hand out such stand-ins. Launch the kernel outside of them, or in an operator that is registered with "
-            "torch.library"
+            f"{place} is a tensor without memory of its own: transformations such as torch.vmap, torch.func.grad and "
+            "torch.export hand out such stand-ins. Launch the kernel outside of them, or in an operator that is "
+            "registered with torch.library. Of a nested tensor, pass the parts"
         )
     raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
