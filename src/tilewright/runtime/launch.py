@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,6 +84,12 @@ def launch(
     if plan.written:
         note_writes(kernel_args, plan.written)
 
+
+# what a program must give: the default above only serves the message about a forgotten stream
+_signature = inspect.signature(launch)
+launch.__signature__ = _signature.replace(  # type: ignore[attr-defined]
+    parameters=[p.replace(default=p.empty) if p.name == "kernel_args" else p for p in _signature.parameters.values()]
+)
 
 _NO_STREAMS = (tuple, list, str, float, np.ndarray, Launchable)
 
