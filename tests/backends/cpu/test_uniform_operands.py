@@ -100,3 +100,17 @@ def test_writes(access: Callable[[str, str | None, str], str], index: str) -> No
     values = ["n"] if access is _store else ["rows * 0 + n", "lanes % 5", "ct.gather(i, (rows, lanes % 8)) % 9"]
     pairs = zip(MASKS.values(), itertools.cycle(values))
     check([access(INDICES[index], mask, value) for mask, value in pairs])
+
+
+@ct.kernel
+def masked_by_a_constant(x, i, out):
+    nowhere = ct.extract(ct.zeros((4,), ct.bool_), (ct.bid(0) % 4,), (1,))
+    ct.store(out, (0,), ct.gather(x, (0, ct.load(i, (0,), (64,)) % 1), mask=nowhere))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_mask_that_is_false_everywhere_is_kept_on_copies(n: int) -> None:
+    """The load may be of what is stored, as far as its mask tells, so the loops read a copy of it."""
+    x, i, out = np.full((1, n), -2, np.int32), np.arange(64, dtype=np.int32), np.full(64, 9, np.int32)
+    ct.launch(None, (1,), masked_by_a_constant, (x, i, out), backend="cpu")
+    assert not out.any()

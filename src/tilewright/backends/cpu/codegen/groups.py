@@ -125,7 +125,7 @@ def _emit_versions(
 ) -> list[ir.Value]:
     """The loops in up to three versions: plain, with bounds checks, and on copies of what they may overwrite."""
     known = inside is None or isinstance(inside, ir.Constant)
-    masked = inside is not None and not (known and inside.constant)
+    masked = inside is not None and not (known and int(inside.constant))  # a constant may be text
 
     def checked() -> list[ir.Value]:
         if disjoint is None:
