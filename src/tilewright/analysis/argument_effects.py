@@ -48,7 +48,7 @@ def argument_effects(function: Function) -> ArgumentEffects:
 
 def _addresses(value: Value) -> bool:
     t = value.type
-    return isinstance(t, (TensorViewType, PartitionViewType)) or t.is_pointer
+    return t.is_pointer if isinstance(t, TileType) else isinstance(t, (TensorViewType, PartitionViewType))
 
 
 def _carries(value: Value) -> bool:

@@ -330,6 +330,24 @@ class LinearLayout:
         """With an extent of 1 along ``axis``; otherwise as ``slice``."""
         return self.slice(axis).expand(axis)
 
+    def drop_bits(self, axis: int, mask: int) -> LinearLayout:
+        """Without the coordinate bits ``mask`` of ``axis``: elements that differ only in those are one."""
+        kept = [bit for bit in range(log2(self.shape[axis])) if not mask >> bit & 1]
+
+        def change(c: Coordinates) -> Coordinates:
+            packed = sum((c[axis] >> bit & 1) << i for i, bit in enumerate(kept))
+            return (*c[:axis], packed, *c[axis + 1 :])
+
+        shape = (*self.shape[:axis], 1 << len(kept), *self.shape[axis + 1 :])
+        return self._map_images(change, shape).without_free_registers()
+
+    def axis_bits(self, dim: str, axis: int) -> int:
+        """The coordinate bits of ``axis`` that depend on ``dim``, as a mask."""
+        mask = 0
+        for image in self.images(dim):
+            mask |= image[axis]
+        return mask
+
     def _map_images(self, change: Any, shape: tuple[int, ...]) -> LinearLayout:
         return LinearLayout.of(shape, {name: [change(c) for c in self.images(name)] for name in self.names})
 

@@ -84,6 +84,8 @@ class OpSpec:
 
 OPS: dict[str, type[Op]] = {}  # of Tile IR
 LOOP_OPS: dict[str, type[Op]] = {}  # what the loop-level form of the CPU has beside them: see ``ir.ops.loops``
+GPU_OPS: dict[str, type[Op]] = {}  # the gpu dialect, whose names begin with ``gpu.``: see ``ir.ops.gpu``
+TABLES = (OPS, LOOP_OPS, GPU_OPS)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def define(
             setattr(cls, region_field.name, _region_property(i))
         if not cls.__doc__:
             raise TypeError(f"op {name} needs a docstring that says what it means")
-        if name in OPS or name in LOOP_OPS:
+        if any(name in known for known in TABLES):
             raise TypeError(f"op {name} is declared twice")
         cls.spec = OpSpec(name, cls.__doc__, ops, attributes, regions, effect, elementwise, terminator)
         table[name] = cls

@@ -13,12 +13,14 @@ from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.hints import ByTarget
+from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.location import UNKNOWN, Loc
-from tilewright.ir.opdef import LOOP_OPS, OPS, Arity, IRError, create
+from tilewright.ir.opdef import TABLES, Arity, IRError, create
 from tilewright.ir.types import (
     ElementType,
     PartitionViewType,
     PointerType,
+    SharedType,
     TensorViewType,
     TileType,
     Type,
@@ -31,12 +33,12 @@ __all__ = ["IRParseError", "parse_function"]
 assert _ops
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|\#[^\n]*)
+    r"""(?P<space>\s+|\#(?!layout<)[^\n]*)
       | (?P<string>"(?:[^"\\]|\\.)*")
       | (?P<number>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+|inf\b))
       | (?P<value>%\w+)
       | (?P<word>[A-Za-z_]\w*)
-      | (?P<punct>[(){}\[\],:=<>!?^@.])""",
+      | (?P<punct>[(){}\[\],:=<>!?^@.\#])""",
     re.VERBOSE,
 )
 
@@ -184,12 +186,49 @@ class _Parser:
             steps = self.static_extents()
             self.expect(">")
             return PartitionViewType(view, shape, order, padding, steps)
+        if self.accept("shared"):
+            return self.shared_type()
+        return self.tile_type()
+
+    def tile_type(self) -> TileType:
         dtype = self.element_type()
         shape = self.static_extents() if self.peek() == "[" else ()
         wrong = check_tile_shape(shape)
         if wrong is not None:
             raise self.error(wrong, self.last())
-        return TileType(dtype, shape)
+        return TileType(dtype, shape, self.layout(shape) if self.peek() == "#" else None)
+
+    def shared_type(self) -> SharedType:
+        self.expect("<")
+        start = self.tokens[self.next][2]
+        tile = self.tile_type()
+        copies = self.integer() if self.accept(",") else 1
+        self.expect(">")
+        if tile.layout is None or tile.is_pointer:
+            raise self.error("a tile in shared memory has numbers and a layout", start)
+        return SharedType(tile.element, tile.layout, copies)
+
+    def layout(self, shape: tuple[int, ...]) -> LinearLayout:
+        start = self.tokens[self.next][2]
+        self.expect("#")
+        self.expect("layout")
+        self.expect("<")
+        dims: dict[str, list[tuple[int, ...]]] = {}
+        while not self.accept(">"):
+            name = self.take("word")
+            self.expect("=")
+            self.expect("[")
+            dims[name] = []
+            while not self.accept("]"):
+                dims[name].append(self.static_extents())
+                if self.peek() != "]":
+                    self.expect(",")
+            if self.peek() != ">":
+                self.expect(",")
+        try:
+            return LinearLayout.of(shape, dims)
+        except ValueError as e:
+            raise self.error(str(e), start) from None
 
     def padding(self) -> PaddingMode:
         word = self.take("word")
@@ -354,7 +393,9 @@ class _Parser:
             self.expect("=")
         start = self.tokens[self.next][2]
         op_name = self.take("word")
-        cls = OPS.get(op_name) or LOOP_OPS.get(op_name)
+        if self.accept("."):  # of a dialect
+            op_name += f".{self.take('word')}"
+        cls = next((table[op_name] for table in TABLES if op_name in table), None)
         if cls is None:
             raise self.error(f"unknown op {op_name!r}", start)
         groups = self.operand_groups(cls)

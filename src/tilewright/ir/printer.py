@@ -23,7 +23,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
-from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType
+from tilewright.ir.types import PartitionViewType, PointerType, SharedType, TensorViewType, TileType
 
 
 def print_function(function: Function, *, locations: bool = False) -> str:
@@ -62,7 +62,7 @@ def print_value(value: Any) -> str:
         return value.short
     if isinstance(value, PointerType):
         return repr(value)
-    if isinstance(value, (TileType, TensorViewType, PartitionViewType)):
+    if isinstance(value, (TileType, TensorViewType, PartitionViewType, SharedType)):
         return f"!{value!r}"
     if isinstance(value, tuple):
         return f"({', '.join(map(print_value, value))})"

@@ -1,4 +1,4 @@
-"""Types of IR values: tiles, pointer tiles, tensor views and partition views."""
+"""Types of IR values: tiles, pointer tiles, tensor views and partition views, and tiles in shared memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Union
 
 from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.enums import PaddingMode
+from tilewright.ir.layouts import OFFSET, LinearLayout
 
 MAX_TILE_ELEMENTS = 1 << 24
 
@@ -31,10 +32,14 @@ ElementType = Union[DType, PointerType]
 
 @dataclass(frozen=True)
 class TileType:
-    """An immutable array of ``dtype`` elements whose static ``shape`` has powers of two; rank 0 is a scalar."""
+    """An immutable array of ``dtype`` elements whose static ``shape`` has powers of two; rank 0 is a scalar.
+
+    On GPUs a tile that is distributed over the threads of a CTA has a ``layout``, which says who holds which element.
+    """
 
     dtype: ElementType
     shape: tuple[int, ...] = ()
+    layout: LinearLayout | None = None
 
     @property
     def rank(self) -> int:
@@ -63,14 +68,19 @@ class TileType:
         return self.dtype.pointee
 
     def with_dtype(self, dtype: ElementType) -> TileType:
-        return TileType(dtype, self.shape)
+        return TileType(dtype, self.shape, self.layout)
 
     def with_shape(self, shape: tuple[int, ...]) -> TileType:
+        """The type of other tiles of the same elements, without a layout."""
         return TileType(self.dtype, shape)
+
+    def with_layout(self, layout: LinearLayout | None) -> TileType:
+        """With the shape of ``layout``, if there is one; otherwise the same tile, not distributed."""
+        return TileType(self.dtype, self.shape if layout is None else layout.shape, layout)
 
     def __repr__(self) -> str:
         dims = f"[{','.join(map(str, self.shape))}]" if self.shape else ""
-        return f"{self.dtype.short}{dims}"
+        return f"{self.dtype.short}{dims}{'' if self.layout is None else self.layout}"
 
 
 def _dims(extents: tuple[int | None, ...]) -> str:
@@ -122,7 +132,47 @@ class PartitionViewType:
         )
 
 
-Type = Union[TileType, TensorViewType, PartitionViewType]
+@dataclass(frozen=True)
+class SharedType:
+    """A tile in the shared memory of a CTA: ``layout`` says which element lies at each ``offset`` (in elements).
+
+    There are ``copies`` such tiles, one after the other.
+    """
+
+    dtype: DType
+    layout: LinearLayout
+    copies: int = 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+    @property
+    def tile(self) -> TileType:
+        """What one copy holds, not distributed."""
+        return TileType(self.dtype, self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all copies."""
+        return self.copies * self.layout.size(OFFSET) * self.dtype.bytes
+
+    def __repr__(self) -> str:
+        copies = "" if self.copies == 1 else f",{self.copies}"
+        return f"shared<{self.dtype.short}[{_dims(self.shape)}]{self.layout}{copies}>"
+
+
+Type = Union[TileType, TensorViewType, PartitionViewType, SharedType]
+
+
+def tensor_view(type: Type) -> TensorViewType:
+    """``type``, or the tensor view that it cuts into tiles; TypeError when it is no view."""
+    if isinstance(type, PartitionViewType):
+        return type.view
+    if not isinstance(type, TensorViewType):
+        raise TypeError(f"{type} is not a view")
+    return type
+
 
 BOOL = TileType(bool_)
 I32 = TileType(int32)

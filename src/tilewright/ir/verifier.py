@@ -15,6 +15,8 @@ _ENDINGS = {
     "scan": ("yield",),
     "nest": ("yield",),
     "check_load": ("yield",),
+    "gpu.thread_reduce": ("yield",),
+    "gpu.thread_scan": ("yield",),
 }
 
 

@@ -26,7 +26,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
-from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type, tensor_view
 
 
 @dataclass
@@ -315,10 +315,12 @@ def _undefined(t: Type, builder: Builder) -> Value:
         return builder.emit(Undefined, type=t)
     if isinstance(t, PartitionViewType):
         return builder.emit(MakePartitionView, _undefined(t.view, builder), type=t)
-    base = builder.emit(Undefined, type=TileType(PointerType(t.dtype)))
-    extent = TileType(t.index_dtype)
-    shape, strides = ([builder.emit(Undefined, type=extent) for e in row if e is None] for row in (t.shape, t.strides))
-    return builder.emit(MakeTensorView, base, shape, strides, type=t)
+    view = tensor_view(t)
+    base = builder.emit(Undefined, type=TileType(PointerType(view.dtype)))
+    extent = TileType(view.index_dtype)
+    extents = (view.shape, view.strides)
+    shape, strides = ([builder.emit(Undefined, type=extent) for e in row if e is None] for row in extents)
+    return builder.emit(MakeTensorView, base, shape, strides, type=view)
 
 
 def describe(value: Any) -> str:

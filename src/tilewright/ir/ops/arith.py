@@ -483,7 +483,7 @@ class Select(Op):
 
     def infer(self) -> tuple[Type, ...]:
         t = same_tiles(self, self.x, self.y)
-        bool_like(self, self.condition, t.shape)
+        bool_like(self, self.condition, t)
         return (t,)
 
 
@@ -516,7 +516,7 @@ class Bitcast(Op):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         require(_width(t.dtype) == _width(self.dtype), self, f"{t.dtype} and {self.dtype} differ in width")
-        return (TileType(self.dtype, t.shape),)
+        return (t.with_dtype(self.dtype),)
 
 
 def _width(dtype: DType | PointerType) -> int:

@@ -10,11 +10,17 @@ from tilewright.ir.types import TileType, Type
 
 
 def _combiner(op: Op, values: list[Value], axis: int, identities: tuple[object, ...], body: Block) -> list[TileType]:
+    types = combiner_types(op, values, axis, body)
+    require(len(identities) == len(types), op, "needs one identity per tile")
+    return types
+
+
+def combiner_types(op: Op, values: list[Value], axis: int, body: Block) -> list[TileType]:
+    """The types of ``values``, tiles of one shape that the combiner in ``body`` combines along ``axis``."""
     require(values, op, "needs at least one tile")
     types = [tile(op, v) for v in values]
     require(all(t.shape == types[0].shape for t in types), op, f"tiles of different shapes: {types}")
     require(0 <= axis < types[0].rank, op, f"axis {axis} of {types[0]}")
-    require(len(identities) == len(types), op, "needs one identity per tile")
     scalars = tuple(t.with_shape(()) for t in types)
     region_args(op, body, scalars + scalars)
     yielded = tuple(v.type for v in body.terminator.operands)
@@ -49,7 +55,13 @@ class Reduce(CombiningOp):
 
     def infer(self) -> tuple[Type, ...]:
         types = _combiner(self, self.values, self.axis, self.identities, self.body)
-        return tuple(t.with_shape(t.shape[: self.axis] + t.shape[self.axis + 1 :]) for t in types)
+        return tuple(_without_axis(t, self.axis) for t in types)
+
+
+def _without_axis(t: TileType, axis: int) -> TileType:
+    if t.layout is not None and t.rank > 1:
+        return t.with_layout(t.layout.slice(axis))
+    return t.with_shape(t.shape[:axis] + t.shape[axis + 1 :])
 
 
 def reduction_partials(shape: tuple[int, ...], axis: int) -> int:

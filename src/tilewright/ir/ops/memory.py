@@ -178,7 +178,7 @@ class Load(PointerMemoryOp):
     def infer(self) -> tuple[Type, ...]:
         p = pointers(self, self.ptrs)
         result = p.with_dtype(pointee(self, p))
-        bool_like(self, self.mask, p.shape)
+        bool_like(self, self.mask, p)
         if self.padding is not None:
             require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
         return (result,)
@@ -199,7 +199,7 @@ class Store(PointerMemoryOp):
         p = pointers(self, self.ptrs)
         want = p.with_dtype(pointee(self, p))
         require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
-        bool_like(self, self.mask, p.shape)
+        bool_like(self, self.mask, p)
         return ()
 
 
@@ -240,7 +240,7 @@ class AtomicRmw(PointerMemoryOp):
         require(self.value.type == p.with_dtype(dtype), self, f"value {self.value.type} for {p}")
         require(dtype.short in ATOMIC_DTYPES[self.kind], self, f"{self.kind.value} is not available for {dtype}")
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
-        bool_like(self, self.mask, p.shape)
+        bool_like(self, self.mask, p)
         return (self.value.type,)
 
 
@@ -265,7 +265,7 @@ class AtomicCas(PointerMemoryOp):
         require(self.expected.type == self.desired.type == want, self, f"operands for {p}")
         require(dtype.short in CAS_DTYPES, self, f"compare-and-swap is not available for {dtype}")
         require(self.memory_order is not WEAK, self, "an atomic cannot be weak")
-        bool_like(self, self.mask, p.shape)
+        bool_like(self, self.mask, p)
         return (want,)
 
 
@@ -385,8 +385,9 @@ class Assume(Op):
     argument: str = attribute(str, default="")
 
     def infer(self) -> tuple[Type, ...]:
-        shape = tile(self, self.condition).shape
-        bool_like(self, self.condition, shape)
+        condition = tile(self, self.condition)
+        shape = condition.shape
+        bool_like(self, self.condition, condition)
         for v in (*self.values, *self.index):
             require(tile(self, v).shape in (shape, ()), self, f"value {v.type} for a condition of shape {shape}")
         require(self.message.count("{}") == len(self.values), self, f"{self.message!r} for {len(self.values)} values")
@@ -429,8 +430,9 @@ class Assert(Op):
     message: str = attribute(str)
 
     def infer(self) -> tuple[Type, ...]:
-        shape = tile(self, self.condition).shape
-        bool_like(self, self.condition, shape)
+        condition = tile(self, self.condition)
+        shape = condition.shape
+        bool_like(self, self.condition, condition)
         for v in self.values:
             t = tile(self, v)
             require(t.shape in (shape, ()), self, f"value {t} for a condition of shape {shape}")

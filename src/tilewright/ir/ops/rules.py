@@ -56,9 +56,11 @@ def pointers(op: Op, value: Value) -> TileType:
     return t
 
 
-def bool_like(op: Op, mask: Value | None, shape: tuple[int, ...]) -> None:
+def bool_like(op: Op, mask: Value | None, like: TileType) -> None:
+    """``mask``, if there is one, has a bool for each element of ``like``, in the same place."""
     if mask is not None:
-        require(mask.type == TileType(bool_, shape), op, f"mask type {mask.type}, expected {TileType(bool_, shape)}")
+        want = like.with_dtype(bool_)
+        require(mask.type == want, op, f"mask type {mask.type}, expected {want}")
 
 
 def tile_shape(op: Op, shape: tuple[int, ...]) -> None:

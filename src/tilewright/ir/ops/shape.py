@@ -64,6 +64,8 @@ class Reshape(Op):
         t = tile(self, self.x)
         tile_shape(self, self.shape)
         require(t.size == math.prod(self.shape), self, f"{t} does not have the elements of shape {self.shape}")
+        if t.layout is not None and self.shape:
+            return (t.with_layout(t.layout.reshape(self.shape)),)
         return (t.with_shape(self.shape),)
 
 
@@ -93,6 +95,8 @@ class Permute(Op):
     def infer(self) -> tuple[Type, ...]:
         t = tile(self, self.x)
         require(sorted(self.axes) == list(range(t.rank)), self, f"axes {self.axes} are no permutation for {t}")
+        if t.layout is not None:
+            return (t.with_layout(t.layout.permute(self.axes)),)
         return (t.with_shape(tuple(t.shape[a] for a in self.axes)),)
 
 
@@ -192,6 +196,7 @@ class PtrOffset(Op):
         p, o = tile(self, self.ptr), tile(self, self.offset)
         require(p.is_pointer and not o.is_pointer and o.element.is_integer, self, f"cannot offset {p} by {o}")
         require(p.shape == o.shape, self, f"shapes of {p} and {o} differ")
+        require(p.layout == o.layout, self, f"layouts of {p} and {o} differ")
         return (p,)
 
 

@@ -20,7 +20,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
 from tilewright.ir.ops.memory import MemoryOp
-from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type
+from tilewright.ir.types import TileType, Type, tensor_view
 
 
 @dataclass
@@ -39,7 +39,7 @@ class CarriedSlot:
                 offset = 0 if passed is None else buffer_offset(passed)
                 return CarriedSlot(type_, (), state.buffer(offset, type_.dtype, type_.size))
             return CarriedSlot(type_, (state.slot(register_type(type_.dtype)),), None)
-        view = _tensor_view(type_)
+        view = tensor_view(type_)
         return CarriedSlot(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
 
     def registers(self, state: State, value: Value) -> list[ir.Value]:
@@ -58,15 +58,10 @@ class CarriedSlot:
         if isinstance(self.type, TileType):
             state.bind(value, loaded[0])
             return
-        view = _tensor_view(self.type)
+        view = tensor_view(self.type)
         shape = tuple(v if e is None else e for e, v in zip(view.shape, loaded[1:]))
         strides = tuple(v if e is None else e for e, v in zip(view.strides, loaded[1 + view.rank :]))
         state.bind(value, ViewBinding(loaded[0], shape, strides))
-
-
-def _tensor_view(type_: Type) -> TensorViewType:
-    assert not isinstance(type_, TileType)
-    return type_.view if isinstance(type_, PartitionViewType) else type_
 
 
 def _assign(state: State, slots: Sequence[CarriedSlot], values: Sequence[Value]) -> None:

@@ -12,7 +12,7 @@ from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tile_form
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type
+from tilewright.ir.types import PointerType, TensorViewType, TileType, Type, tensor_view
 
 Extent = int | Val
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
@@ -100,8 +100,7 @@ class State:
             if isinstance(t, TileType):
                 flat.append(tile_form(t, self.target))
                 continue
-            view = t.view if isinstance(t, PartitionViewType) else t
-            flat += self._view_form(view)
+            flat += self._view_form(tensor_view(t))
         return flat
 
     def _view_form(self, view: TensorViewType) -> list[tuple[str, Shape]]:
@@ -126,7 +125,7 @@ class State:
             if isinstance(v.type, TileType):
                 self._values[v] = next(items)
                 continue
-            t = v.type.view if isinstance(v.type, PartitionViewType) else v.type
+            t = tensor_view(v.type)
             base = next(items)
             shape = tuple(next(items) if e is None else e for e in t.shape)
             strides = tuple(next(items) if e is None else e for e in t.strides)

@@ -1,0 +1,97 @@
+"""What the gpu stage is: which ops it has, and what must hold of tiles that are distributed over threads."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, log2
+from tilewright.ir.opdef import GPU_OPS
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.gpu.tiles import ThreadCombiningOp
+from tilewright.ir.ops.memory import (
+    Assert,
+    Assume,
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Bid,
+    LocalArray,
+    NumBlocks,
+    Print,
+)
+from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
+from tilewright.ir.types import SharedType, TileType
+from tilewright.ir.verifier import VerificationError, verify
+
+NUM_WARPS = "num_warps"  # the hint of a function that says how many warps a CTA has
+MAX_WARPS = 32
+
+_TILE_OPS: frozenset[type[Op]] = frozenset(
+    (Constant, Iota, Undefined, Reshape, Permute, Bid, NumBlocks, LocalArray, Print, Assert, Assume, AssumeBlocked)
+) | {AssumeBounded, AssumeDivisible, AtomicRmw, AtomicCas, For, Loop, If, Yield, Continue, Break, Return}
+_ALIKE = (AssumeBlocked, AssumeBounded, AssumeDivisible, AtomicRmw, AtomicCas)  # as elementwise ops: one layout
+
+
+def num_warps(function: Function) -> int:
+    """How many warps a CTA of ``function`` has; ValueError when it does not say."""
+    found = function.hints.get(NUM_WARPS)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= MAX_WARPS or found & (found - 1):
+        raise ValueError(f"{function.name}: num_warps = {found!r} is no power of two from 1 to {MAX_WARPS}")
+    return found
+
+
+def verify_gpu(function: Function) -> None:
+    """Raise VerificationError, naming the op and its location, unless ``function`` is legal in the gpu stage.
+
+    Besides what ``verify`` checks: only ops of the gpu dialect and those of Tile IR that work on distributed tiles;
+    each tile has a layout over the registers, the lanes and the ``num_warps`` warps of the function that holds every
+    element, and a scalar none; all tiles of an elementwise op have one layout.
+    """
+    verify(function)
+    warps = num_warps(function)
+    _block(function.body, warps, combiner=False)
+
+
+def _block(block: Block, warps: int, *, combiner: bool) -> None:
+    for op in block.ops:
+        if not (op.spec.elementwise or type(op) in _TILE_OPS or op.name in GPU_OPS):
+            raise VerificationError(f"{op.name} is not an op of the gpu stage", op)
+        for v in op.results:
+            _value(v, op, warps)
+        if op.spec.elementwise or isinstance(op, _ALIKE):
+            _one_layout(op)
+        for region in op.regions:
+            for arg in region.args:
+                _value(arg, op, warps)
+            _block(region, warps, combiner=combiner or isinstance(op, ThreadCombiningOp))
+
+
+def _value(value: Value, op: Op, warps: int) -> None:
+    t = value.type
+    if isinstance(t, SharedType):
+        return
+    if not isinstance(t, TileType):
+        raise VerificationError(f"{op.name} has a value of type {t}, and there are no views in the gpu stage", op)
+    if t.rank == 0:
+        if t.layout is not None:
+            raise VerificationError(f"{op.name} has the scalar {t} with a layout", op)
+        return
+    if t.layout is None:
+        raise VerificationError(f"{op.name} has the tile {t} without a layout", op)
+    layout = t.layout
+    if layout.names != (REGISTER, LANE, WARP):
+        raise VerificationError(f"{op.name}: the layout of {t} has the dimensions {', '.join(layout.names)}", op)
+    found = len(layout.bases(LANE)), len(layout.bases(WARP))
+    if found != (log2(LANES), log2(warps)):
+        message = f"{op.name}: {t} is for {1 << found[0]} lanes and {1 << found[1]} warps, of {LANES} and {warps}"
+        raise VerificationError(message, op)
+    if not layout.is_surjective:
+        raise VerificationError(f"{op.name}: no thread holds some elements of {t}", op)
+
+
+def _one_layout(op: Op) -> None:
+    types = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
+    for t in types:
+        if t.layout != types[0].layout:
+            raise VerificationError(f"{op.name} has tiles of different layouts: {types[0]} and {t}", op)

@@ -1,0 +1,214 @@
+"""Memory ops of the gpu dialect: global memory through distributed pointers, shared memory, barriers, async copies."""
+
+from __future__ import annotations
+
+from types import NoneType
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.enums import MemoryOrder, MemoryScope
+from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, optional_operand
+from tilewright.ir.ops.gpu.tiles import with_layout
+from tilewright.ir.ops.memory import PointerMemoryOp
+from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile
+from tilewright.ir.types import SharedType, TileType, Type
+
+WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
+READ_WRITE = Effect.READ | Effect.WRITE
+SHARED_ALIGNMENT = 16  # bytes; what the widest access of a thread needs
+MAX_VECTOR_BYTES = 16
+
+
+def _vector(op: Op, t: TileType, vector: int, bytes_each: int) -> None:
+    """``vector`` is a power of two that divides the registers of a thread, at most 16 bytes."""
+    registers = 1 if t.layout is None else t.layout.num_registers
+    require(vector > 0 and vector & (vector - 1) == 0 and registers % vector == 0, op, f"vector {vector} of {t}")
+    require(vector == 1 or vector * bytes_each <= MAX_VECTOR_BYTES, op, f"a vector of {vector * bytes_each} bytes")
+
+
+@define("gpu.load", effect=Effect.READ, table=GPU_OPS)
+class GlobalLoad(PointerMemoryOp):
+    """The elements that ``ptrs`` point to; where ``mask`` is false, ``padding`` (zero without one).
+
+    Each run of ``vector`` registers, the first a multiple of it, is one access: its addresses are consecutive and
+    begin at a multiple of their size, and its mask is the same. A scalar is loaded by every thread.
+    """
+
+    ptrs: Value = operand()
+    mask: Value | None = optional_operand()
+    padding: Value | None = optional_operand()
+    vector: int = attribute(int, default=1)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        result = p.with_dtype(pointee(self, p))
+        bool_like(self, self.mask, p)
+        if self.padding is not None:
+            require(self.padding.type == result, self, f"padding {self.padding.type}, expected {result}")
+        _vector(self, p, self.vector, result.element.bytes)
+        return (result,)
+
+
+@define("gpu.store", effect=Effect.WRITE, table=GPU_OPS)
+class GlobalStore(PointerMemoryOp):
+    """Stores ``value`` through ``ptrs`` where ``mask`` is true; ``vector`` as in ``gpu.load``.
+
+    An element that several threads hold is stored by one of them, whose free bits (``LinearLayout.free_mask``) are 0;
+    a scalar by thread 0.
+    """
+
+    ptrs: Value = operand()
+    value: Value = operand()
+    mask: Value | None = optional_operand()
+    vector: int = attribute(int, default=1)
+    memory_order: MemoryOrder = attribute(MemoryOrder, default=WEAK)
+    memory_scope: MemoryScope = attribute(MemoryScope, default=NONE)
+
+    def infer(self) -> tuple[Type, ...]:
+        p = pointers(self, self.ptrs)
+        want = p.with_dtype(pointee(self, p))
+        require(self.value.type == want, self, f"value {self.value.type}, expected {want}")
+        bool_like(self, self.mask, p)
+        _vector(self, p, self.vector, want.element.bytes)
+        return ()
+
+
+def shared(op: Op, value: Value) -> SharedType:
+    """The type of ``value``, which must be a tile in shared memory."""
+    if not isinstance(value.type, SharedType):
+        require(False, op, f"{value.type} is not in shared memory")
+        raise AssertionError
+    return value.type
+
+
+class SharedMemoryOp(Op):
+    """An access of all threads to a tile in shared memory."""
+
+    buffer: Value
+
+
+@define("gpu.shared_alloc", effect=Effect.ALLOCATE, table=GPU_OPS)
+class SharedAlloc(Op):
+    """Shared memory for a tile of ``type``, uninitialized, at byte ``offset`` once that is assigned."""
+
+    type: SharedType = attribute(SharedType)
+    offset: int | None = attribute(int, NoneType, default=None)
+    alignment: int = attribute(int, default=SHARED_ALIGNMENT)
+
+    def infer(self) -> tuple[Type, ...]:
+        layout = self.type.layout
+        require(layout.names == (OFFSET,), self, f"{self.type} has dimensions other than offset")
+        require(layout.is_injective and layout.is_surjective, self, f"{self.type} does not hold each element once")
+        require(self.type.copies >= 1, self, f"{self.type.copies} copies")
+        require(self.alignment > 0 and self.alignment & (self.alignment - 1) == 0, self, f"alignment {self.alignment}")
+        aligned = self.offset is None or (self.offset >= 0 and self.offset % self.alignment == 0)
+        require(aligned, self, f"offset {self.offset} is no multiple of {self.alignment}")
+        return (self.type,)
+
+
+@define("gpu.shared_copy", table=GPU_OPS)
+class SharedCopy(Op):
+    """Copy number ``index`` of ``buffer``, as a tile of its own; the index is smaller than their number."""
+
+    buffer: Value = operand()
+    index: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        t = shared(self, self.buffer)
+        scalar_integer(self, self.index)
+        return (SharedType(t.dtype, t.layout),)
+
+
+@define("gpu.shared_load", effect=Effect.READ, table=GPU_OPS)
+class SharedLoad(SharedMemoryOp):
+    """The tile in ``buffer``, in the layout of ``type``: each thread loads the elements that it holds."""
+
+    buffer: Value = operand()
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = shared(self, self.buffer)
+        with_layout(self, self.type)
+        require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, f"{t} as {self.type}")
+        return (self.type,)
+
+
+@define("gpu.shared_store", effect=Effect.WRITE, table=GPU_OPS)
+class SharedStore(SharedMemoryOp):
+    """Stores ``value`` to ``buffer``. One of the threads that hold an element stores it, as in ``gpu.store``."""
+
+    buffer: Value = operand()
+    value: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        t, v = shared(self, self.buffer), tile(self, self.value)
+        with_layout(self, v)
+        require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} to {t}")
+        return ()
+
+
+@define("gpu.barrier", effect=READ_WRITE, table=GPU_OPS)
+class Barrier(Op):
+    """All threads of the CTA wait for each other, and see what was stored before; the one with number ``id``.
+
+    With ``threads`` that many, a multiple of a warp, take part.
+    """
+
+    id: int = attribute(int, default=0)
+    threads: int | None = attribute(int, NoneType, default=None)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(0 <= self.id < 16, self, f"barrier {self.id}, where there are 16")
+        fits = self.threads is None or (0 < self.threads <= 1024 and self.threads % 32 == 0)
+        require(fits, self, f"{self.threads} threads at a barrier")
+        return ()
+
+
+@define("gpu.async_copy", effect=READ_WRITE, table=GPU_OPS)
+class AsyncCopy(Op):
+    """Begins to copy the elements behind ``ptrs`` to ``buffer`` (cp.async); where ``mask`` is false, zeros.
+
+    Each run of ``vector`` registers is one copy of 4, 8 or 16 bytes: as in ``gpu.load``, and also its elements lie
+    side by side in ``buffer``. What is copied may be read after a ``gpu.async_wait`` for its group, and a barrier.
+    """
+
+    buffer: Value = operand()
+    ptrs: Value = operand()
+    mask: Value | None = optional_operand()
+    vector: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        t, p = shared(self, self.buffer), pointers(self, self.ptrs)
+        _, layout = with_layout(self, p)
+        require((t.dtype, t.shape, t.copies) == (pointee(self, p), p.shape, 1), self, f"{p} to {t}")
+        bool_like(self, self.mask, p)
+        _vector(self, p, self.vector, t.dtype.bytes)
+        require(self.vector * t.dtype.bytes in (4, 8, 16), self, f"copies of {self.vector * t.dtype.bytes} bytes")
+        run = t.layout.invert_and_compose(layout)
+        require(
+            run.bases(REGISTER)[: self.vector.bit_length() - 1]
+            == tuple(1 << i for i in range(self.vector.bit_length() - 1)),
+            self,
+            f"{self.vector} registers of {p} are not side by side in {t}",
+        )
+        others = (*run.bases(REGISTER)[self.vector.bit_length() - 1 :], *run.bases(LANE), *run.bases(WARP))
+        require(not any(b & (self.vector - 1) for b in others), self, f"copies to {t} are not aligned")
+        return ()
+
+
+@define("gpu.async_commit", effect=READ_WRITE, table=GPU_OPS)
+class AsyncCommit(Op):
+    """The asynchronous copies of a thread since the last one are a group."""
+
+
+@define("gpu.async_wait", effect=READ_WRITE, table=GPU_OPS)
+class AsyncWait(Op):
+    """Each thread waits until at most ``pending`` of its latest groups are not complete."""
+
+    pending: int = attribute(int, default=0)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.pending >= 0, self, f"{self.pending} groups")
+        return ()
