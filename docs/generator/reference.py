@@ -224,8 +224,20 @@ def _type_name(t: type) -> str:
     return "none" if t is type(None) else t.__name__ if not issubclass(t, enum.Enum) else f"`{t.__name__}`"
 
 
+_STATUSES = markdown(
+    ["exit status", "when"],
+    [
+        ["0", "everything is fine"],
+        ["1", "something was found: a violation, a wrong result, a backend that does not work"],
+        ["2", "misuse: an option, a file or an argument that the command cannot take"],
+        ["3", "the program failed, or the kernel cannot be compiled"],
+        ["other", "a program that ends itself, as by `sys.exit(7)`, keeps its own status"],
+    ],
+)
+
+
 def _commands() -> str:
-    parts = ["# The `tilewright` program", "`tilewright COMMAND --help` prints the same."]
+    parts = ["# The `tilewright` program", "`tilewright COMMAND --help` prints the same.", _STATUSES]
     parser = argparse.ArgumentParser(prog="tilewright")
     commands = parser.add_subparsers()
     for command in cli.COMMANDS:

@@ -19,7 +19,7 @@ import tilewright as ct
 from tilewright.backends.registry import backend_names, get_backend
 from tilewright.cli import demo, doctor, main
 from tilewright.cli.arguments import parse_argument
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FAILED, FINDINGS, MISUSE, UsageError
 
 KERNELS = """\
 from __future__ import annotations
@@ -122,7 +122,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("arguments, words", MISTAKES, ids=[words[:24] for _, words in MISTAKES])
 def test_inspect_explains_mistakes(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", *arguments]) == 1
+    assert main(["inspect", *arguments]) == (FAILED if "wrong" in arguments[0] else MISUSE)
     assert words in capsys.readouterr().err
 
 
@@ -139,7 +139,7 @@ def test_doctor_says_why_an_backend_does_not_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "backend_names", lambda: ("cpu", "abacus"))
-    assert main(["doctor"]) == 1
+    assert main(["doctor"]) == FINDINGS
     assert "backend abacus       does not work: unknown backend 'abacus'" in capsys.readouterr().out
 
 
@@ -167,7 +167,7 @@ def test_cache_lists_and_clears(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 def test_demo_needs_the_repository(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "EXAMPLES", Path("nowhere"))
-    assert main(["demo"]) == 1
+    assert main(["demo"]) == MISUSE
     assert "clone it and type ./run demo" in capsys.readouterr().err
 
 
@@ -195,7 +195,7 @@ def test_the_examples_of_the_help_exist(capsys: pytest.CaptureFixture[str]) -> N
 )
 @pytest.mark.parametrize("program", ["missing.py", "missing.cu"])
 def test_programs_that_do_not_exist(command: list[str], program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command, program]) != 0
+    assert main([*command, program]) == MISUSE
     said = capsys.readouterr()
     assert program in said.err and said.out == "", "a report would look clean"
 
@@ -217,7 +217,7 @@ def test_programs_that_are_no_python(
     command: list[str], source: bytes, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.py").write_bytes(source)
-    assert main(command) == 1
+    assert main(command) == MISUSE
     assert words in capsys.readouterr().err
 
 
@@ -251,7 +251,7 @@ def test_programs_that_are_no_python(
 def test_misuse_is_explained(command: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("latin").write_bytes(b"\xff")
     Path("program.py").write_text("raise AssertionError('it was found out too late')\n")
-    assert main(command) == 1
+    assert main(command) == MISUSE
     said = capsys.readouterr().err
     assert words in said
     assert "cuda.tile is" not in said, "it is found before a program starts"
@@ -267,7 +267,7 @@ def test_a_full_disk_is_found_before_the_program_runs(
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full())
     Path("program.py").write_text("raise AssertionError('it was found out too late')\n")
     for command in (["record", "m.jsonl"], ["check", "--sarif", "s.json"], ["view", "-o", "v.html"]):
-        assert main([*command, "program.py"]) == 1
+        assert main([*command, "program.py"]) == MISUSE
         assert "cannot write to the folder .: No space left on device" in capsys.readouterr().err
         assert sorted(f.name for f in Path().iterdir() if f.is_file()) == ["kernels.py", "program.py"]
 
@@ -276,3 +276,25 @@ def test_a_limit_is_a_number_of_accesses(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         main(["view", "--limit", "-5", "kernels.py"])
     assert "is no number of accesses" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "hinted"), [(["x", "--json"], True), (["--", "--json"], False), (["-D"], False)])
+def test_options_after_the_program_get_a_hint(
+    arguments: list[str], hinted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("program.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)\n")
+    assert main(["check", "program.py", *arguments]) == 7, "its own status"
+    said = capsys.readouterr()
+    assert repr(arguments[-1]) in said.out
+    assert ("write it before program.py where tilewright check is to have it" in said.err) == hinted
+
+
+def test_a_program_that_raises_is_shown_from_its_own_lines_on(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("program.py").write_text("def f():\n    raise OSError('gone')\n\nf()\n")
+    assert main(["run", "program.py"]) == FAILED
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("  File")] == [
+        f'  File "{Path("program.py").resolve()}", line 4, in <module>',
+        f'  File "{Path("program.py").resolve()}", line 2, in f',
+    ]
+    assert lines[-1] == "OSError: gone"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cli.errors import MISUSE
+
 PROGRAM = """\
 import sys
 import numpy as np
@@ -101,4 +103,4 @@ def test_mistakes(program: Path) -> None:
         (["nothing.py::scale"], "no program nothing.py"),
     ):
         done = debug(*arguments)
-        assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == MISUSE and words in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cli.errors import FAILED, FINDINGS
+
 KERNEL = """
 import numpy as np
 import tilewright as ct
@@ -26,8 +28,14 @@ def status(*command: str, stdout: int | None = None, closed: bool = False) -> tu
     if closed:
         reader, stdout = os.pipe()
         os.close(reader)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
-        [sys.executable, "-m", "tilewright", *command], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120
+        [sys.executable, "-m", "tilewright", *command],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        env=env,
     )
     if closed and stdout is not None:
         os.close(stdout)
@@ -44,7 +52,7 @@ def racy(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
 def test_violations_keep_their_status_when_nobody_reads(options: list[str], racy: str) -> None:
-    assert status("check", *options, racy, closed=True)[0] == 1
+    assert status("check", *options, racy, closed=True)[0] == FINDINGS
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
@@ -52,13 +60,13 @@ def test_a_broken_pipe_of_the_program_is_its_failure(command: str, tmp_path: Pat
     file = tmp_path / "fails.py"
     file.write_text("raise BrokenPipeError('the server has gone')\n")
     code, said = status(command, str(file))
-    assert code == 1 and "the server has gone" in said
+    assert code == FAILED and "the server has gone" in said
 
 
 def test_a_program_that_nobody_reads_ends_as_python_ends_it(tmp_path: Path) -> None:
     file = tmp_path / "prints.py"
     file.write_text("print('a line')\n")
-    assert status("run", str(file), closed=True)[0] in (1, 120)  # 1 where Python does not buffer
+    assert status("run", str(file), closed=True)[0] == 120
 
 
 def test_our_own_output_may_be_cut_off() -> None:
@@ -78,4 +86,4 @@ def test_streams_that_the_process_never_had(closed: int) -> None:
 def test_a_full_disk_is_an_error() -> None:
     with open("/dev/full", "w") as full:
         code, said = status("doctor", stdout=full.fileno())
-    assert code == 1 and said == "tilewright: cannot write to the standard output: No space left on device\n"
+    assert code == FAILED and said == "tilewright: cannot write to the standard output: No space left on device\n"

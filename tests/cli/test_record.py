@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.cli import main
+from tilewright.cli.errors import FINDINGS, MISUSE
 from tilewright.runtime.manifest import RECORD
 
 PROGRAM = """\
@@ -91,7 +92,7 @@ MISTAKES = {
 @pytest.mark.parametrize("line, words", MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("m.jsonl").write_text(f"{manifest_line()}\n{line}\n")
-    assert main(["precompile", "m.jsonl"]) == 1
+    assert main(["precompile", "m.jsonl"]) == MISUSE
     assert words in capsys.readouterr().err
 
 
@@ -105,7 +106,7 @@ def test_backends_that_store_nothing_are_not_listed() -> None:
 def test_what_cannot_be_compiled_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [manifest_line(backend="abacus"), manifest_line(options={"warps": 4}), manifest_line()]
     Path("m.jsonl").write_text("\n".join(lines))
-    assert main(["precompile", "m.jsonl"]) == 1
+    assert main(["precompile", "m.jsonl"]) == FINDINGS
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("f for abacus: not compiled: unknown backend 'abacus'")
     assert out[1].startswith("f for cpu: not compiled: the cpu backend has no option 'warps'")
@@ -114,10 +115,10 @@ def test_what_cannot_be_compiled_does_not_stop_the_rest(capsys: pytest.CaptureFi
 
 
 def test_no_manifest_no_cache_no_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert main(["precompile", "nowhere"]) == 1
+    assert main(["precompile", "nowhere"]) == MISUSE
     assert "nowhere" in capsys.readouterr().err
-    assert main(["record", "m.jsonl", "nowhere.py"]) == 1
+    assert main(["record", "m.jsonl", "nowhere.py"]) == MISUSE
     assert "there is no program nowhere.py" in capsys.readouterr().err
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
-    assert main(["precompile", "m.jsonl"]) == 1
+    assert main(["precompile", "m.jsonl"]) == MISUSE
     assert "the disk cache is switched off" in capsys.readouterr().err

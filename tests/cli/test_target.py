@@ -12,6 +12,7 @@ import tilewright as ct
 from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.backends.triton import driver, requirements
 from tilewright.cli import main
+from tilewright.cli.errors import MISUSE
 from tilewright.transforms.pipelines import OPTIMIZE
 
 KERNELS = """\
@@ -78,7 +79,7 @@ def test_mistakes(
     monkeypatch.setattr(driver, "why_not", lambda: "there is no driver")
     monkeypatch.setattr(requirements, "version_text", lambda: "3.6.0")
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
-    assert inspect(*options) == 1
+    assert inspect(*options) == MISUSE
     assert words in capsys.readouterr().err
 
 
@@ -86,7 +87,7 @@ def test_the_compiler_is_missing_or_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: None)
-    assert inspect("--target", "sm_90") == 1
+    assert inspect("--target", "sm_90") == MISUSE
     assert "which is not installed; pip install 'tilewright[gpu]'" in capsys.readouterr().err
     with pytest.raises(
         ct.TileUnsupportedFeatureError, match="no cubin can be written here: it needs the package triton"
@@ -94,7 +95,7 @@ def test_the_compiler_is_missing_or_old(
         TRITON.capabilities.exports["cubin"]([], tmp_path, "cubin", "sm_90")
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(requirements, "version_text", lambda: "3.2.0+git1")
-    assert inspect("--target", "sm_90") == 1
+    assert inspect("--target", "sm_90") == MISUSE
     assert "it needs triton 3.6 or later, and 3.2.0+git1 is installed" in capsys.readouterr().err
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import main
+from tilewright.cli.errors import FAILED, MISUSE
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.text import parse_module, print_module
 
@@ -50,7 +51,7 @@ def test_run(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_mistakes(file: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", f"{file}{arguments[0]}", *arguments[1:]]) == 1
+    assert main(["run", f"{file}{arguments[0]}", *arguments[1:]]) == MISUSE
     assert message in capsys.readouterr().err
 
 
@@ -96,5 +97,5 @@ def test_debug(file: Path) -> None:
 
 def test_a_file_that_is_damaged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(file.read_bytes()[:100])
-    assert main(["run", str(file)]) == 1
+    assert main(["run", str(file)]) == FAILED
     assert f"{file}" in capsys.readouterr().err

@@ -82,8 +82,8 @@ def test_commands(command: list[str], tmp_path: Path) -> None:
         "assert __name__ == '__main__' and sys.argv[0].endswith('program.py')\n"
         "print(ct.__name__, ct.tune is tune is cuda.tile.tune, sys.argv[1:], ct.cdiv(beside.VALUE, 2))\nsys.exit(3)\n"
     )
-    done = run("-m", *command, str(program), "-x", "--device=cuda")
-    assert done.stdout == "tilewright True ['-x', '--device=cuda'] 4\n", done
+    done = run("-m", *command, str(program), "-x", "--size=7")
+    assert done.stdout == "tilewright True ['-x', '--size=7'] 4\n", done
     assert done.returncode == 3 and done.stderr == "tilewright: cuda.tile is tilewright\n"
 
 
@@ -143,7 +143,7 @@ def test_modules_run_as_programs(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_said() -> None:
     done = run("-m", "tilewright", "run", "nowhere.py")
-    assert done.returncode == 1 and "there is no program nowhere.py" in done.stderr
+    assert done.returncode == 2 and "there is no program nowhere.py" in done.stderr
 
 
 FAKE = "NAME = 'the original'\n"

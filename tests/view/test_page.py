@@ -16,6 +16,7 @@ import pytest
 from support.png import read_png
 
 from tilewright.cli import main
+from tilewright.cli.errors import FAILED, MISUSE
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium or Chrome on the path")
@@ -173,19 +174,20 @@ def test_a_million_elements(program: Path) -> None:
     assert f"touched {1024 * 1024} {2000 * 256} {50 * 256} {4000 * 256} 0" in text
 
 
-def test_a_program_that_fails_is_shown_too(program: Path) -> None:
+def test_a_program_that_fails_is_shown_too(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program.write_text(PROGRAM + "\nraise KeyError('late')\n")
     output = program.with_suffix(".html")
-    with pytest.raises(KeyError, match="late"):
-        main(["view", "-o", str(output), str(program)])
+    assert main(["view", "-o", str(output), str(program)]) == FAILED
+    said = capsys.readouterr().err
+    assert said.startswith(f'Traceback (most recent call last):\n  File "{program}"') and "KeyError: 'late'" in said
     assert "transposed" in output.read_text()
 
 
 def test_mistakes(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["view", str(program.with_name("missing.py"))]) == 1
+    assert main(["view", str(program.with_name("missing.py"))]) == MISUSE
     assert "there is no program" in capsys.readouterr().err
-    assert main(["view", "-o", str(program / "no" / "folder.html"), str(program)]) == 1
+    assert main(["view", "-o", str(program / "no" / "folder.html"), str(program)]) == MISUSE
     assert "cannot write" in capsys.readouterr().err
     program.write_text("print('nothing to see')")
-    assert main(["view", str(program)]) == 1
+    assert main(["view", str(program)]) == MISUSE
     assert "launched no kernel" in capsys.readouterr().err

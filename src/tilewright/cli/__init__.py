@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
-from tilewright.cli import cache, check, cxx, debug, demo, doctor, inspect, record, run, view
-from tilewright.cli.errors import UsageError
+from tilewright.cli import cache, check, completion, cxx, debug, demo, doctor, inspect, record, run, view
+from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError
+from tilewright.cli.failures import show
+from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
 from tilewright.version import __version__
@@ -15,31 +18,48 @@ from tilewright.version import __version__
 GROUPS = {
     "run programs": (demo, run, cxx),
     "find faults": (check, view, debug),
-    "see and keep what is compiled": (inspect, record, cache, doctor),
+    "see and keep what is compiled": (inspect, record, cache),
+    "set up": (doctor, completion),
 }
 COMMANDS = tuple(module for modules in GROUPS.values() for module in modules)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in ``argv`` (default: of this process); returns the exit status."""
+    """Run the command in ``argv`` (default: of this process); returns the exit status, of which ``errors`` tells.
+
+    What the program raises is shown as Python would show it, from the program's own lines on.
+    """
     open_streams()
+    parser, commands = _parsers()
+    words = sys.argv[1:] if argv is None else argv
+    options = parser.parse_args(words)
+    hint_at_misplaced(options, commands.choices[options.command], words)
+    try:
+        status: int = options.run(options)
+    except UsageError as e:
+        say(f"tilewright: {e}", error=True)
+        return MISUSE
+    except (Failure, TileError) as e:
+        say(f"tilewright: {e}", error=True)
+        return FAILED
+    except Exception as e:  # noqa: BLE001 - whatever a program raises is its failure
+        show(e)
+        return finish(FAILED)
+    return finish(status)
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
     parser = argparse.ArgumentParser(
         prog="tilewright",
         description=_description(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="tilewright COMMAND --help says more.",
+        epilog=f"tilewright COMMAND --help says more.\n\n{STATUSES}",
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
-    for command in COMMANDS:
-        command.add_parser(commands)
-    options = parser.parse_args(argv)
-    try:
-        status: int = options.run(options)
-    except (UsageError, TileError) as e:
-        say(f"tilewright: {e}", error=True)
-        return 1
-    return finish(status)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command", help=argparse.SUPPRESS)
+    for module in COMMANDS:
+        module.add_parser(commands)
+    return parser, commands
 
 
 def _description() -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
 from tilewright.runtime.cache import Entry, disk_cache
 
@@ -18,7 +19,10 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    cache = disk_cache()
+    try:
+        cache = disk_cache()
+    except ValueError as e:  # of the variables that describe it
+        raise UsageError(str(e)) from None
     if cache is None:
         say("the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
         return 0

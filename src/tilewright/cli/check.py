@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FINDINGS, FINE, Failure, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0 for a clean program, 1 for violations; a program that ends with another status keeps it."""
+    """FINE or FINDINGS; a program that ends with another status keeps it."""
     disable, enable = _names(options.disable), _names(options.enable)
     settings = {"stop": options.stop, **schedule(options)}
     if options.sarif is not None:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             _write(report, options)
             raise
         _write(report, options)
-    return status or int(not report.clean)
+    return status or (FINE if report.clean else FINDINGS)
 
 
 def _names(given: list[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _run_program(options: argparse.Namespace) -> int:
     try:
         return run_program(options)
     except UndefinedBehaviorError:
-        return 1  # it is in the report
+        return FINDINGS  # it is in the report
     except SystemExit as e:
         if e.code is None or isinstance(e.code, int):
             return e.code or 0
@@ -84,7 +84,7 @@ def _write(report: Report, options: argparse.Namespace) -> None:
         try:
             Path(options.sarif).write_text(json.dumps(to_sarif(report), indent=2) + "\n")
         except OSError as e:
-            raise UsageError(f"cannot write {options.sarif}: {e.strerror}") from None
+            raise Failure(f"cannot write {options.sarif}: {e.strerror}") from None
     if options.json:
         say(json.dumps(to_json(report), indent=2))
     else:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FINDINGS, FINE, UsageError
 from tilewright.cli.files import load_module
 from tilewright.cli.output import say
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         say(str(outcome))
     wrong = [o.name for o in outcomes if not o.correct]
     say(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
-    return 1 if wrong else 0
+    return FINDINGS if wrong else FINE
 
 
 def _progress(text: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as ct
 from tilewright.backends.registry import backend_names, get_backend
+from tilewright.cli.errors import FINDINGS, FINE
 from tilewright.cli.output import say
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         broken = broken or finding is not None
         say(f"backend {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
     say(f"Tile C++            {_compiler()}")
-    return int(broken)
+    return FINDINGS if broken else FINE
 
 
 def _compiler() -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TextIO
 
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import Failure
 
 
 def open_streams() -> None:
@@ -21,7 +21,7 @@ def open_streams() -> None:
 
 
 def say(text: str = "", *, error: bool = False) -> None:
-    """Print a line, on the standard error stream with ``error``. UsageError where it cannot be written."""
+    """Print a line, on the standard error stream with ``error``. Failure where it cannot be written."""
     stream = sys.stderr if error else sys.stdout
     try:
         stream.write(text + "\n")
@@ -31,7 +31,7 @@ def say(text: str = "", *, error: bool = False) -> None:
     except OSError as e:
         _mute(stream)
         if not error:
-            raise UsageError(f"cannot write to the standard output: {e.strerror}") from None
+            raise Failure(f"cannot write to the standard output: {e.strerror}") from None
 
 
 def finish(status: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.cli import run
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FINDINGS, FINE, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.compat import add_program
@@ -63,4 +63,4 @@ def _precompile(options: argparse.Namespace) -> int:
         what = f"compiled in {milliseconds:.0f} ms" if origin == "compiled" else "is in the cache already"
         say(f"{entry.function.name} for {entry.backend}: {what}")
     say(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
-    return int(failed > 0)
+    return FINDINGS if failed else FINE

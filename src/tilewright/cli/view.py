@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.cpp import add_options
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import Failure, UsageError
 from tilewright.cli.files import check_writable
 from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
@@ -58,6 +58,6 @@ def _write(recorder: Recorder, report: Report, options: argparse.Namespace) -> N
     try:
         output.write_text(render(Path(options.program).name, recordings), encoding="utf-8")
     except OSError as e:
-        raise UsageError(f"cannot write {output}: {e.strerror}") from None
+        raise Failure(f"cannot write {output}: {e.strerror}") from None
     accesses = sum(r.event_count for r in recordings)
     say(f"{output}: {len(recordings)} launch{'es' * (len(recordings) != 1)}, {accesses} accesses; {report.summary()}")

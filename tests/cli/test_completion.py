@@ -1,0 +1,62 @@
+"""Completion, by the shells themselves."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli import main
+
+BASH = """
+{script}
+COMP_WORDS=({words} "{last}")
+COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_tilewright
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+# _arguments works within the line editor only; so the tables that it gets are printed.
+ZSH = """
+compdef() {{ }}
+_describe() {{ printf '%s\\n' "$commands[@]" }}
+_arguments() {{ printf '%s\\n' "$options[@]" }}
+{script}
+words=({words} "{last}")
+CURRENT=$#words
+_tilewright
+"""
+FISH = "source {file}\ncomplete -C '{words} {last}'\n"
+
+
+def offered(shell: str, words: str, last: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines that ``shell`` offers for the word ``last`` after ``words``."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    file = folder / "script"
+    file.write_text(script)
+    program = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell].format(script=script, file=file, words=words, last=last)
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, timeout=60, cwd=folder)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_options_and_values(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kernels.py").touch()
+
+    def find(words: str, last: str) -> str:
+        return "\n".join(offered(shell, words, last, tmp_path, capsys))
+
+    assert "check" in find("tilewright", "ch")
+    options = find("tilewright check", "--s")
+    assert "--schedule" in options and "--sarif" in options
+    assert "clear" in find("tilewright cache", "cl")
+    if shell != "zsh":
+        assert "interleave" in find("tilewright check --schedule", "int")
+        assert "kernels.py" in find("tilewright run", "kern")
+    else:
+        assert "interleave" in options
