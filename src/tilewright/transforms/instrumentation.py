@@ -24,6 +24,7 @@ PASSES = (
     "clip-views",
     "form-loop-nests",
     "vectorize-nests",
+    "stream-stores",
     "split-tiles",
     "contract-fma",
     "flatten-persistent-loops",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from tilewright.backends.cpu.features import HostFeatures
 
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
 
 @dataclass(frozen=True)
 class Processor:
-    """What code generation wants to know: element features, bytes of a vector register, number of those."""
+    """What code generation wants to know: element features, size and number of vector registers, the caches."""
 
     triple: str
     cpu: str
@@ -21,6 +25,7 @@ class Processor:
     features: HostFeatures
     vector_bytes: int
     vector_registers: int
+    cache_bytes: int = 32 << 20  # of the last-level cache
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of a vector register."""
@@ -31,7 +36,18 @@ class Processor:
 def host() -> Processor:
     """The processor of this machine."""
     _initialize()
-    return described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
+    found = described(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
+    return dataclasses.replace(found, cache_bytes=last_level_cache() or found.cache_bytes)
+
+
+def last_level_cache() -> int | None:
+    """Bytes of the largest cache of a processor of this machine; None where Linux does not tell."""
+    sizes = []
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text().strip()
+        if text[:-1].isdecimal() and text[-1] in _UNITS:
+            sizes.append(int(text[:-1]) * _UNITS[text[-1]])
+    return max(sizes, default=None)
 
 
 def described(triple: str, cpu: str, flags: Mapping[str, bool]) -> Processor:

@@ -35,6 +35,8 @@ class LoopNest(Op):
     that each element is loaded right before it is stored. Where an element may be stored before it is loaded, the loops
     read copies instead, at the offsets ``copies``: of ``overlapping``, then of the loads at ``apart_loads``; these are
     made along the axes ``copy_axes``, as ``transposed`` says.
+
+    ``streaming``: whole vectors are stored past the caches when the array is larger than these.
     """
 
     unmasked: list[Value] = operands()
@@ -50,6 +52,7 @@ class LoopNest(Op):
     same_index: tuple[bool, ...] = attribute(tuple, default=())
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
+    streaming: bool = attribute(bool, default=False)
     body: Block = region()
 
     @property
@@ -60,6 +63,10 @@ class LoopNest(Op):
     def vectorize(self, lanes: int, vectors: int) -> None:
         """Set ``lanes`` and ``vectors``."""
         self.attributes.update(lanes=lanes, vectors=vectors)
+
+    def stream(self) -> None:
+        """Set ``streaming``."""
+        self.attributes.update(streaming=True)
 
     def infer(self) -> tuple[Type, ...]:
         kept = types_of(self.kept)

@@ -48,7 +48,7 @@ class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
-    loads ``unmasked`` to be true.
+    loads ``unmasked`` to be true. With ``streaming``, whole vectors are stored past the caches.
     """
 
     def __init__(
@@ -58,12 +58,15 @@ class Elements:
         accesses: dict[Op, ViewAccess],
         masked: bool,
         unmasked: Collection[Op] = (),
+        *,
+        streaming: bool = False,
     ) -> None:
         self.state = state
         self.nest = nest
         self.accesses = accesses
         self.masked = masked
         self.unmasked = () if masked else unmasked
+        self.streaming = streaming
         self.map = Mapper(nest)
         self._known: dict[tuple[Value, Position], Element] = {}
         self._splats: dict[tuple[int, int], ir.Value] = {}
@@ -166,7 +169,7 @@ class Elements:
         value, builder = self.vector(element, at.lanes), self.nest.builder
 
         def store(mask: ir.Value | None) -> None:
-            views.store_elements(self.state, builder, tile.dtype, at, mask, value)
+            views.store_elements(self.state, builder, tile.dtype, at, mask, value, streaming=self.streaming)
 
         whole = views.all_inside(self.nest, tile, position)[0] if self.masked and at.lanes is not None else None
         if whole is None:

@@ -86,6 +86,25 @@ def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
     return _emit_versions(state, emit, on_copies, inside, _conjunction(state, [*disjoint, *apart.values()]))
 
 
+def emit_streaming_loops(state: State, group: Group, body: Body, worthwhile: ir.Value) -> None:
+    """``emit_loops`` of a store, and where that is ``worthwhile`` a version that stores past the caches.
+
+    That version computes some elements twice, so nothing that it loads may be what it stores.
+    """
+    nest, store = group.nest, group.store
+    assert store is not None
+    apart = [views.may_fuse(state, _access(state, v), store, False) for v in nest.overlapping]
+    chosen = _conjunction(state, [worthwhile, *apart, *(state.scalar(v) for v in nest.apart)])
+    state.streams = True
+
+    def stream() -> list[ir.Value]:
+        elements = Elements(state, Nest(state.builder, "streaming"), state.accesses, True, streaming=True)
+        return list(body(elements, group.lanes, group.visit))
+
+    assert chosen is not None
+    _choose(state, chosen, stream, lambda: emit_loops(state, group, body))
+
+
 def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value]) -> Callable[[bool], list[ir.Value]]:
     """Emits the loops with or without bounds checks and masks."""
     label = f"nest{len(state.nests) + 1}"

@@ -30,7 +30,7 @@ from tilewright.backends.cpu.codegen import (
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.environment import enter_default
 from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of
-from tilewright.backends.cpu.codegen.lanes import POINTER
+from tilewright.backends.cpu.codegen.lanes import POINTER, fence_streaming_stores
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO
@@ -103,10 +103,10 @@ def emit_module(form: Function, processor: Processor, entry: str | None = None) 
     state = _block_function(form, block, processor)
     spins = any(control.may_spin(op) for op in form.walk())
     weight = polls.work(form.body)
-    _driver(module, block, entry or SYMBOL, weight, spins=spins)
+    _driver(module, block, entry or SYMBOL, weight, state, spins=spins)
     if entry is None:
-        _driver(module, block, CALLER_SYMBOL, weight, spins=spins, python=True)
-        _serial_driver(module, block, weight)
+        _driver(module, block, CALLER_SYMBOL, weight, state, spins=spins, python=True)
+        _serial_driver(module, block, weight, state)
     return module, state
 
 
@@ -152,10 +152,17 @@ def _bind_arguments(state: State, function: Function, arguments: ir.Value) -> No
 
 
 def _driver(
-    module: ir.Module, block: ir.Function, symbol: str, weight: int, *, spins: bool, python: bool = False
+    module: ir.Module,
+    block: ir.Function,
+    symbol: str,
+    weight: int,
+    state: State,
+    *,
+    spins: bool,
+    python: bool = False,
 ) -> None:
     """The entry point ``symbol``, which takes blocks, beside other threads, until none is left."""
-    builder, leave = _open_driver(module, symbol, python=python)
+    builder, leave = _open_driver(module, symbol, streams=state.streams, python=python)
     _, context, _, worker = builder.function.args
 
     def field(which: Field) -> ir.Value:
@@ -185,8 +192,8 @@ def _driver(
     leave()
 
 
-def _serial_driver(module: ir.Module, block: ir.Function, weight: int) -> None:
-    builder, leave = _open_driver(module, SERIAL_SYMBOL, python=True)
+def _serial_driver(module: ir.Module, block: ir.Function, weight: int, state: State) -> None:
+    builder, leave = _open_driver(module, SERIAL_SYMBOL, streams=state.streams, python=True)
     _, context, _, worker = builder.function.args
     total = builder.load(output.context_field(builder, context, Field.TOTAL), typ=I64)
     run, poll, done = (builder.append_basic_block(n) for n in ("run", "poll", "done"))
@@ -206,7 +213,9 @@ def _serial_driver(module: ir.Module, block: ir.Function, weight: int) -> None:
     leave()
 
 
-def _open_driver(module: ir.Module, symbol: str, *, python: bool) -> tuple[ir.IRBuilder, Callable[[], None]]:
+def _open_driver(
+    module: ir.Module, symbol: str, *, streams: bool, python: bool
+) -> tuple[ir.IRBuilder, Callable[[], None]]:
     """The entry point ``symbol`` in the making, and what emits its end."""
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), symbol)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -216,6 +225,8 @@ def _open_driver(module: ir.Module, symbol: str, *, python: bool) -> tuple[ir.IR
 
     def leave() -> None:
         restore()
+        if streams:
+            fence_streaming_stores(builder)
         polls.leave(builder, context, worker, python=python)
         builder.ret_void()
 

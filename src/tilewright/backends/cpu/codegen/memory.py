@@ -6,8 +6,15 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import atomics, pointers, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, emit_loops, group_of
-from tilewright.backends.cpu.codegen.position import open_chunks
+from tilewright.backends.cpu.codegen.groups import (
+    Visit,
+    bind_results,
+    close,
+    emit_loops,
+    emit_streaming_loops,
+    group_of,
+)
+from tilewright.backends.cpu.codegen.position import open_aligned_chunks, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.backends.cpu.loops.kinds import is_strong
@@ -24,16 +31,24 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     size = value.tile.size
+    streaming = views.streaming(state, tile, nest.lanes) if nest.streaming else None
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
-        position = open_chunks(elements.nest, value.tile.shape, min(width, size))
+        if streaming is not None and elements.streaming:
+            position = open_aligned_chunks(elements.nest, value.tile.shape, width, streaming.first)
+        else:
+            position = open_chunks(elements.nest, value.tile.shape, min(width, size))
         element = elements.at(value, position)
         visit(elements, position)
         elements.store(tile, position, element)
         close(elements.nest)
         return []
 
-    emit_loops(state, group_of(state, nest, 0, tile), body)
+    group = group_of(state, nest, 0, tile)
+    if streaming is None:
+        emit_loops(state, group, body)
+    else:
+        emit_streaming_loops(state, group, body, streaming.worthwhile)
 
 
 def emit_store(state: State, nest: LoopNest, op: Store) -> None:

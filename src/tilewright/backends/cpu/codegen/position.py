@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.codegen import index
-from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 
 Pattern = tuple[int, ...]
@@ -127,4 +127,20 @@ def open_chunks(nest: Nest, shape: tuple[int, ...], lanes: int) -> Position:
     for n, (take, pattern) in zip(shape, chunk_lanes(shape, lanes)):
         base: Index = nest.begin(n, take) if take < n else 0
         position.append(Coord(base, nest.level if take < n else 0, pattern))
+    return tuple(position)
+
+
+def open_aligned_chunks(nest: Nest, shape: tuple[int, ...], lanes: int, first: Index) -> Position:
+    """``open_chunks`` whose vectors of the innermost axis stand at ``first``, ``first + lanes`` and so on.
+
+    Vectors that would leave the row at its ends are moved into it, where they do again what their neighbours do. The
+    bits of base and pattern overlap here, so positions cannot be mapped through reshapes.
+    """
+    *outer, n = shape
+    position = list(open_chunks(nest, tuple(outer), 1))
+    before = nest.builders[0].sub(as_value(first), as_value(lanes))
+    whole = nest.builders[0].icmp_unsigned("==", as_value(first), as_value(0))
+    at = nest.begin(n, lanes, nest.builders[0].select(whole, as_value(0), before))
+    base = index.minimum(nest.builder, index.maximum(nest.builder, at, 0), n - lanes)
+    position.append(Coord(base, nest.level, tuple(range(lanes))))
     return tuple(position)

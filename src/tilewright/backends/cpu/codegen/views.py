@@ -92,6 +92,37 @@ def access(state: State, op: ViewMemoryOp | CheckLoad) -> ViewAccess:
     )
 
 
+@dataclass(frozen=True)
+class Streaming:
+    """How a tile is stored past the caches: ``worthwhile`` (i1), and the elements of a row that are before the first
+    aligned vector."""
+
+    worthwhile: ir.Value
+    first: ir.Value
+
+
+def streaming(state: State, tile: ViewAccess, width: int) -> Streaming:
+    """Of vectors of ``width`` elements; worthwhile where the array is larger than the caches.
+
+    All rows of the tile have to be aligned alike.
+    """
+    builder, item = state.builder, storage_bytes(tile.dtype)
+    vector = width * item
+    size: Index = item
+    skew: Index = index.low_bits(builder, tile.address, item)
+    for n, extent, stride in zip(tile.shape, tile.extents, tile.strides):
+        size = index.mul(builder, size, extent)
+        if n > 1 and stride != 1:
+            skew = builder.or_(
+                as_value(skew), as_value(index.low_bits(builder, index.mul(builder, stride, item), vector))
+            )
+    alike = builder.icmp_unsigned("==", as_value(skew), as_value(0))
+    large = builder.icmp_unsigned(">", as_value(size), as_value(state.processor.cache_bytes))
+    before = builder.and_(builder.neg(tile.address), as_value(vector - 1))
+    first = builder.lshr(before, as_value(index.log2(item)))
+    return Streaming(builder.and_(alike, large), first)
+
+
 def _fits(builder: ir.IRBuilder, origin: Index, extent: Index, n: int) -> ir.Value:
     """0 <= origin and origin + n <= extent."""
     if isinstance(origin, int) and isinstance(extent, int):
@@ -255,9 +286,16 @@ def _signed_zero(dtype: DType, padding: float) -> bool:
 
 
 def store_elements(
-    state: State, builder: ir.IRBuilder, dtype: DType, at: LaneAddresses, mask: ir.Value | None, register: ir.Value
+    state: State,
+    builder: ir.IRBuilder,
+    dtype: DType,
+    at: LaneAddresses,
+    mask: ir.Value | None,
+    register: ir.Value,
+    *,
+    streaming: bool = False,
 ) -> None:
-    """Store elements in register form at ``at`` where ``mask``."""
+    """Store elements in register form at ``at`` where ``mask``; with ``streaming``, aligned vectors past the caches."""
     item = storage_bytes(dtype)
     value = state.emitter(builder, at.lanes).to_storage(dtype, register)
     if at.lanes is None:
@@ -267,7 +305,9 @@ def store_elements(
         builder.store(value, builder.inttoptr(address, lanes.POINTER), align=item)
     elif at.consecutive:
         pointer = builder.inttoptr(at.address, lanes.POINTER)
-        if mask is None:
+        if mask is None and streaming:
+            lanes.streaming_store(builder, value, at.address, at.lanes * item, item)
+        elif mask is None:
             builder.store(value, pointer, align=item)
         else:
             lanes.masked_store(builder, value, pointer, mask, item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.loops.form import FormLoopNests
+from tilewright.backends.cpu.loops.streaming import StreamStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
 from tilewright.backends.cpu.target import Processor
@@ -19,6 +20,7 @@ def loop_form(function: Function, processor: Processor) -> Function:
     passes = (
         FormLoopNests(processor),  # first: the others are about nests
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
+        StreamStores(),  # after vectorization, which chooses what is stored at a time
     )
     form = run_passes(function, passes)
     if switch("TILEWRIGHT_VERIFY"):

@@ -1,0 +1,66 @@
+"""The pass that chooses which nests store past the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.backends.cpu.loops.kinds import is_strong, view_strides
+from tilewright.backends.cpu.loops.vectorize import root_of
+from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import StoreView
+from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.rewrite import clone_function
+
+_LEAST_BYTES = 16  # that an instruction can store past the caches (movntps of SSE, stnp of Arm)
+
+
+@dataclass(frozen=True)
+class StreamStores:
+    """Marks the nests that store vectors of consecutive elements to an array that the kernel never reads.
+
+    A store that misses the caches first reads the line that it is going to fill, which costs half as much again as the
+    copy of an array should; a non-temporal store does not. It pays when the array does not fit into the caches, which
+    is seen at run time.
+
+    Functions with ordered memory operations are left alone: non-temporal stores are not ordered by what orders others.
+    """
+
+    name: ClassVar[str] = "stream-stores"
+
+    def run(self, function: Function) -> Function:
+        """Never fails."""
+        copied = clone_function(function)
+        ops = list(copied.walk())
+        if any(map(is_strong, ops)):
+            return copied
+        alias = AliasAnalysis(copied)
+        read, _ = alias.accessed(ops)
+        for op in ops:
+            if isinstance(op, LoopNest) and _can_stream(op, root_of(op)):
+                root = root_of(op)
+                assert isinstance(root, StoreView)
+                if not may_alias(alias.underlying_object(root.view), read):
+                    op.stream()
+        return copied
+
+
+def _can_stream(nest: LoopNest, root: Op | None) -> bool:
+    """Whether the loops of ``nest`` store vectors to consecutive elements."""
+    if not isinstance(root, StoreView) or nest.lanes * element_bytes(root.value.tile.dtype) < _LEAST_BYTES:
+        return False
+    innermost = root.value.tile.shape[-1:]
+    return innermost > (nest.lanes,) and view_strides(root)[-1] == 1 and not _reshapes(nest)
+
+
+def _reshapes(nest: LoopNest) -> bool:
+    """Whether elements change their coordinates, but for new axes of extent 1."""
+    changed = [op for op in nest.body.ops if isinstance(op, Reshape) and op.result.tile.size > 1]
+    return any(_extents(op.x.tile.shape) != _extents(op.result.tile.shape) for op in changed)
+
+
+def _extents(shape: tuple[int, ...]) -> list[int]:
+    return [n for n in shape if n > 1]

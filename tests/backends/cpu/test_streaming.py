@@ -1,0 +1,121 @@
+"""Stores past the caches: the same results wherever arrays begin, and nothing beside them is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as ct
+from tilewright.backends.cpu import target
+from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.runtime.launch import specialization
+
+
+@pytest.fixture(autouse=True)
+def every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(target, "last_level_cache", lambda: 1)
+    target.host.cache_clear()
+    yield
+    target.host.cache_clear()
+
+
+@ct.kernel
+def combine(x, y, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(x, (i,), (T,)) * 3 + ct.load(y, (i,), (T,)))
+
+
+@ct.kernel
+def differences(x, out, R: ct.Constant[int], C: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0), ct.bid(1)), (R, C), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, (ct.bid(0), ct.bid(1)), tile - ct.max(tile, axis=1, keepdims=True))
+
+
+@ct.kernel
+def twice(x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i,), (T,))
+    ct.store(out, (i,), tile + 1)
+    ct.store(out, (i,), ct.load(out, (i,), (T,)) * 2)
+
+
+@ct.kernel
+def turned(x, out, T: ct.Constant[int]):
+    ct.store(out, (ct.bid(1), ct.bid(0)), ct.transpose(ct.load(x, (ct.bid(0), ct.bid(1)), (T, T))))
+
+
+DTYPES = [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.float64]
+
+
+def values(n: int, dtype: Any, skip: int = 0) -> np.ndarray:
+    """``n`` small numbers; they begin ``skip`` elements after the start of a cache line."""
+    room = np.zeros(n * np.dtype(dtype).itemsize + 64 * 8 + 64, np.uint8)
+    start = -room.ctypes.data % 64 + skip * np.dtype(dtype).itemsize
+    found = room[start : start + n * np.dtype(dtype).itemsize].view(dtype)
+    found[:] = np.random.default_rng(n + skip).integers(-9, 10, n).astype(dtype)
+    return found
+
+
+def agree(kernel: Any, grid: tuple[int, ...], inputs: list[np.ndarray], out: np.ndarray, rest: tuple[int, ...]) -> None:
+    """Both backends write the same to ``out``, which is part of a larger array."""
+    whole = out if out.base is None else out.base
+    before, results = whole.copy(), []
+    for backend in ("reference", "cpu"):
+        whole[...] = before
+        ct.launch(None, grid, kernel, (*inputs, out, *rest), backend=backend)
+        results.append(whole.copy())
+    np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("skip", [0, 1, 5, 15])
+def test_vectors_of_any_alignment(dtype: Any, skip: int) -> None:
+    n = 1000  # of which the last block has less than a tile
+    inputs = [values(n, dtype), values(n, dtype, 3)]
+    agree(combine, (4,), inputs, values(n, dtype, skip), (256,))
+
+
+@pytest.mark.parametrize("columns", [64, 96, 100, 512])
+@pytest.mark.parametrize("tile", [(1, 128), (4, 32), (2, 512)])
+def test_rows(columns: int, tile: tuple[int, int]) -> None:
+    x = values(9 * columns, np.float32).reshape(9, columns)
+    out = values(9 * (columns + 28), np.float32, 2).reshape(9, columns + 28)[:, :columns]
+    agree(differences, (-(-9 // tile[0]), -(-columns // tile[1])), [x], out, tile)
+
+
+@pytest.mark.parametrize("skip", [0, 3])
+@pytest.mark.parametrize("offset", [0, 1, 40])
+def test_stores_over_what_is_loaded(skip: int, offset: int) -> None:
+    """Elements that two vectors compute are not computed from what the first has stored."""
+    memory = values(600, np.float32, skip)
+    x, out = memory[:512], memory[offset : offset + 512]
+    wanted = x * 4
+    ct.launch(None, (1,), combine, (x, x, out, 512), backend="cpu")
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("skip", [0, 7])
+def test_an_array_that_is_read_again(skip: int) -> None:
+    agree(twice, (4,), [values(1024, np.int32)], values(1024, np.int32, skip), (256,))
+
+
+@pytest.mark.parametrize("skip", [0, 7])
+def test_transposed(skip: int) -> None:
+    x = values(64 * 96, np.float32).reshape(64, 96)
+    agree(turned, (2, 3), [x], values(64 * 96, np.float32, skip).reshape(96, 64), (32,))
+
+
+def test_what_is_streamed() -> None:
+    """Whole vectors of arrays that the kernel only writes."""
+    x = values(1024, np.float32)
+
+    def code(kernel: Any, *arguments: Any) -> str:
+        return lower(optimize(specialization(kernel, arguments, "cpu").function), target.host()).text
+
+    assert "!nontemporal" in code(combine, x, x, x, 256) and "sfence" in code(combine, x, x, x, 256)
+    assert "!nontemporal" not in code(twice, x, x, 256)
