@@ -11,6 +11,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Bitcast, Sub
 from tilewright.ir.ops.control import Continue, For, If, LoopOp
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
     AssumeDivisible,
@@ -30,6 +31,7 @@ _FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
     **dict.fromkeys(
         (Reshape, Broadcast, Permute, Extract, AssumeDivisible, AssumeBlocked, Bitcast), operator.attrgetter("x")
     ),
+    **dict.fromkeys((Splat, BroadcastDistributed, ConvertLayout), operator.attrgetter("x")),
     PtrOffset: operator.attrgetter("ptr"),
     MakeTensorView: operator.attrgetter("base"),
     MakePartitionView: operator.attrgetter("view"),

@@ -30,6 +30,12 @@ PASSES = (
     "flatten-persistent-loops",
     "sink-loads",
     "pipeline-attention",
+    "lower-views",
+    "assign-layouts",
+    "lower-reductions",
+    "lower-conversions",
+    "allocate-shared",
+    "insert-barriers",
 )
 _observers: list[Observer] = []
 

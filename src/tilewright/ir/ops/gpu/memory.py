@@ -6,7 +6,7 @@ from types import NoneType
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder, MemoryScope
-from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP
+from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, optional_operand
 from tilewright.ir.ops.gpu.tiles import with_layout
 from tilewright.ir.ops.memory import PointerMemoryOp
@@ -83,6 +83,23 @@ def shared(op: Op, value: Value) -> SharedType:
     return value.type
 
 
+def is_vector(shared: LinearLayout, layout: LinearLayout, vector: int) -> bool:
+    """Whether each thread holds aligned runs of ``vector`` elements of ``shared``, in registers of the same order."""
+    offsets = shared.invert_and_compose(layout)
+    bases = [b for dim in offsets.names for b in offsets.bases(dim)]
+    beside = all(1 << bit in offsets.bases(REGISTER) for bit in range(vector.bit_length() - 1))
+    return beside and all(b & (vector - 1) == 0 or b in (1, 2, 4, 8) for b in bases)
+
+
+def _shared_vector(op: Op, buffer: SharedType, t: TileType, vector: int) -> None:
+    """Some registers of a thread hold ``vector`` elements that are side by side in ``buffer``."""
+    _vector(op, t, vector, buffer.dtype.bytes)
+    assert t.layout is not None
+    require(
+        is_vector(buffer.layout, t.layout, vector), op, f"no {vector} registers of {t} are side by side in {buffer}"
+    )
+
+
 class SharedMemoryOp(Op):
     """An access of all threads to a tile in shared memory."""
 
@@ -123,29 +140,39 @@ class SharedCopy(Op):
 
 @define("gpu.shared_load", effect=Effect.READ, table=GPU_OPS)
 class SharedLoad(SharedMemoryOp):
-    """The tile in ``buffer``, in the layout of ``type``: each thread loads the elements that it holds."""
+    """The tile in ``buffer``, in the layout of ``type``: each thread loads the elements that it holds.
+
+    ``vector`` of them are one access: the registers whose elements are side by side in memory, aligned to their size.
+    """
 
     buffer: Value = operand()
     type: TileType = attribute(TileType)
+    vector: int = attribute(int, default=1)
 
     def infer(self) -> tuple[Type, ...]:
         t = shared(self, self.buffer)
         with_layout(self, self.type)
         require((t.dtype, t.shape, t.copies) == (self.type.dtype, self.type.shape, 1), self, f"{t} as {self.type}")
+        _shared_vector(self, t, self.type, self.vector)
         return (self.type,)
 
 
 @define("gpu.shared_store", effect=Effect.WRITE, table=GPU_OPS)
 class SharedStore(SharedMemoryOp):
-    """Stores ``value`` to ``buffer``. One of the threads that hold an element stores it, as in ``gpu.store``."""
+    """Stores ``value`` to ``buffer``; ``vector`` as in ``gpu.shared_load``.
+
+    One of the threads that hold an element stores it, as in ``gpu.store``.
+    """
 
     buffer: Value = operand()
     value: Value = operand()
+    vector: int = attribute(int, default=1)
 
     def infer(self) -> tuple[Type, ...]:
         t, v = shared(self, self.buffer), tile(self, self.value)
         with_layout(self, v)
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} to {t}")
+        _shared_vector(self, t, v, self.vector)
         return ()
 
 

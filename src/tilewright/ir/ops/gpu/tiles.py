@@ -148,6 +148,23 @@ class ThreadCombiningOp(Op):
         assert layout is not None
         return layout.axis_bits(REGISTER, self.axis)
 
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The registers of a thread that are combined with each other, in ascending order of their coordinates.
+
+        In the order of the registers that a reduction leaves, but with those that hold the same elements, too.
+        """
+        layout = self.values[0].tile.layout
+        assert layout is not None
+        along = {image[self.axis]: 1 << i for i, image in enumerate(layout.images(REGISTER)) if image[self.axis]}
+        inner = [0]
+        for bit in sorted(along):
+            inner += [r | along[bit] for r in inner]
+        outer = [0]
+        for i, image in enumerate(layout.images(REGISTER)):
+            if not image[self.axis]:
+                outer += [r | 1 << i for r in outer]
+        return tuple(tuple(o | r for r in inner) for o in outer)
+
     def check(self) -> list[TileType]:
         types = combiner_types(self, self.values, self.axis, self.body)
         for t in types:

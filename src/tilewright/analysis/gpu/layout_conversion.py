@@ -1,0 +1,213 @@
+"""What it takes to bring a distributed tile from one layout to another, and bank conflicts of shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, log2
+from tilewright.ir.ops.gpu.memory import is_vector
+
+BANKS = 32
+BANK_BYTES = 4
+_VECTOR_BYTES = 16
+
+
+class Span:
+    """The span of vectors over GF(2): each is given with a tag, and tags add up as vectors do."""
+
+    def __init__(self, vectors: Iterable[tuple[int, int]] = ()) -> None:
+        self._rows: list[tuple[int, int]] = []
+        for vector, tag in vectors:
+            self.add(vector, tag)
+
+    def add(self, vector: int, tag: int = 0) -> bool:
+        """Whether ``vector`` was not in the span before."""
+        vector, tag = self._reduce(vector, tag)
+        if not vector:
+            return False
+        self._rows.append((vector, tag))
+        self._rows.sort(reverse=True)
+        return True
+
+    def solve(self, vector: int) -> int | None:
+        """The sum of the tags of the vectors that add up to ``vector``; None outside of the span."""
+        rest, tag = self._reduce(vector, 0)
+        return None if rest else tag
+
+    def __contains__(self, vector: int) -> bool:
+        return not self._reduce(vector, 0)[0]
+
+    def _reduce(self, vector: int, tag: int) -> tuple[int, int]:
+        for row, row_tag in self._rows:
+            if vector ^ row < vector:
+                vector, tag = vector ^ row, tag ^ row_tag
+        return vector, tag
+
+
+def within_warp(source: LinearLayout, target: LinearLayout) -> LinearLayout | None:
+    """For each register, lane and warp of ``target`` where in the same warp the element is in ``source``.
+
+    A layout whose shape is (registers, lanes, warps) of ``source``. None when a warp needs elements of others. If a
+    thread needs nothing of other threads, its lane is its own.
+    """
+    if source.bases(LANE) == () or len(source.bases(LANE)) != len(target.bases(LANE)):
+        return None
+    registers, lanes, warps = (len(source.bases(dim)) for dim in (REGISTER, LANE, WARP))
+    if warps != len(target.bases(WARP)):
+        return None
+    own = Span((b, 1 << (i + lanes + warps)) for i, b in enumerate(source.bases(REGISTER)))
+    for shuffles in (False, True):
+        span = own
+        if shuffles:
+            span = Span((b, 1 << (i + lanes + warps)) for i, b in enumerate(source.bases(REGISTER)))
+            for i, b in enumerate(source.bases(LANE)):
+                span.add(b, 1 << (i + warps))
+        found: dict[str, tuple[int, ...]] = {}
+        for dim, first in ((REGISTER, None), (LANE, warps), (WARP, 0)):
+            images: list[int] = []
+            for i, b in enumerate(target.bases(dim)):
+                same = 0 if first is None else 1 << (first + i)
+                held = 0 if first is None else source.bases(dim)[i]
+                solved = own.solve(b ^ held)
+                if solved is not None:
+                    images.append(solved | same)
+                    continue
+                solved = span.solve(b if dim == LANE else b ^ held)
+                if solved is None:
+                    break
+                images.append(solved ^ (0 if dim == LANE else same))
+            else:
+                found[dim] = tuple(images)
+        if len(found) == 3:
+            return LinearLayout((1 << registers, 1 << lanes, 1 << warps), tuple(found.items()))
+    return None
+
+
+def is_within_thread(conversion: LinearLayout) -> bool:
+    """Whether a conversion that ``within_warp`` gives takes only other registers of the same thread."""
+    lanes = conversion.images(LANE)
+    own = all(image[1] == 1 << i and not image[0] for i, image in enumerate(lanes))
+    return own and not any(image[1] for dim in (REGISTER, WARP) for image in conversion.images(dim))
+
+
+def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int) -> tuple[LinearLayout, int]:
+    """A layout in shared memory to which ``source`` stores, and from which ``target`` loads, without bank conflicts.
+
+    Also returns how many elements one access of a thread has.
+
+    The lowest bits of the offset are registers that both layouts have in common, which make vectors of up to 16 bytes;
+    the next ones choose the bank; the highest ones, the row, are directions in which no two lanes of a warp differ
+    that are served at once, neither in ``source`` nor in ``target``. So these lie in different banks, or in one word.
+    """
+    found, vector = _shared_layout(source, target, element_bytes, _VECTOR_BYTES)
+    if is_vector(found, source, vector) and is_vector(found, target, vector):
+        return found, vector
+    return _shared_layout(source, target, element_bytes, element_bytes)
+
+
+def _shared_layout(
+    source: LinearLayout, target: LinearLayout, element_bytes: int, most_bytes: int
+) -> tuple[LinearLayout, int]:
+    """``shared_layout`` with accesses of up to ``most_bytes``."""
+    size = log2(math.prod(source.shape))
+    span = Span()
+    offsets: list[int] = []
+
+    def take(vectors: Iterable[int], count: int) -> None:
+        for v in vectors:
+            if len(offsets) < count and span.add(v):
+                offsets.append(v)
+
+    common = [b for b in source.bases(REGISTER) if b and b in target.bases(REGISTER)]
+    take(common, log2(max(most_bytes // element_bytes, 1)))
+    vector = 1 << len(offsets)
+    vector_bytes = element_bytes * vector
+    # What lies in one word does not conflict: fill the word with lanes that differ in both layouts, else in one.
+    lanes = [b for b in source.bases(LANE) if b], [b for b in target.bases(LANE) if b]
+    word = len(offsets) + log2(max(BANK_BYTES // vector_bytes, 1))
+    take([b for b in lanes[0] if b in lanes[1]], word)
+    take([*lanes[0], *lanes[1], *(1 << i for i in range(size))], word)
+    # Wider accesses are served by halves or quarters of a warp.
+    served = 5 - log2(max(vector_bytes // BANK_BYTES, 1))
+    at_once = [_independent(source.bases(LANE)[:served], span), _independent(target.bases(LANE)[:served], span)]
+    rows = _rows(at_once[0], at_once[1], span, size)
+    bank_bits = log2(BANKS * BANK_BYTES // element_bytes) if element_bytes <= BANKS * BANK_BYTES else 0
+    rows = rows[max(0, len(rows) - max(size - bank_bits, 0)) :]
+    row_span = Span((b, 0) for b in offsets)
+    for row in rows:
+        row_span.add(row)
+    offsets += [v for v in (*at_once[0], *at_once[1], *(1 << i for i in range(size))) if row_span.add(v)]
+    return LinearLayout(source.shape, ((OFFSET, (*offsets, *rows)),)), vector
+
+
+def _independent(vectors: Sequence[int], span: Span) -> list[int]:
+    """The vectors that are independent of each other and of ``span``."""
+    seen = Span(span._rows)
+    return [v for v in vectors if seen.add(v)]
+
+
+def _rows(a: Sequence[int], b: Sequence[int], taken: Span, size: int) -> list[int]:
+    """The most directions that, modulo ``taken``, span nothing that ``a`` spans and nothing that ``b`` spans.
+
+    With I spanned by both, a vector of ``a`` beyond I plus one of ``b`` beyond I is in neither, and neither are sums of
+    several of these; nor is anything outside of what both span together.
+    """
+    both = Span(taken._rows)
+    of_b = Span(taken._rows)
+    tagged = [(v, 1 << i) for i, v in enumerate(a)]
+    of_a = Span([(v, 0) for v, _ in taken._rows])
+    for v, tag in tagged:
+        of_a.add(v, tag)
+    for v in b:
+        of_b.add(v)
+    common = _intersection(a, b, taken)
+    inside = Span(taken._rows)
+    for v in common:
+        inside.add(v)
+    extra_a = _independent(a, inside)
+    extra_b = _independent(b, inside)
+    rows = [x ^ y for x, y in zip(extra_a, extra_b)]
+    for v in (*a, *b):
+        both.add(v)
+    outside = [v for v in (1 << i for i in range(size)) if both.add(v)]
+    return [*rows, *outside]
+
+
+def _intersection(a: Sequence[int], b: Sequence[int], taken: Span) -> list[int]:
+    """A basis of what both ``a`` and ``b`` span, modulo ``taken`` (Zassenhaus)."""
+    span = Span([(v, 0) for v, _ in taken._rows])
+    for v in a:
+        span.add(v, v)
+    found: list[int] = []
+    seen = Span(taken._rows)
+    for v in b:
+        tag = span.solve(v)
+        if tag is None:
+            span.add(v, 0)
+        elif seen.add(tag):
+            found.append(tag)
+    return found
+
+
+def bank_conflicts(shared: LinearLayout, layout: LinearLayout, element_bytes: int, vector: int = 1) -> int:
+    """How many different words of one bank are accessed at once, at most, when each lane accesses what it holds.
+
+    By enumeration, over all registers and warps; 1 without conflicts. An access has ``vector`` elements.
+    """
+    offsets = shared.invert_and_compose(layout)
+    bits = log2(vector)
+    vector_bytes = element_bytes * vector
+    at_once = 32 // max(vector_bytes // BANK_BYTES, 1)
+    worst = 1
+    table = offsets.table
+    for warp in range(table.shape[2]):
+        for register in range(table.shape[0]):
+            for first in range(0, table.shape[1], at_once):
+                words: dict[int, set[int]] = {}
+                for offset in table[register, first : first + at_once, warp].tolist():
+                    start = offset >> bits << bits
+                    for byte in range(start * element_bytes, start * element_bytes + vector_bytes, BANK_BYTES):
+                        words.setdefault(byte // BANK_BYTES % BANKS, set()).add(byte // BANK_BYTES)
+                worst = max(worst, *(len(w) for w in words.values()))
+    return worst

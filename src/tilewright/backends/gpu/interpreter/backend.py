@@ -1,0 +1,73 @@
+"""The interpreter as a backend, for tests: kernels go through the passes of the gpu backend and run on any machine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.base import Capabilities
+from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.reference.backend import bound_arguments
+from tilewright.backends.reference.interpreter import Index, Running
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.scheduler import run_blocks
+from tilewright.backends.schedule import Schedule
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import num_warps, verify_gpu
+from tilewright.ir.printer import print_function
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.pipelines import optimize
+
+
+class InterpreterExecutable:
+    """A function of the gpu stage, ready to be interpreted."""
+
+    def __init__(self, function: Function) -> None:
+        verify_gpu(function)
+        self.function = function
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
+        memory = Memory(arguments.buffers)
+        values = bound_arguments(self.function, memory, arguments)
+        warps = num_warps(self.function)
+
+        def blocks() -> Iterator[tuple[Index, Running]]:
+            for index in Schedule().indices(grid):
+                yield index, CtaInterpreter(index, grid, memory, values, warps).run_all(self.function.body)
+
+        run_blocks(blocks(), memory)
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """The launch, to be run later."""
+        return functools.partial(self.launch, grid, arguments)
+
+    def stages(self) -> Mapping[str, str]:
+        return {"GPU dialect": print_function(self.function)}
+
+
+class InterpreterBackend:
+    """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA, and interprets them."""
+
+    name = "gpu-interpreter"
+    device = "cpu"
+
+    def __init__(self, num_warps: int = 4) -> None:
+        self.num_warps = num_warps
+
+    def unavailable(self) -> str | None:
+        return None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def target(self) -> str:
+        return f"numpy-{np.__version__}"
+
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
+        return InterpreterExecutable(lower_to_gpu(optimize(function), self.num_warps))

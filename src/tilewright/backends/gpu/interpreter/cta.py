@@ -1,0 +1,352 @@
+"""Runs the body of a gpu-stage function for all threads of one CTA at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault
+from tilewright.backends.gpu.interpreter.shadow import Shadow
+from tilewright.backends.gpu.interpreter.shared import Buffer, SharedMemory
+from tilewright.backends.reference.access import MEMORY
+from tilewright.backends.reference.interpreter import (
+    EVALUATORS,
+    BlockInterpreter,
+    Index,
+    grouped,
+)
+from tilewright.backends.reference.memory import Memory
+from tilewright.backends.reference.values import Array, Pointers, rearrange
+from tilewright.ir.core import Op, Value
+from tilewright.ir.errors import TileError
+from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
+from tilewright.ir.ops.gpu.memory import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    GlobalLoad,
+    GlobalStore,
+    SharedAlloc,
+    SharedCopy,
+    SharedLoad,
+    SharedStore,
+)
+from tilewright.ir.ops.gpu.tiles import (
+    BroadcastDistributed,
+    ConvertLayout,
+    DropBits,
+    Shuffle,
+    Splat,
+    ThreadReduce,
+    ThreadScan,
+    broadcast_sources,
+)
+from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Print
+from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
+from tilewright.ir.semantics import constant_array
+
+SHARED_BYTES = 232448  # the most that a CTA can have on sm_90
+
+
+class CtaInterpreter(BlockInterpreter):
+    """One CTA of ``warps`` warps: a distributed tile is an array ``[threads, registers]``, a scalar one number."""
+
+    def __init__(self, index: Index, grid: Index, memory: Memory, arguments: dict[Value, Any], warps: int) -> None:
+        super().__init__(index, grid, memory, arguments, None)
+        self.threads = warps * LANES
+        self.shared = SharedMemory(SHARED_BYTES)
+        self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
+
+    def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
+        rule = RULES.get(type(op))
+        if rule is not None:
+            found = rule(self, op, *grouped(op, operands))
+            return found if isinstance(found, tuple) else (found,)
+        if isinstance(op, (Print, Assert)):
+            values = [_whole(op, v, value) for v, value in zip(op.operands, operands)]
+            return (EVALUATORS[type(op)](op.attributes, values, [v.type for v in op.operands]),)
+        return super().evaluate(op, operands)
+
+    def barrier(self) -> None:
+        """All threads have come this far."""
+        self.shared.shadow.advance()
+        for shadow in self.shadows.values():
+            shadow.advance()
+
+    def shadow(self, allocation: int) -> Shadow:
+        if allocation not in self.shadows:
+            buffer = self.memory.buffers[allocation]
+            self.shadows[allocation] = Shadow(buffer.high - buffer.low, f"the memory of {buffer.name}")
+        return self.shadows[allocation]
+
+    def record(self, op: Op, pointers: Pointers, size: int, threads: Array, *, writing: bool) -> None:
+        """Tell the shadow of global memory about an access through a rank-1 tile of pointers that was made."""
+        allocation = pointers.allocation
+        for number in np.unique(allocation).tolist():
+            if number < 0:
+                continue  # made from an integer
+            chosen = allocation == number
+            start = pointers.address[chosen] - self.memory.buffers[number].low
+            places = start[:, None] + np.arange(size)
+            shadow = self.shadow(number)
+            (shadow.write if writing else shadow.read)(op, places, threads[chosen])
+
+
+def _layout(value: Value) -> LinearLayout:
+    layout = value.tile.layout
+    assert layout is not None, value
+    return layout
+
+
+def _whole(op: Op, value: Value, held: Any) -> Any:
+    """A distributed tile as one; a scalar as it is."""
+    return held if value.tile.layout is None else collect(op, held, value.tile.layout)
+
+
+# -- tiles
+
+
+def _filled(cta: CtaInterpreter, op: Constant | Iota | Undefined) -> Any:
+    tile = EVALUATORS[type(op)](op.attributes, [], [])
+    return tile if op.type.layout is None else distribute(tile, op.type.layout)
+
+
+def _reshape(cta: CtaInterpreter, op: Reshape, x: Any) -> Any:
+    if op.shape or op.x.tile.layout is None:
+        return x if op.shape or not op.x.tile.rank else rearrange(lambda a: a.reshape(()), x)
+    return rearrange(lambda a: a.reshape(()), collect(op, x, _layout(op.x)))
+
+
+def _convert(cta: CtaInterpreter, op: ConvertLayout, x: Any) -> Any:
+    return distribute(collect(op, x, _layout(op.x)), _layout(op.result))
+
+
+def _splat(cta: CtaInterpreter, op: Splat, x: Any) -> Any:
+    shape = elements(_layout(op.result)).shape
+    return rearrange(lambda a: np.broadcast_to(a, shape), x)
+
+
+def _broadcast(cta: CtaInterpreter, op: BroadcastDistributed, x: Any) -> Any:
+    registers = broadcast_sources(_layout(op.x), _layout(op.result))
+    assert registers is not None
+    return rearrange(lambda a: a[:, list(registers)], x)
+
+
+def _shuffle(cta: CtaInterpreter, op: Shuffle, x: Any) -> Any:
+    partners = np.arange(cta.threads) ^ op.lane_xor
+    return rearrange(lambda a: a[partners], x)
+
+
+def _drop_bits(cta: CtaInterpreter, op: DropBits, x: Any) -> Any:
+    before, after = _layout(op.x), _layout(op.result)
+    kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
+    registers = [sum((r >> i & 1) << bit for i, bit in enumerate(kept)) for r in range(after.num_registers)]
+    found = rearrange(lambda a: a[:, registers], x)
+    collect(op, found, after)
+    return found
+
+
+def _thread_reduce(cta: CtaInterpreter, op: ThreadReduce, values: list[Array]) -> tuple[Any, ...]:
+    combine = cta._combiner(op.body)
+    groups = np.array(op.groups())
+    rows = [[x[:, groups[:, k]] for x in values] for k in range(groups.shape[1])]
+    while len(rows) > 1:
+        rows = [combine(rows[k], rows[k + 1]) for k in range(0, len(rows), 2)]
+    registers = [_layout(v).num_registers for v in op.results]
+    # Groups that repeat others, in registers that hold the same elements, are left out of the result.
+    layout, axis = _layout(op.values[0]), op.axis
+    outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[axis]]
+    free = layout.free_mask(REGISTER)
+    kept = [n for n, bit in enumerate(outer) if not free >> bit & 1]
+    chosen = [sum((r >> i & 1) << n for i, n in enumerate(kept)) for r in range(registers[0])]
+    return tuple(x[:, chosen] for x in rows[0])
+
+
+def _thread_scan(cta: CtaInterpreter, op: ThreadScan, values: list[Array]) -> tuple[Any, ...]:
+    combine = cta._combiner(op.body)
+    groups = np.array(op.groups())
+    order = range(groups.shape[1])[:: -1 if op.reverse else 1]
+    results = [x.copy() for x in values]
+    running = [x[:, groups[:, order[0]]] for x in values]
+    for k in order[1:]:
+        running = combine(running, [x[:, groups[:, k]] for x in values])
+        for result, value in zip(results, running):
+            result[:, groups[:, k]] = value
+    return tuple(results)
+
+
+# -- memory
+
+
+def _threads(shape: tuple[int, ...]) -> Array:
+    """The number of the thread at each place of an array of threads and registers."""
+    return np.broadcast_to(np.arange(shape[0])[:, None], shape)
+
+
+def _check_vectors(op: GlobalLoad | GlobalStore | AsyncCopy, ptrs: Pointers, mask: Array | None, size: int) -> None:
+    if op.vector == 1:
+        return
+    address = ptrs.address.reshape(-1, op.vector)
+    chosen = np.ones(address.shape, bool) if mask is None else mask.reshape(address.shape)
+    mixed = chosen.any(1) != chosen.all(1)
+    apart = (np.diff(address, axis=1) != size).any(1)
+    crooked = address[:, 0] % (size * op.vector) != 0
+    wrong = mixed | ((apart | crooked) & chosen.any(1))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        why = "has a mask of both values" if mixed[row] else "is not of consecutive, aligned addresses"
+        thread = row * op.vector // ptrs.address.shape[1]
+        raise Fault(MISALIGNED, op, f"of {op.vector} elements {why} in thread {thread}: {address[row].tolist()}")
+
+
+def _in_range(op: Op, access: Callable[[], Any]) -> Any:
+    try:
+        return access()
+    except Fault:
+        raise
+    except TileError as error:
+        raise Fault(OUT_OF_RANGE, op, error.message) from None
+
+
+def _global_load(cta: CtaInterpreter, op: GlobalLoad, ptrs: Pointers, mask: Array | None, padding: Any) -> Any:
+    dtype = op.ptrs.tile.pointee
+    _check_vectors(op, ptrs, mask, dtype.bytes)
+    shape = ptrs.shape
+    result = constant_array(0, dtype, shape) if padding is None else np.array(np.broadcast_to(padding, shape))
+    chosen = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
+    selected = rearrange(lambda a: np.broadcast_to(a, shape)[chosen], ptrs)
+    result[chosen] = _in_range(op, lambda: cta.memory.gather(selected, dtype))
+    if not shape:  # every thread
+        every = np.arange(cta.threads) if chosen else np.arange(0)
+        selected = rearrange(lambda a: np.repeat(a, len(every)), selected)
+        threads = every
+    else:
+        threads = _threads(shape)[chosen]
+    if op.is_weak:
+        cta.record(op, selected, dtype.bytes, threads, writing=False)
+    return result
+
+
+def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: Any, mask: Array | None) -> tuple[()]:
+    dtype = op.ptrs.tile.pointee
+    shape = ptrs.shape
+    chosen = np.ones(shape, bool) if mask is None else np.array(np.broadcast_to(mask, shape))
+    threads = np.zeros((), np.int64)
+    layout = op.ptrs.tile.layout
+    if layout is not None:
+        _check_vectors(op, ptrs, mask, dtype.bytes)
+        collect(op, chosen, layout)
+        collect(op, ptrs, layout)
+        collect(op, value, layout)
+        chosen &= owners(layout)
+        threads = _threads(shape)
+    selected = rearrange(lambda a: np.broadcast_to(a, shape)[chosen], ptrs)
+    stored = np.broadcast_to(value, shape)[chosen]
+    if op.is_weak:
+        _in_range(op, lambda: cta.memory._places(selected, dtype, "store"))
+        cta.record(op, selected, dtype.bytes, np.atleast_1d(threads[chosen]), writing=True)
+    _in_range(op, lambda: cta.memory.scatter(selected, dtype, stored))
+    return ()
+
+
+def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> Any:
+    """Each element once, whoever holds it."""
+    fields = [getattr(op, f.name) for f in op.spec.operands]
+    whole = [x if x is None else _whole(op, v, x) for v, x in zip(fields, operands)]
+    types = [v.type for v in op.operands]
+    found = _in_range(op, lambda: MEMORY[type(op)](cta.memory, op.attributes, types, *whole))
+    layout = op.result.tile.layout
+    return found if layout is None else distribute(found, layout)
+
+
+def _shared_alloc(cta: CtaInterpreter, op: SharedAlloc) -> Buffer:
+    return cta.shared.allocate(op)
+
+
+def _shared_copy(cta: CtaInterpreter, op: SharedCopy, buffer: Buffer, index: Array) -> Buffer:
+    t = buffer.type
+    if not 0 <= int(index) < t.copies:
+        raise Fault(OUT_OF_RANGE, op, f"of copy {int(index)} of {t.copies}")
+    return Buffer(op.result.type, buffer.offset + int(index) * t.bytes // t.copies, buffer.allocation)  # type: ignore[arg-type]
+
+
+def _offsets(buffer: Buffer, layout: LinearLayout) -> Array:
+    """Where in ``buffer`` the element of each thread and register lies."""
+    return by_thread(buffer.type.layout.invert_and_compose(layout).table)
+
+
+def _shared_load(cta: CtaInterpreter, op: SharedLoad, buffer: Buffer) -> Array:
+    offsets = _offsets(buffer, _layout(op.result))
+    threads = _threads(offsets.shape)
+    return cta.shared.load(op, buffer, offsets.ravel(), threads.ravel()).reshape(offsets.shape)
+
+
+def _shared_store(cta: CtaInterpreter, op: SharedStore, buffer: Buffer, value: Array) -> tuple[()]:
+    layout = _layout(op.value)
+    collect(op, value, layout)
+    offsets, chosen = _offsets(buffer, layout), owners(layout)
+    cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
+    return ()
+
+
+def _barrier(cta: CtaInterpreter, op: Barrier) -> tuple[()]:
+    if op.threads not in (None, cta.threads):
+        raise Fault(DEADLOCK, op, f"for {op.threads} threads, to which all {cta.threads} of the CTA come")
+    cta.barrier()
+    return ()
+
+
+def _async_copy(cta: CtaInterpreter, op: AsyncCopy, buffer: Buffer, ptrs: Pointers, mask: Array | None) -> tuple[()]:
+    dtype, layout = op.ptrs.tile.pointee, _layout(op.ptrs)
+    _check_vectors(op, ptrs, mask, dtype.bytes)
+    offsets, held = _offsets(buffer, layout), owners(layout)
+    values = constant_array(0, dtype, ptrs.shape)
+    chosen = held if mask is None else held & mask
+    selected = rearrange(lambda a: a[chosen], ptrs)
+    values[chosen] = _in_range(op, lambda: cta.memory.gather(selected, dtype))
+    threads = _threads(offsets.shape)
+    cta.record(op, selected, dtype.bytes, threads[chosen], writing=False)
+    cta.shared.begin_copy(op, buffer, offsets[held], threads[held], values[held])
+    return ()
+
+
+def _async_commit(cta: CtaInterpreter, op: AsyncCommit) -> tuple[()]:
+    cta.shared.commit()
+    return ()
+
+
+def _async_wait(cta: CtaInterpreter, op: AsyncWait) -> tuple[()]:
+    cta.shared.wait(op.pending)
+    return ()
+
+
+RULES: dict[type[Op], Callable[..., Any]] = {
+    Constant: _filled,
+    Iota: _filled,
+    Undefined: _filled,
+    Reshape: _reshape,
+    Permute: lambda cta, op, x: x,  # the same registers: only their coordinates are others
+    ConvertLayout: _convert,
+    Splat: _splat,
+    BroadcastDistributed: _broadcast,
+    Shuffle: _shuffle,
+    DropBits: _drop_bits,
+    ThreadReduce: _thread_reduce,
+    ThreadScan: _thread_scan,
+    GlobalLoad: _global_load,
+    GlobalStore: _global_store,
+    AtomicRmw: _atomic,
+    AtomicCas: _atomic,
+    SharedAlloc: _shared_alloc,
+    SharedCopy: _shared_copy,
+    SharedLoad: _shared_load,
+    SharedStore: _shared_store,
+    Barrier: _barrier,
+    AsyncCopy: _async_copy,
+    AsyncCommit: _async_commit,
+    AsyncWait: _async_wait,
+}

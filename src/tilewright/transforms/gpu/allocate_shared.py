@@ -1,0 +1,119 @@
+"""Where in shared memory each tile lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.errors import TileError
+from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
+from tilewright.ir.rewrite import clone_function
+
+
+@dataclass(frozen=True)
+class AllocateShared:
+    """Gives every ``gpu.shared_alloc`` an offset; tiles that are not live at the same time share memory.
+
+    A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
+    outside; one that an asynchronous copy fills, to the next wait.
+    Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
+    TileError, when ``limit`` bytes are not enough, at the allocation that does not fit.
+    """
+
+    name: ClassVar[str] = "allocate-shared"
+    limit: int = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, SharedAlloc) and op.offset is None for op in function.walk()):
+            return function
+        copied = clone_function(function)
+        placed: list[tuple[_Interval, int]] = []
+        intervals = _intervals(copied)
+        # The largest first: what is small fits into the gaps.
+        for interval in sorted(intervals, key=lambda i: (-i.op.type.bytes, i.first)):
+            offset = self._place(interval, placed)
+            interval.op.offset = offset
+            placed.append((interval, offset))
+        return copied
+
+    def _place(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
+        op = interval.op
+        taken = sorted((o, o + i.op.type.bytes) for i, o in placed if i.overlaps(interval))
+        offset = 0
+        for low, high in taken:
+            if offset + op.type.bytes <= low:
+                break
+            offset = max(offset, -(-high // op.alignment) * op.alignment)
+        if offset + op.type.bytes > self.limit:
+            raise TileError(
+                f"this needs {op.type.bytes} bytes of shared memory beside {offset} bytes that are in use at the same "
+                f"time, of {self.limit} bytes that a block can have; use smaller tiles, or fewer at a time",
+                op.loc,
+            )
+        return offset
+
+
+@dataclass(frozen=True)
+class _Interval:
+    op: SharedAlloc
+    first: int
+    last: int
+
+    def overlaps(self, other: _Interval) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def _intervals(function: Function) -> list[_Interval]:
+    """The life of each allocation, as numbers of ops in program order."""
+    first: dict[Op, int] = {}
+    last: dict[Op, int] = {}  # with all that is nested
+    parent: dict[Block, Op | None] = {function.body: None}
+    home: dict[Op, Block] = {}
+    count = 0
+
+    def number(block: Block) -> None:
+        nonlocal count
+        for op in block.ops:
+            home[op] = block
+            first[op] = count
+            count += 1
+            for region in op.regions:
+                parent[region] = op
+                number(region)
+            last[op] = count
+
+    number(function.body)
+    waits = [first[op] for op in function.walk() if isinstance(op, AsyncWait)]
+    uses: dict[Value, list[Op]] = {}
+    for op in function.walk():
+        for v in op.operands:
+            uses.setdefault(v, []).append(op)
+
+    def end(value: Value, block: Block) -> int:
+        """The end of the last use of ``value``, seen from ``block``."""
+        found = 0
+        for op in uses.get(value, []):
+            outer: Op = op
+            while home[outer] is not block:
+                enclosing = parent[home[outer]]
+                assert enclosing is not None
+                outer = enclosing
+            found = max(found, last[outer])
+            if isinstance(op, AsyncCopy):
+                found = max(found, min((w for w in waits if w > first[op]), default=count))
+            if isinstance(op, SharedCopy):
+                found = max(found, end(op.result, block))
+        return found
+
+    return [
+        _Interval(op, first[op], max(end(op.result, home[op]), first[op]))
+        for op in function.walk()
+        if isinstance(op, SharedAlloc)
+    ]
+
+
+def shared_bytes(function: Function) -> int:
+    """How much shared memory a CTA of ``function`` needs, once it is allocated."""
+    allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
+    return max(((op.offset or 0) + op.type.bytes for op in allocations), default=0)

@@ -1,0 +1,308 @@
+"""From tile IR to the gpu stage: every tile gets a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.gpu_stage import NUM_WARPS
+from tilewright.ir.layouts import REGISTER, LinearLayout
+from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
+from tilewright.ir.ops.linear import CombiningOp
+from tilewright.ir.ops.memory import (
+    Assert,
+    Assume,
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Bid,
+    Load,
+    LocalArray,
+    NumBlocks,
+    PointerMemoryOp,
+    Print,
+    Store,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape, Undefined
+from tilewright.ir.rewrite import clone_block, with_body
+from tilewright.ir.types import TileType, Type
+from tilewright.transforms.gpu.layout_choice import VECTOR_BYTES, AccessLayouts, Homes
+
+
+@dataclass(frozen=True)
+class AssignLayouts:
+    """Distributes every tile over the threads of ``num_warps`` warps; see ``Homes`` for how.
+
+    Tiles without a home are recomputed in each layout in which they are used: that costs arithmetic on indices, where
+    a conversion would cost shuffles or shared memory. Accesses become vectors of up to 16 bytes.
+    Runs after ``lower-views``: the addresses decide about layouts; what works on layouts comes after it.
+    """
+
+    name: ClassVar[str] = "assign-layouts"
+    num_warps: int = 4
+
+    def run(self, function: Function) -> Function:
+        if NUM_WARPS in function.hints:
+            return function
+        return _Assigner(function, self.num_warps).run()
+
+
+class _Assigner:
+    def __init__(self, function: Function, warps: int) -> None:
+        self.function = function
+        self.accesses = AccessLayouts(function, warps)
+        self.homes = Homes(function, self.accesses)
+        self.warps = warps
+        self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
+        self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
+        self.b = Builder(Block(), function.loc)
+
+    def run(self) -> Function:
+        body = Block()
+        for arg in self.function.body.args:
+            self.made[arg, None] = body.add_arg(arg.type, arg.name)
+        self.b.block = body
+        self._ops(self.function.body, [])
+        made = with_body(self.function, body)
+        made.hints[NUM_WARPS] = self.warps
+        return made
+
+    # -- values
+
+    def get(self, value: Value, layout: LinearLayout | None) -> Value:
+        """``value`` in ``layout`` (None: a scalar), computed or converted at the insertion point if need be."""
+        found = self.made.get((value, layout))
+        if found is not None:
+            return found
+        assert layout is not None, value
+        home = self.available.get(value)
+        if home is not None:
+            x = self.made[value, home]
+            found = self.b.emit(ConvertLayout, x, type=value.tile.with_layout(layout))
+        else:
+            assert value.op is not None, value
+            outer, self.b.loc = self.b.loc, value.op.loc
+            found = self._recompute(value.op, value, layout)
+            self.b.loc = outer
+        self.made[value, layout] = found
+        return found
+
+    def at_home(self, value: Value) -> Value:
+        """``value`` in its home, or in the layout of accesses if it has none; scalars as they are."""
+        return self.get(value, self.layout(value))
+
+    def layout(self, value: Value) -> LinearLayout | None:
+        if not value.tile.rank:
+            return None
+        return self.homes.of_carried(value)
+
+    def _recompute(self, op: Op, value: Value, layout: LinearLayout) -> Value:
+        if isinstance(op, (Constant, Iota, Undefined)):
+            return self.b.emit(type(op), **{**op.attributes, "type": op.type.with_layout(layout)})
+        if isinstance(op, Reshape):
+            return self._reshape(op, layout)
+        if isinstance(op, Permute):
+            inverse = [op.axes.index(k) for k in range(len(op.axes))]
+            return self.b.emit(Permute, self.get(op.x, layout.permute(inverse)), axes=op.axes)
+        if isinstance(op, Broadcast):
+            return self._broadcast(op, layout)
+        if op.spec.elementwise or isinstance(op, _ASSUMPTIONS):
+            return self._clone(op, lambda v: self.get(v, layout)).result
+        raise TileUnsupportedFeatureError(f"the gpu backend has no {op.name} on tiles", op.loc)
+
+    def _reshape(self, op: Reshape, layout: LinearLayout) -> Value:
+        if not op.x.tile.rank:
+            return self.b.emit(Splat, self.get(op.x, None), type=op.result.tile.with_layout(layout))
+        x = self.get(op.x, layout.reshape(op.x.tile.shape))
+        return self.b.emit(Reshape, x, shape=op.shape)
+
+    def _broadcast(self, op: Broadcast, layout: LinearLayout) -> Value:
+        t, source = op.result.tile.with_layout(layout), op.x
+        while isinstance(source.op, (Reshape, Broadcast)) and source.tile.size == 1 and source.tile.rank:
+            source = source.op.x
+        if not source.tile.rank:
+            return self.b.emit(Splat, self.get(source, None), type=t)
+        shrunk = layout
+        for axis, (a, b) in enumerate(zip(op.x.tile.shape, op.shape)):
+            if a != b:
+                shrunk = shrunk.shrink(axis)
+        return self.b.emit(BroadcastDistributed, self.get(op.x, shrunk), type=t)
+
+    def _clone(self, op: Op, operand: Callable[[Value], Value]) -> Op:
+        """``op`` with other operands, of which its result types follow."""
+        groups: list[Any] = []
+        for f, group in zip(op.spec.operands, operand_groups(op)):
+            if f.arity is Arity.MANY:
+                groups.append([operand(v) for v in group])
+            else:
+                groups.append(None if group is None else operand(group))
+        regions = {}
+        for field, region in zip(op.spec.regions, op.regions):
+            outer = {v: new for (v, layout), new in self.made.items() if layout is None}
+            regions[field.name] = clone_block(region, outer)
+        made = create(type(op), groups, {**op.attributes, **regions}, self.b.loc)
+        for old, new in zip(op.results, made.results):
+            new.name = old.name
+        self.b.block.ops.append(made)
+        return made
+
+    # -- ops, in the order of the program
+
+    def _ops(self, block: Block, enclosing: list[Op]) -> None:
+        for op in block.ops:
+            self.b.loc = op.loc
+            self._op(op, enclosing)
+
+    def _op(self, op: Op, enclosing: list[Op]) -> None:
+        if isinstance(op, CONTROL_FLOW):
+            self._control(op, enclosing)
+        elif op.spec.terminator:
+            self._terminator(op, enclosing)
+        elif isinstance(op, (Load, Store)):
+            self._access(op)
+        elif isinstance(op, (AtomicRmw, AtomicCas)):
+            layout = self.accesses.layout(op.ptrs.tile.shape) if op.ptrs.tile.rank else None
+            self._define(op, self._clone(op, lambda v: self.get(v, layout)))
+        elif isinstance(op, CombiningOp):
+            layout = self.layout(op.values[0])
+            made = self._clone(op, lambda v: self.get(v, layout))
+            self._define(op, made)
+        elif isinstance(op, (Print, Assert, Assume)):
+            self._clone(op, self._beside(op))
+        elif isinstance(op, (Bid, NumBlocks, LocalArray)) or all(not v.tile.rank for v in (*op.results, *op.operands)):
+            self._define(op, self._clone(op, lambda v: self.get(v, None)))
+        elif isinstance(op, Reshape) and not op.shape:
+            self._define(op, self._clone(op, self.at_home))
+        else:
+            self._tile_op(op)
+
+    def _beside(self, op: Op) -> Callable[[Value], Value]:
+        """The operands of an op that looks at several tiles at once: those of one shape in one layout."""
+        layouts: dict[tuple[int, ...], LinearLayout | None] = {}
+        for v in op.operands:
+            layouts.setdefault(v.tile.shape, self.layout(v))
+        return lambda v: self.get(v, layouts[v.tile.shape])
+
+    def _tile_op(self, op: Op) -> None:
+        """An op that has a home is computed there, here; others where they are used."""
+        value = op.result
+        home = self.homes.home(value)
+        if home is None:
+            return
+        if not (op.spec.elementwise or isinstance(op, (*_ASSUMPTIONS, Reshape, Permute))):
+            raise TileUnsupportedFeatureError(f"the gpu backend has no {op.name} on tiles", op.loc)
+        made = self._recompute(op, value, home)
+        made.name = value.name
+        self.made[value, home] = made
+        self.available[value] = home
+
+    def _define(self, op: Op, made: Op) -> None:
+        """The results of ``op`` are those of ``made``."""
+        for old, new in zip(op.results, made.results):
+            self._bind(old, new)
+
+    def _bind(self, old: Value, new: Value) -> None:
+        new.name = old.name
+        layout = new.tile.layout
+        self.made[old, layout] = new
+        if layout is not None:
+            self.available[old] = layout
+
+    def _access(self, op: Load | Store) -> None:
+        ptrs = op.ptrs
+        order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+        layout = self._access_layout(op) if ptrs.tile.rank else None
+        p = self.get(ptrs, layout)
+        mask = None if op.mask is None else self.get(op.mask, layout)
+        vector = 1 if layout is None or not op.is_weak else self._vector(op, layout)
+        if isinstance(op, Store):
+            self.b.emit_op(GlobalStore, p, self.get(op.value, layout), mask, vector=vector, **order)
+            return
+        padding = None if op.padding is None else self.get(op.padding, layout)
+        self._bind(op.result, self.b.emit(GlobalLoad, p, mask, padding, vector=vector, **order))
+
+    def _access_layout(self, op: Load | Store) -> LinearLayout:
+        """Where an access is made: a store keeps the layout of its value if that is as good."""
+        layout = self.accesses.layout(op.ptrs.tile.shape)
+        if isinstance(op, Store):
+            home = self.homes.home(op.value)
+            if home is not None and self._vector(op, home) >= self._vector(op, layout):
+                return home
+        return layout
+
+    def _vector(self, op: PointerMemoryOp, layout: LinearLayout) -> int:
+        """How many elements side by side in memory a thread has in consecutive registers, up to 16 bytes."""
+        runs = self.accesses.contiguity.runs(op.ptrs)
+        size = op.ptrs.tile.pointee.bytes
+        best = 1
+        for axis in range(layout.rank):
+            bits = 0
+            for image in layout.images(REGISTER):
+                if image != tuple(1 << bits if k == axis else 0 for k in range(layout.rank)):
+                    break
+                bits += 1
+            run = min(1 << bits, runs.contiguity[axis], max(VECTOR_BYTES // size, 1))
+            while run > 1 and runs.aligned(axis, run) < run * size:
+                run //= 2
+            if op.mask is not None:
+                run = min(run, self.accesses.contiguity.runs(op.mask).constancy[axis])
+            best = max(best, run)
+        return best
+
+    # -- control flow
+
+    def _type(self, value: Value) -> Type:
+        return value.tile.with_layout(self.layout(value)) if isinstance(value.type, TileType) else value.type
+
+    def _control(self, op: Op, enclosing: list[Op]) -> None:
+        if any(not isinstance(v.type, TileType) for v in op.results):
+            raise TileUnsupportedFeatureError("the gpu backend has no views that control flow chooses", op.loc)
+        inner = [*enclosing, op]
+        types = tuple(self._type(v) for v in op.results)
+        if isinstance(op, If):
+            regions = [self._region(r, inner, []) for r in (op.then, op.orelse)]
+            groups: list[Any] = [self.get(op.condition, None)]
+            made = create(If, groups, {"types": types, "then": regions[0], "orelse": regions[1]}, op.loc)
+        else:
+            assert isinstance(op, LoopOp)
+            inits = [self.get(v, self.layout(arg)) for v, arg in zip(op.inits, op.carried)]
+            bounds = [self.get(v, None) for v in op.bounds] if isinstance(op, For) else []
+            body = self._region(op.body, inner, list(op.body.args))
+            keywords: dict[str, Any] = {"body": body} if isinstance(op, For) else {"types": types, "body": body}
+            made = create(type(op), [*bounds, inits], keywords, op.loc)
+        self.b.block.ops.append(made)
+        self._define(op, made)
+
+    def _region(self, block: Block, enclosing: list[Op], args: Sequence[Value]) -> Block:
+        saved = dict(self.made), dict(self.available)
+        made = Block()
+        with self.b.at(made):
+            for arg in args:
+                self._bind(arg, made.add_arg(self._type(arg), arg.name))
+            self._ops(block, enclosing)
+        self.made, self.available = saved
+        return made
+
+    def _terminator(self, op: Op, enclosing: list[Op]) -> None:
+        if isinstance(op, Return):
+            self.b.emit_op(Return)
+            return
+        if isinstance(op, Yield):
+            targets: Sequence[Value] = enclosing[-1].results
+        else:
+            assert isinstance(op, (Continue, Break))
+            loop = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
+            targets = loop.results if isinstance(op, Break) else loop.carried
+        self.b.emit_op(type(op), [self.get(v, self.layout(t)) for v, t in zip(op.operands, targets)])
+
+
+_ASSUMPTIONS = (AssumeBlocked, AssumeBounded, AssumeDivisible)

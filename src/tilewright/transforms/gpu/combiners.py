@@ -1,0 +1,69 @@
+"""Combiners of reductions and scans, applied to whole tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.ops.arith import Select
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.gpu.tiles import Splat
+from tilewright.ir.ops.shape import Constant, Undefined
+from tilewright.ir.types import TileType
+
+Tiles = list[Value]
+
+
+class TileCombiner:
+    """What the combiner ``body`` computes of scalars, for each element of tiles of one layout.
+
+    A branch computes both sides and selects: scalars of a combiner have no effects.
+    """
+
+    def __init__(self, body: Block, b: Builder) -> None:
+        self.body = body
+        self.b = b
+
+    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> Tiles:
+        """``left`` combined with ``right``, element by element."""
+        layout = left[0].tile.layout
+        assert layout is not None
+        values = dict(zip(self.body.args, (*left, *right)))
+        return self._block(self.body, values, layout)
+
+    def _block(self, block: Block, values: dict[Value, Value], layout: LinearLayout) -> Tiles:
+        def operand(v: Value) -> Value:
+            if v not in values:  # a scalar from outside of the combiner
+                values[v] = self.b.emit(Splat, v, type=TileType(v.tile.dtype, layout.shape, layout))
+            return values[v]
+
+        for op in block.ops:
+            if isinstance(op, Yield):
+                return [operand(v) for v in op.operands]
+            values.update(zip(op.results, self._op(op, operand, values, layout)))
+        raise AssertionError("a combiner without an end")
+
+    def _op(
+        self, op: Op, operand: Callable[[Value], Value], values: dict[Value, Value], layout: LinearLayout
+    ) -> Sequence[Value]:
+        if isinstance(op, (Constant, Undefined)) and not op.type.rank:
+            attributes = {**op.attributes, "type": TileType(op.type.dtype, layout.shape, layout)}
+            return [self.b.emit(type(op), **attributes)]
+        if isinstance(op, If):
+            sides = [self._block(r, dict(values), layout) for r in (op.then, op.orelse)]
+            condition = operand(op.condition)
+            return [self.b.emit(Select, condition, x, y) for x, y in zip(*sides)]
+        if not op.spec.elementwise or any(v.tile.rank for v in op.operands):
+            raise TileUnsupportedFeatureError(f"the gpu backend has no {op.name} in a combiner", op.loc)
+        groups: list[Any] = []
+        for f, group in zip(op.spec.operands, operand_groups(op)):
+            assert f.arity is not Arity.MANY
+            groups.append(None if group is None else operand(group))
+        made = create(type(op), groups, dict(op.attributes), op.loc)
+        self.b.block.ops.append(made)
+        return made.results

@@ -1,0 +1,204 @@
+"""Barriers between accesses of different threads to the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp
+from tilewright.ir.ops.gpu.memory import (
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    SharedAlloc,
+    SharedCopy,
+    SharedLoad,
+    SharedStore,
+)
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
+from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.rewrite import Rewriter
+
+_ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+_RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+
+
+@dataclass(frozen=True)
+class InsertBarriers:
+    """Puts a barrier of the CTA before each access that depends on one of another thread since the last barrier.
+
+    Tile IR has memory ops take effect in program order; in the gpu stage the elements of a tile belong to threads that
+    do not wait for each other. Accesses depend on each other when one writes and their memory may overlap: bytes of
+    shared memory, arrays in global memory. An element that both access through the same pointers has one thread.
+    Runs last: the passes before it decide what lies where in shared memory.
+    """
+
+    name: ClassVar[str] = "insert-barriers"
+
+    def run(self, function: Function) -> Function:
+        needed = _Dependences(function).needed
+        return _Inserter(needed).function(function) if needed else function
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One access: bytes from ``low`` to ``high`` of shared memory, or memory behind ``root`` in global memory."""
+
+    writes: bool
+    root: MemoryObject = None
+    low: int = 0
+    high: int = 0
+    pointers: Value | None = None  # through which each element is accessed by one thread, in this iteration
+    atomic: bool = False
+    everything: bool = False  # orders all of global memory
+
+    @property
+    def is_shared(self) -> bool:
+        return self.high > self.low
+
+    def depends_on(self, other: _Access) -> bool:
+        if self.is_shared != other.is_shared or not (self.writes or other.writes):
+            return False
+        if self.is_shared:
+            return self.low < other.high and other.low < self.high
+        if self.everything or other.everything:
+            return True
+        if self.pointers is not None and self.pointers is other.pointers:
+            return False
+        if self.atomic and other.atomic:
+            return False
+        return self.root is None or other.root is None or self.root is other.root
+
+
+@dataclass
+class _State:
+    """What was accessed since the last barrier, and what asynchronous copies under way write."""
+
+    pending: set[_Access] = field(default_factory=set)
+    arriving: set[_Access] = field(default_factory=set)
+
+    def copy(self) -> _State:
+        return _State(set(self.pending), set(self.arriving))
+
+    def merge(self, other: _State) -> None:
+        self.pending |= other.pending
+        self.arriving |= other.arriving
+
+    def of_earlier_iteration(self) -> _State:
+        """The values that were pointers then are others now."""
+        return _State({replace(a, pointers=None) for a in self.pending}, set(self.arriving))
+
+
+class _Dependences:
+    """The ops of ``function`` that ``needed`` a barrier before them."""
+
+    def __init__(self, function: Function) -> None:
+        self.needed: set[Op] = set()
+        self._alias = AnalysisManager(function).get(AliasAnalysis)
+        self._continued: list[list[_State]] = []
+        self._left: list[list[_State]] = []
+        self._block(function.body, _State())
+
+    def _block(self, block: Block, state: _State) -> _State | None:
+        """The state at the end of ``block``; None when it ends in a jump."""
+        for op in block.ops:
+            if isinstance(op, LoopOp):
+                state = self._loop(op, state)
+            elif isinstance(op, If):
+                ends = [self._block(r, state.copy()) for r in op.regions]
+                state = _State()
+                for end in ends:
+                    if end is not None:
+                        state.merge(end)
+            elif isinstance(op, Continue):
+                self._continued[-1].append(state)
+                return None
+            elif isinstance(op, Break):
+                self._left[-1].append(state)
+                return None
+            elif isinstance(op, Barrier):
+                state.pending.clear()
+            else:
+                self._op(op, state)
+        return state
+
+    def _loop(self, op: LoopOp, before: _State) -> _State:
+        entry = before.copy()
+        while True:
+            self._continued.append([])
+            self._left.append([])
+            self._block(op.body, entry.copy())
+            continued, left = self._continued.pop(), self._left.pop()
+            known = entry.copy()
+            for state in continued:
+                entry.merge(state.of_earlier_iteration())
+            if entry == known:
+                break
+        after = before.copy() if isinstance(op, For) else _State()
+        for state in (*left, *(continued if isinstance(op, For) else ())):
+            after.merge(state.of_earlier_iteration())
+        return after
+
+    def _op(self, op: Op, state: _State) -> None:
+        if isinstance(op, AsyncWait):
+            state.pending |= state.arriving  # as if the threads wrote it now
+            state.arriving.clear()
+            return
+        accesses = list(self._accesses(op))
+        if any(a.depends_on(p) for a in accesses for p in state.pending):
+            self.needed.add(op)
+        if op in self.needed:
+            state.pending.clear()
+        state.pending.update(accesses)
+        if isinstance(op, AsyncCopy):
+            state.arriving.update(a for a in accesses if a.is_shared)
+
+    def _accesses(self, op: Op) -> Iterator[_Access]:
+        if isinstance(op, (SharedLoad, SharedStore, AsyncCopy)):
+            allocation, copies = _allocation(op.buffer)
+            assert allocation.offset is not None, "shared memory is not allocated yet"
+            low, high = allocation.offset, allocation.offset + allocation.type.bytes
+            if copies is not None:
+                size = allocation.type.bytes // allocation.type.copies
+                low, high = low + copies * size, low + (copies + 1) * size
+            yield _Access(not isinstance(op, SharedLoad), low=low, high=high)
+        if isinstance(op, AsyncCopy):
+            yield _Access(False, self._alias.underlying_object(op.ptrs))
+        if isinstance(op, MemoryOp):
+            assert isinstance(op, PointerMemoryOp)
+            root = self._alias.underlying_object(op.ptrs)
+            layout = op.ptrs.tile.layout
+            alone = layout is not None and layout.is_injective
+            atomic = isinstance(op, (AtomicRmw, AtomicCas))
+            order = op.memory_order
+            writes = bool(op.spec.effect & Effect.WRITE)
+            everything = order in _RELEASES or order in _ACQUIRES
+            yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, everything)
+
+
+def _allocation(buffer: Value) -> tuple[SharedAlloc, int | None]:
+    """The allocation behind a buffer, and the number of the copy if that is known and not the only one."""
+    op = buffer.op
+    if isinstance(op, SharedCopy):
+        return _allocation(op.buffer)[0], constant_of(op.index)
+    assert isinstance(op, SharedAlloc), buffer
+    return op, None
+
+
+class _Inserter(Rewriter):
+    def __init__(self, needed: set[Op]) -> None:
+        super().__init__()
+        self.needed = needed
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        if op in self.needed:
+            builder.loc = op.loc
+            builder.emit_op(Barrier)
+        super().insert(op, builder)

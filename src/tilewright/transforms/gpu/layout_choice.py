@@ -1,0 +1,206 @@
+"""Which layout each tile of a kernel has: coalesced at accesses to global memory, and carried on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.analysis.gpu.contiguity import Contiguity
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.layouts import LANES, LinearLayout
+from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
+from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Load,
+    PointerMemoryOp,
+)
+from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.types import TileType
+
+VECTOR_BYTES = 16  # the widest access of a thread
+_VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
+_Shape = tuple[int, ...]
+
+
+class AccessLayouts:
+    """For each tile shape the layout in which the accesses to global memory of that shape are coalesced.
+
+    One for all accesses of a shape, so that what is loaded, computed and stored needs no conversion: the axis that is
+    contiguous in most bytes goes fastest over the threads, each with as many elements as the widest access takes.
+    """
+
+    def __init__(self, function: Function, warps: int) -> None:
+        self.warps = warps
+        self.contiguity = AnalysisManager(function).get(Contiguity)
+        self._votes: dict[_Shape, dict[tuple[int, ...], int]] = {}
+        self._vectors: dict[tuple[_Shape, int], int] = {}
+        self._layouts: dict[_Shape, LinearLayout] = {}
+        for op in function.walk():
+            if isinstance(op, PointerMemoryOp) and op.ptrs.tile.rank:
+                self._vote(op)
+
+    def _vote(self, op: PointerMemoryOp) -> None:
+        t = op.ptrs.tile
+        runs, size = self.contiguity.runs(op.ptrs), t.pointee.bytes
+        order = tuple(sorted(range(t.rank), key=lambda k: (-runs.contiguity[k], -k)))
+        fastest = order[0]
+        vector = min(runs.contiguity[fastest], max(runs.alignment[fastest] // size, 1), max(VECTOR_BYTES // size, 1))
+        if op.mask is not None:
+            vector = min(vector, self.contiguity.runs(op.mask).constancy[fastest])
+        votes = self._votes.setdefault(t.shape, {})
+        votes[order] = votes.get(order, 0) + t.size * size
+        key = t.shape, fastest
+        self._vectors[key] = max(self._vectors.get(key, 1), vector)
+
+    def layout(self, shape: _Shape) -> LinearLayout:
+        """The layout of tiles of ``shape``, of rank 1 or more."""
+        if shape not in self._layouts:
+            votes = self._votes.get(shape)
+            row_major = tuple(reversed(range(len(shape))))
+            order = max(votes, key=lambda o: votes[o]) if votes else row_major
+            vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
+            self._layouts[shape] = blocked(shape, order, vector, self.warps)
+        return self._layouts[shape]
+
+
+def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:
+    """``vector`` elements of a thread side by side along ``order[0]``, threads along ``order``, and so on around.
+
+    Fewer elements where the threads would not have as many.
+    """
+    size = 1
+    for n in shape:
+        size *= n
+    room = max(size // (LANES * warps), 1)
+    left = [1] * len(shape)
+    left[order[0]] = min(vector, room, shape[order[0]])
+    lanes, warp = [1] * len(shape), [1] * len(shape)
+    for extents, count in ((lanes, LANES), (warp, warps)):
+        for axis in order:
+            free = max(shape[axis] // (left[axis] * lanes[axis] * warp[axis]), 1)
+            extents[axis] = min(free, count)
+            count //= extents[axis]
+        extents[order[-1]] *= count  # more threads than elements
+    return LinearLayout.blocked(shape, left, lanes, warp, order)
+
+
+def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
+    """A layout in which each line along ``axis`` lies in one warp: runs in registers, these side by side over lanes."""
+    order = (axis, *(k for k in reversed(range(len(shape))) if k != axis))
+    lanes, extents, runs = [1] * len(shape), [1] * len(shape), [1] * len(shape)
+    lanes[axis] = min(shape[axis], LANES)
+    runs[axis] = shape[axis] // lanes[axis]
+    left = LANES // lanes[axis]
+    for k in order[1:]:
+        lanes[k] = min(shape[k], left)
+        left //= lanes[k]
+    lanes[axis] *= left
+    count = warps
+    for k in order[1:]:
+        extents[k] = min(shape[k] // lanes[k], count)
+        count //= extents[k]
+    extents[order[-1]] *= count
+    if len(shape) == 1:
+        extents = [warps]
+    return LinearLayout.blocked(shape, runs, lanes, extents, order)
+
+
+_LIKE_OPERAND = (AssumeBlocked, AssumeBounded, AssumeDivisible, Scan)
+
+
+class Homes:
+    """The layout that each tile is computed in, its *home*; None for tiles that are recomputed wherever they are used.
+
+    Loads have the layout of their accesses; elementwise ops, scans, permutations, reshapes and reductions that of
+    their operands; loops and branches that of what they carry. What depends on no such value (indices, pointers,
+    masks, constants) and broadcasts have no home.
+    """
+
+    def __init__(self, function: Function, accesses: AccessLayouts) -> None:
+        self._accesses = accesses
+        self._homes: dict[Value, LinearLayout | None] = {}
+        while self._visit(function.body, []):
+            pass
+        self._settle(function)
+
+    def home(self, value: Value) -> LinearLayout | None:
+        return self._homes.get(value)
+
+    def of_carried(self, value: Value) -> LinearLayout:
+        """The layout of a tile that has to have one."""
+        return self._homes.get(value) or self._accesses.layout(value.tile.shape)
+
+    def _set(self, value: Value, layout: LinearLayout | None) -> bool:
+        """Whether that is news."""
+        if layout is None or not isinstance(value.type, TileType) or not value.type.rank:
+            return False
+        if self._homes.get(value) is not None:
+            return False
+        self._homes[value] = layout
+        return True
+
+    def _visit(self, block: Block, enclosing: list[Op]) -> bool:
+        changed = False
+        for op in block.ops:
+            if isinstance(op, LoopOp):
+                for arg, init in zip(op.carried, op.inits):
+                    changed |= self._set(arg, self.home(init))
+            if isinstance(op, CONTROL_FLOW):
+                for region in op.regions:
+                    changed |= self._visit(region, [*enclosing, op])
+            for target, source in self._passed(op, enclosing):
+                changed |= self._set(target, self.home(source))
+            for value in op.results:
+                if isinstance(value.type, TileType) and value.type.rank:
+                    changed |= self._set(value, self._rule(op, value))
+        return changed
+
+    @staticmethod
+    def _passed(op: Op, enclosing: list[Op]) -> Iterator[tuple[Value, Value]]:
+        """What a terminator hands on, and to where."""
+        if isinstance(op, Yield) and enclosing and isinstance(enclosing[-1], If):
+            yield from zip(enclosing[-1].results, op.operands)
+        elif isinstance(op, (Continue, Break)):
+            loop = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
+            if isinstance(op, Break):
+                yield from zip(loop.results, op.operands)
+            else:
+                yield from zip(loop.carried, op.operands)
+                if not isinstance(loop, Loop):
+                    yield from zip(loop.results, op.operands)
+
+    def _rule(self, op: Op, value: Value) -> LinearLayout | None:
+        if op.spec.elementwise or isinstance(op, _LIKE_OPERAND):
+            homes = [h for v in op.operands if (h := self.home(v)) is not None]
+            if isinstance(op, Scan) and not homes:
+                return self._accesses.layout(value.tile.shape)
+            # One in which no element is held twice, rather than what a reduction left.
+            return next((h for h in homes if h.is_injective), homes[0] if homes else None)
+        if isinstance(op, Reduce):
+            return self.of_carried(op.values[0]).slice(op.axis)
+        if isinstance(op, Reshape):
+            home = self.home(op.x)
+            return home.reshape(op.shape) if home is not None else None
+        if isinstance(op, Permute):
+            home = self.home(op.x)
+            return home.permute(op.axes) if home is not None else None
+        if isinstance(op, (Load, AtomicRmw, AtomicCas)):
+            return self._accesses.layout(value.tile.shape)
+        return None
+
+    def _settle(self, function: Function) -> None:
+        """Carried tiles without a home get that of accesses; so do the loops and branches that give them."""
+        for op in function.walk():
+            if isinstance(op, CONTROL_FLOW):
+                for value in (*op.results, *(a for r in op.regions for a in r.args)):
+                    if isinstance(value.type, TileType) and value.type.rank:
+                        self._set(value, self._accesses.layout(value.type.shape))
+            if isinstance(op, LoopOp) and not isinstance(op, Loop):
+                for arg, result in zip(op.carried, op.results):
+                    if (home := self.home(arg)) is not None:
+                        self._homes[result] = home

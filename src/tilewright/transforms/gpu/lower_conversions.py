@@ -1,0 +1,65 @@
+"""Conversions of layouts: registers and shuffles where a warp has what it needs, else shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.gpu.layout_conversion import is_within_thread, shared_layout, within_warp
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import int64
+from tilewright.ir.layouts import REGISTER, LinearLayout
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.shape import IntToPtr, PtrToInt
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import PointerType, SharedType
+
+# Shuffles of one element each, with selections, beyond which a store and a load through shared memory are fewer
+# instructions: each of these moves up to four elements, and a warp needs no barrier of its own for shuffles.
+_MOST_SHUFFLES = 8
+
+
+@dataclass(frozen=True)
+class LowerConversions:
+    """Leaves the conversions that registers and up to eight shuffles do, and puts shared memory in place of the others.
+
+    Runs after reductions are lowered, which converts as well, and before shared memory is laid out.
+    """
+
+    name: ClassVar[str] = "lower-conversions"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, ConvertLayout) for op in function.walk()):
+            return function
+        return _Lowering().function(function)
+
+
+class _Lowering(Rewriter):
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        if not isinstance(op, ConvertLayout):
+            return None
+        source, target = op.x.tile.layout, op.type.layout
+        assert source is not None and target is not None
+        if source == target:
+            return [op.x]
+        if is_register_or_shuffle(source, target):
+            return None
+        x, dtype = op.x, op.type.dtype
+        if isinstance(dtype, PointerType):
+            x = builder.emit(PtrToInt, x, dtype=int64)
+        element = x.tile.element
+        layout, vector = shared_layout(source, target, element.bytes)
+        buffer = builder.emit(SharedAlloc, type=SharedType(element, layout))
+        builder.emit_op(SharedStore, buffer, x, vector=vector)
+        loaded = builder.emit(SharedLoad, buffer, type=op.type.with_dtype(element), vector=vector)
+        return [builder.emit(IntToPtr, loaded, dtype=dtype) if isinstance(dtype, PointerType) else loaded]
+
+
+def is_register_or_shuffle(source: LinearLayout, target: LinearLayout) -> bool:
+    """Whether a conversion stays a ``gpu.convert_layout``: within a thread, or a few shuffles."""
+    conversion = within_warp(source, target)
+    if conversion is None:
+        return False
+    return is_within_thread(conversion) or target.size(REGISTER) <= _MOST_SHUFFLES

@@ -1,0 +1,234 @@
+"""Reductions and scans in stages: within a thread, across the lanes of a warp, across warps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.arith import And, Cmp, Select
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.gpu.tiles import (
+    BroadcastDistributed,
+    ConvertLayout,
+    DropBits,
+    Shuffle,
+    ThreadReduce,
+    ThreadScan,
+)
+from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
+from tilewright.ir.ops.shape import Constant, Iota, Reshape
+from tilewright.ir.rewrite import Rewriter, clone_block
+from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
+from tilewright.transforms.gpu.layout_choice import along_axis
+
+
+@dataclass(frozen=True)
+class LowerReductions:
+    """Turns reductions and scans of distributed tiles into stages that the hardware has.
+
+    A thread combines what it holds; lanes exchange partial results in a butterfly; what is left to combine across warps
+    is converted to a layout in which each warp has it (through shared memory), and combined within threads again. Only
+    a commutative reduction may combine in the order in which its layout has the elements: others are first brought to
+    a layout in which each thread has a run of the axis.
+    Runs right after layouts are assigned: the conversions that it makes are lowered with the others.
+    """
+
+    name: ClassVar[str] = "lower-reductions"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, CombiningOp) for op in function.walk()):
+            return function
+        return _Lowering(num_warps(function)).function(function)
+
+
+class _Lowering(Rewriter):
+    def __init__(self, warps: int) -> None:
+        super().__init__()
+        self.warps = warps
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        if not isinstance(op, CombiningOp):
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        values = self.all(op.values)
+        body = clone_block(op.body, dict(self.values))
+        stages = _Stages(op, body, builder, self.warps)
+        found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
+        for old, new in zip(op.results, found):
+            if new.type != old.type:
+                new = builder.emit(ConvertLayout, new, type=old.type)
+            new.name = new.name or old.name
+            self.values[old] = new
+
+
+class _Stages:
+    """The stages of one reduction or scan."""
+
+    def __init__(self, op: CombiningOp, body: Block, b: Builder, warps: int) -> None:
+        self.op = op
+        self.axis = op.axis
+        self.body = body
+        self.b = b
+        self.warps = warps
+        self.combine = TileCombiner(body, b)
+        self.commutative = isinstance(op, Reduce) and op.commutative
+
+    # -- reductions
+
+    def reduce(self, values: Tiles) -> Tiles:
+        layout = _layout(values[0])
+        if not layout.is_permutation or not (self.commutative or _in_order(layout, self.axis)):
+            values = self._converted(values, along_axis(layout.shape, self.axis, self.warps))
+        values = self._within_threads(values)
+        values = self._across_lanes(values)
+        values = self._across_warps(values)
+        shape = values[0].tile.shape
+        rest = shape[: self.axis] + shape[self.axis + 1 :]
+        return [self.b.emit(Reshape, v, shape=rest) for v in values]
+
+    def _within_threads(self, values: Tiles) -> Tiles:
+        if not _layout(values[0]).axis_bits(REGISTER, self.axis):
+            return values
+        return self.b.emit_op(ThreadReduce, values, axis=self.axis, body=clone_block(self.body, {})).results
+
+    def _across_lanes(self, values: Tiles) -> Tiles:
+        """The butterfly, from the lowest bit of the axis to the highest: then all lanes have the result."""
+        layout = _layout(values[0])
+        lanes = {image[self.axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[self.axis]}
+        for bit in sorted(lanes):
+            others = [self.b.emit(Shuffle, v, lane_xor=lanes[bit]) for v in values]
+            if self.commutative:
+                values = self.combine(values, others)
+            else:
+                upper = self._has_bits(layout, self.axis, bit)
+                values = self.combine(self._select(upper, others, values), self._select(upper, values, others))
+        return self._without(values, sum(lanes))
+
+    def _without(self, values: Tiles, bits: int) -> Tiles:
+        return [self.b.emit(DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
+
+    def _across_warps(self, values: Tiles) -> Tiles:
+        layout = _layout(values[0])
+        images = layout.images(WARP)
+        along = [b for b, image in zip(layout.bases(WARP), images) if image[self.axis]]
+        if not along:
+            return values
+        others = [0 if image[self.axis] else b for b, image in zip(layout.bases(WARP), images)]
+        registers = (*layout.bases(REGISTER), *along)
+        values = self._converted(values, layout.with_bases(WARP, others).with_bases(REGISTER, registers))
+        return self._within_threads(values)
+
+    # -- scans
+
+    def scan(self, values: Tiles) -> Tiles:
+        """Runs within threads, and before each what is combined of all runs before it."""
+        home = _layout(values[0])
+        values = self._converted(values, along_axis(home.shape, self.axis, self.warps))
+        layout = _layout(values[0])
+        runs = layout.axis_bits(REGISTER, self.axis).bit_count()
+        shape, axis = layout.shape, self.axis
+        split = (*shape[:axis], shape[axis] >> runs, 1 << runs, *shape[axis + 1 :])
+        values = [self.b.emit(Reshape, v, shape=split) for v in values]
+        assert isinstance(self.op, Scan)
+        reverse = self.op.reverse
+        body = clone_block(self.body, {})
+        scanned = self.b.emit_op(ThreadScan, values, axis=axis + 1, reverse=reverse, body=body).results
+        if split[axis] > 1:
+            totals = [self._total(v, axis + 1, reverse) for v in scanned]
+            scanned = self._after(scanned, *self._before(totals, reverse))
+        joined = [self.b.emit(Reshape, v, shape=shape) for v in scanned]
+        return self._converted(joined, home)
+
+    def _total(self, scanned: Value, axis: int, reverse: bool) -> Value:
+        """The last element of each run along ``axis``, which is within threads: the axis then has length 1."""
+        t = scanned.tile
+        if t.shape[axis] == 1:
+            return scanned
+        x = TileType(t.dtype, (), None)
+        body = Block((x, x))
+        with self.b.at(body):
+            from_end = body.args[0 if reverse else 1]
+            _yield(self.b, from_end)
+        return self.b.emit(ThreadReduce, [scanned], axis=axis, body=body)
+
+    def _before(self, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
+        """What is combined of the totals of all lanes before each, and which lanes have one before them."""
+        layout, axis = _layout(totals[0]), self.axis
+        lanes = {image[axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[axis]}
+        before, seen = totals, 0
+        for bit in sorted(lanes):
+            others = [self.b.emit(Shuffle, v, lane_xor=lanes[bit]) for v in totals]
+            behind = self._has_bits(layout, axis, bit, clear=reverse)
+            joined = others
+            if seen:
+                joined = self._select(
+                    self._has_bits(layout, axis, seen, clear=reverse), self.combine(others, before), others
+                )
+            before = self._select(behind, joined, before)
+            first, second = self._select(behind, others, totals), self._select(behind, totals, others)
+            totals = self.combine(first, second)
+            seen |= bit
+        return before, self._has_bits(layout, axis, seen, clear=reverse)
+
+    def _after(self, scanned: Sequence[Value], before: Tiles, valid: Value) -> Tiles:
+        layout = _layout(scanned[0])
+        spread = [
+            self.b.emit(BroadcastDistributed, v, type=TileType(v.tile.dtype, layout.shape, layout))
+            for v in (*before, valid)
+        ]
+        return self._select(spread[-1], self.combine(spread[:-1], scanned), scanned)
+
+    # -- what both need
+
+    def _converted(self, values: Tiles, layout: LinearLayout) -> Tiles:
+        if _layout(values[0]) == layout:
+            return values
+        return [self.b.emit(ConvertLayout, v, type=v.tile.with_layout(layout)) for v in values]
+
+    def _select(self, condition: Value, x: Sequence[Value], y: Sequence[Value]) -> Tiles:
+        return [self.b.emit(Select, condition, a, b) for a, b in zip(x, y)]
+
+    def _has_bits(self, layout: LinearLayout, axis: int, bits: int, *, clear: bool = False) -> Value:
+        """Where the coordinate along ``axis`` has any of ``bits`` set, or clear."""
+        after = 1
+        for n in layout.shape[axis + 1 :]:
+            after *= n
+        mask = bits * after
+        index = self.b.emit(Iota, type=TileType(int32, layout.shape, layout))
+        want = TileType(int32, layout.shape, layout)
+        masked = self.b.emit(And, index, _full(self.b, mask, want))
+        return self.b.emit(Cmp, masked, _full(self.b, mask if clear else 0, want), predicate=CmpPredicate.NE)
+
+
+def _yield(b: Builder, value: Value) -> None:
+    b.emit_op(Yield, [value])
+
+
+def _full(b: Builder, value: int, t: TileType) -> Value:
+    return b.emit(Constant, value=value, type=t)
+
+
+def _layout(value: Value) -> LinearLayout:
+    layout = value.tile.layout
+    assert layout is not None, value
+    return layout
+
+
+def _in_order(layout: LinearLayout, axis: int) -> bool:
+    """Whether registers have the lowest bits of the axis, lanes the next ones, and warps the highest."""
+    registers, lanes, warps = (layout.axis_bits(dim, axis) for dim in (REGISTER, LANE, WARP))
+    return registers + 1 & registers == 0 and _follows(lanes, registers) and _follows(warps, registers | lanes)
+
+
+def _follows(bits: int, lower: int) -> bool:
+    both = bits | lower
+    return not bits or (bits > lower and both + 1 & both == 0)

@@ -1,0 +1,202 @@
+"""Lowering of views to tiles of pointers and masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import DType, int32, int64
+from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub
+from tilewright.ir.ops.control import CONTROL_FLOW
+from tilewright.ir.ops.memory import (
+    AtomicRmw,
+    AtomicView,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+    padding_value,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, PtrOffset, Reshape
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
+
+
+@dataclass(frozen=True)
+class LowerViews:
+    """Turns accesses to tiles of views into accesses through pointers, masked where a tile may leave its array.
+
+    The address of the tile is a scalar, computed in 64 bits; within the tile offsets have 32 bits, unless extents or
+    strides have 64 or the offsets could need more.
+    Runs after the passes on Tile IR, which know views, and before layouts are assigned, which depends on addresses.
+    """
+
+    name: ClassVar[str] = "lower-views"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, (MakeTensorView, MakePartitionView)) for op in function.walk()):
+            return function
+        return _Lowering(function).function(function)
+
+
+@dataclass(frozen=True)
+class _View:
+    """What a view consists of: values of the rebuilt function."""
+
+    type: TensorViewType
+    base: Value
+    shape: tuple[Value | int, ...]
+    strides: tuple[Value | int, ...]
+
+
+class _Lowering(Rewriter):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.ranges = AnalysisManager(function).get(IntegerRanges)
+        self.views: dict[Value, _View] = {}
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        builder.loc = op.loc
+        if isinstance(op, MakeTensorView):
+            shape, strides = iter(self.all(op.shape)), iter(self.all(op.strides))
+            t = op.type
+            extents = tuple(next(shape) if n is None else n for n in t.shape)
+            steps = tuple(next(strides) if n is None else n for n in t.strides)
+            self.views[op.result] = _View(t, self.value(op.base), extents, steps)
+        elif isinstance(op, MakePartitionView):
+            self.views[op.result] = self.views[op.view]
+        elif isinstance(op, ViewMemoryOp):
+            self._access(op, builder)
+        else:
+            if isinstance(op, CONTROL_FLOW) and any(not isinstance(v.type, TileType) for v in op.results):
+                raise TileUnsupportedFeatureError(
+                    "the gpu backend has no views that control flow chooses; choose between the loaded tiles", op.loc
+                )
+            super().insert(op, builder)
+
+    def _access(self, op: ViewMemoryOp, b: Builder) -> None:
+        view, t = self.views.get(op.view), op.view.type
+        assert isinstance(t, PartitionViewType)
+        if view is None:
+            raise TileUnsupportedFeatureError(
+                "the gpu backend has no views that control flow chooses; choose between the loaded tiles", op.loc
+            )
+        pointers, mask = self._tile(op, view, t, b)
+        if isinstance(op, LoadView):
+            padding = None
+            if mask is not None and t.padding is not PaddingMode.UNDETERMINED:
+                padding = b.constant(padding_value(t.padding, t.view.dtype), t.view.dtype, t.tile_shape)
+            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+            self.values[op.result] = b.emit(Load, pointers, mask, padding, latency=op.latency, **order)
+        elif isinstance(op, StoreView):
+            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+            b.emit_op(Store, pointers, self.value(op.value), mask, latency=op.latency, **order)
+        else:
+            assert isinstance(op, AtomicView)
+            order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
+            if op.memory_order is MemoryOrder.WEAK:
+                order = {"memory_order": MemoryOrder.RELAXED, "memory_scope": MemoryScope.DEVICE}
+            b.emit_op(AtomicRmw, pointers, self.value(op.value), mask, kind=op.kind, **order)
+
+    def _tile(self, op: ViewMemoryOp, view: _View, t: PartitionViewType, b: Builder) -> tuple[Value, Value | None]:
+        """The pointers to the elements of the tile, and which of them lie in the array (None: all)."""
+        base, mask, shape = view.base, None, t.tile_shape
+        wide = _offset_dtype(view, t)
+        offsets: Value | None = None
+        for k, (axis, n) in enumerate(zip(t.order, shape)):
+            start, known_start = self._start(op.indices[k], t.steps[k], b)
+            base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
+            if n > 1:
+                along = _line(b, n, k, len(shape), wide)
+                step = _integer(b, view.strides[axis], wide)
+                scaled = along if view.strides[axis] == 1 else b.emit(Mul, along, _fill(b, step, along.tile.shape))
+                spread = b.emit(Broadcast, scaled, shape=shape)
+                offsets = spread if offsets is None else b.emit(Add, offsets, spread)
+            if not op.promised[k]:
+                inside = self._inside(op.indices[k], known_start, start, view.shape[axis], n, k, len(shape), b)
+                spread = b.emit(Broadcast, inside, shape=shape)
+                mask = spread if mask is None else b.emit(And, mask, spread)
+        pointers = _fill(b, base, shape)
+        return pointers if offsets is None else b.emit(PtrOffset, pointers, offsets), mask
+
+    def _start(self, index: Value, step: int, b: Builder) -> tuple[Value, int | None]:
+        """The first element of the tile along an axis, in 64 bits, and as a number if it is known."""
+        wide = _integer(b, self.value(index), int64)
+        known = int(index.op.value) * step if isinstance(index.op, Constant) else None
+        return _times(b, wide, step), known
+
+    def _inside(
+        self,
+        index: Value,
+        known: int | None,
+        start: Value,
+        extent: Value | int,
+        n: int,
+        axis: int,
+        rank: int,
+        b: Builder,
+    ) -> Value:
+        """Which elements along ``axis`` lie in the array: 0 <= start + i < extent, compared in 64 bits at most once.
+
+        Positions are relative to the tile: i < extent - start, clamped to what 32 bits hold.
+        """
+        dtype = int64
+        left = b.emit(Sub, _integer(b, extent, int64), start)
+        line = _line(b, n, axis, rank, dtype)
+        inside = b.emit(Cmp, line, _fill(b, left, line.tile.shape), predicate=CmpPredicate.LT)
+        if (known is not None and known >= 0) or self.ranges.range(index)[0] >= 0:
+            return inside
+        first = b.emit(Sub, b.constant(0, dtype), start)
+        after = b.emit(Cmp, line, _fill(b, first, line.tile.shape), predicate=CmpPredicate.GE)
+        return b.emit(And, inside, after)
+
+
+def _offset_dtype(view: _View, t: PartitionViewType) -> DType:
+    """The type of offsets within a tile."""
+    if view.type.index_dtype.bitwidth > 32:
+        return int64
+    reach = 0
+    for axis, n in zip(t.order, t.tile_shape):
+        stride = view.strides[axis]
+        if isinstance(stride, int):
+            reach += (n - 1) * abs(stride)
+        elif n > 1:
+            return int64  # a row may be as long as 32 bits can say
+    return int32 if reach < 1 << 31 else int64
+
+
+def _integer(b: Builder, value: Value | int, dtype: DType) -> Value:
+    if isinstance(value, int):
+        return b.constant(value, dtype)
+    if isinstance(value.op, Constant):
+        return b.constant(int(value.op.value), dtype)
+    return value if value.tile.element is dtype else b.emit(Cast, value, dtype=dtype)
+
+
+def _times(b: Builder, value: Value, factor: Value | int) -> Value:
+    if isinstance(factor, int) and factor == 1:
+        return value
+    return b.emit(Mul, value, _integer(b, factor, value.tile.element))
+
+
+def _line(b: Builder, n: int, axis: int, rank: int, dtype: DType) -> Value:
+    """0, 1, ..., n - 1 along ``axis`` of a tile of ``rank``."""
+    line = b.emit(Iota, type=TileType(dtype, (n,)))
+    shape = tuple(n if k == axis else 1 for k in range(rank))
+    return line if rank == 1 else b.emit(Reshape, line, shape=shape)
+
+
+def _fill(b: Builder, scalar: Value, shape: tuple[int, ...]) -> Value:
+    """``scalar`` in every element."""
+    if not shape:
+        return scalar
+    return b.emit(Broadcast, b.emit(Reshape, scalar, shape=(1,) * len(shape)), shape=shape)

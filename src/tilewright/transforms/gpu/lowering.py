@@ -1,0 +1,45 @@
+"""The passes from optimized Tile IR to the gpu stage, and why in this order."""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import verify_gpu
+from tilewright.system.environment import switch
+from tilewright.transforms.base import Pass
+from tilewright.transforms.canonicalize import Canonicalize
+from tilewright.transforms.cse import CommonSubexpressions
+from tilewright.transforms.dce import DeadCodeElimination
+from tilewright.transforms.gpu.allocate_shared import AllocateShared
+from tilewright.transforms.gpu.assign_layouts import AssignLayouts
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.gpu.lower_conversions import LowerConversions
+from tilewright.transforms.gpu.lower_reductions import LowerReductions
+from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.licm import LoopInvariantCodeMotion
+from tilewright.transforms.pipelines import run_passes
+
+
+def passes_to_gpu(num_warps: int) -> tuple[Pass, ...]:
+    """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps."""
+    return (
+        LowerViews(),  # addresses decide about layouts
+        Canonicalize(),  # constant indices, strides of one
+        CommonSubexpressions(),  # accesses to the same tile have the same pointers
+        LoopInvariantCodeMotion(),
+        AssignLayouts(num_warps),
+        LowerReductions(),  # needs layouts, and makes conversions
+        CommonSubexpressions(),  # indices that were recomputed in the same layout
+        LoopInvariantCodeMotion(),  # and those that were recomputed in loops
+        LowerConversions(),
+        DeadCodeElimination(),  # before memory is given to what nobody reads
+        AllocateShared(),
+        InsertBarriers(),  # last: it depends on which tiles share memory
+    )
+
+
+def lower_to_gpu(function: Function, num_warps: int) -> Function:
+    """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks."""
+    lowered = run_passes(function, passes_to_gpu(num_warps))
+    if switch("TILEWRIGHT_VERIFY"):
+        verify_gpu(lowered)
+    return lowered

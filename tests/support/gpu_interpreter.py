@@ -1,0 +1,21 @@
+"""Runs generated kernels through the passes of the gpu backend, in the interpreter of the gpu stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilewright.backends import registry
+from tilewright.backends.gpu.interpreter import InterpreterBackend
+
+
+@contextmanager
+def interpreter_backend(num_warps: int) -> Iterator[str]:
+    """The name of a backend that interprets kernels with CTAs of ``num_warps`` warps, registered meanwhile."""
+    backend = InterpreterBackend(num_warps)
+    name = f"{backend.name}-{num_warps}"
+    registry.register_backend(name, lambda: backend)
+    try:
+        yield name
+    finally:
+        del registry._loaders[name]
