@@ -8,14 +8,17 @@ from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import DType, float16, float32
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import NUM_WARPS
 from tilewright.ir.layouts import REGISTER, LinearLayout
 from tilewright.ir.opdef import Arity, create, operand_groups
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
+from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
-from tilewright.ir.ops.linear import CombiningOp
+from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
     Assume,
@@ -35,7 +38,14 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import TileType, Type
-from tilewright.transforms.gpu.layout_choice import VECTOR_BYTES, AccessLayouts, Homes
+from tilewright.transforms.gpu.layout_choice import (
+    VECTOR_BYTES,
+    AccessLayouts,
+    Homes,
+    mma_dtype,
+    mma_home,
+    mma_instruction,
+)
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,8 @@ class _Assigner:
         elif isinstance(op, (AtomicRmw, AtomicCas)):
             layout = self.accesses.layout(op.ptrs.tile.shape) if op.ptrs.tile.rank else None
             self._define(op, self._clone(op, lambda v: self.get(v, layout)))
+        elif isinstance(op, Mma):
+            self._mma(op)
         elif isinstance(op, CombiningOp):
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))
@@ -216,6 +228,26 @@ class _Assigner:
         self.made[old, layout] = new
         if layout is not None:
             self.available[old] = layout
+
+    def _mma(self, op: Mma) -> None:
+        """A matrix product: operands in the layouts of its fragments; with FMAs, in the dtype that it adds in."""
+        layout, instruction = mma_home(op, self.warps), mma_instruction(op)
+        acc, dtype = self.get(op.acc, layout), mma_dtype(op.x.tile.element)
+        result = acc.tile.element
+        if instruction == FMA:
+            dtype = float32 if result is float16 else result
+            acc = self._cast(acc, dtype)
+        layouts = operand_layouts(instruction, layout, op.x.tile.shape[-1], dtype.bitwidth)
+        factors = []
+        for v, wanted in zip((op.x, op.y), layouts):
+            factor = self.get(v, wanted)
+            keep = instruction != FMA and mma_dtype(v.tile.element) is v.tile.element
+            factors.append(factor if keep else self._cast(factor, dtype))
+        product = self.b.emit(GpuMma, *factors, acc, instruction=instruction)
+        self._bind(op.result, self._cast(product, result))
+
+    def _cast(self, value: Value, dtype: DType) -> Value:
+        return value if value.tile.element is dtype else self.b.emit(Cast, value, dtype=dtype)
 
     def _access(self, op: Load | Store) -> None:
         ptrs = op.ptrs

@@ -7,9 +7,17 @@ from collections.abc import Iterator, Sequence
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANES, LinearLayout
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
-from tilewright.ir.ops.linear import Reduce, Scan
+from tilewright.ir.ops.gpu.mma import (
+    FMA,
+    Instruction,
+    accumulator_layout,
+    fma_accumulator_layout,
+    instruction_for,
+)
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
     AssumeBounded,
@@ -110,6 +118,22 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
     return LinearLayout.blocked(shape, runs, lanes, extents, order)
 
 
+def mma_home(op: Mma, warps: int) -> LinearLayout:
+    """The layout of the accumulator of a matrix product."""
+    instruction, shape = mma_instruction(op), op.acc.tile.shape
+    return fma_accumulator_layout(shape, warps) if instruction == FMA else accumulator_layout(instruction, shape, warps)
+
+
+def mma_instruction(op: Mma) -> Instruction:
+    """The instruction that multiplies the operands of ``op``, converted to ``mma_dtype``."""
+    return instruction_for(mma_dtype(op.x.tile.element), op.x.tile.shape[-1])
+
+
+def mma_dtype(dtype: DType) -> DType:
+    """What operands are multiplied as: 8-bit floats as float16, which has all their values, on any architecture."""
+    return float16 if dtype in (float8_e4m3fn, float8_e5m2) else dtype
+
+
 _LIKE_OPERAND = (AssumeBlocked, AssumeBounded, AssumeDivisible, Scan)
 
 
@@ -189,6 +213,8 @@ class Homes:
         if isinstance(op, Permute):
             home = self.home(op.x)
             return home.permute(op.axes) if home is not None else None
+        if isinstance(op, Mma):
+            return mma_home(op, self._accesses.warps)
         if isinstance(op, (Load, AtomicRmw, AtomicCas)):
             return self._accesses.layout(value.tile.shape)
         return None

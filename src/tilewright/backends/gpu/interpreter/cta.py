@@ -18,6 +18,7 @@ from tilewright.backends.reference.interpreter import (
     Index,
     grouped,
 )
+from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.values import Array, Pointers, rearrange
 from tilewright.ir.core import Op, Value
@@ -35,6 +36,7 @@ from tilewright.ir.ops.gpu.memory import (
     SharedLoad,
     SharedStore,
 )
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import (
     BroadcastDistributed,
     ConvertLayout,
@@ -45,6 +47,7 @@ from tilewright.ir.ops.gpu.tiles import (
     ThreadScan,
     broadcast_sources,
 )
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Print
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
 from tilewright.ir.semantics import constant_array
@@ -177,6 +180,12 @@ def _thread_scan(cta: CtaInterpreter, op: ThreadScan, values: list[Array]) -> tu
         for result, value in zip(results, running):
             result[:, groups[:, k]] = value
     return tuple(results)
+
+
+def _mma(cta: CtaInterpreter, op: GpuMma, *operands: Array) -> Any:
+    """The product of whole tiles; the sum of a float16 accumulator is rounded at the end."""
+    whole = [collect(op, x, _layout(v)) for v, x in zip(op.operands, operands)]
+    return distribute(PRODUCTS[Mma](op.attributes, whole, [v.type for v in op.operands]), _layout(op.result))
 
 
 # -- memory
@@ -337,6 +346,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     DropBits: _drop_bits,
     ThreadReduce: _thread_reduce,
     ThreadScan: _thread_scan,
+    GpuMma: _mma,
     GlobalLoad: _global_load,
     GlobalStore: _global_store,
     AtomicRmw: _atomic,

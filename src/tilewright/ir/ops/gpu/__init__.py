@@ -5,6 +5,6 @@ tiles. Everything that moves data between threads or memories is an op of this d
 rules.
 """
 
-from tilewright.ir.ops.gpu import memory, tiles
+from tilewright.ir.ops.gpu import memory, mma, tiles
 
-__all__ = ["memory", "tiles"]
+__all__ = ["memory", "mma", "tiles"]
