@@ -6,9 +6,9 @@
     python benchmarks/cpu.py --states hot              # without the tables of cold starts and of mixed programs
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
-stands what the machine can do at most (``cpu_limits.py``). Every result is compared with the first peer's. Ours binds
-its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that allocate their result at
-each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
+stands what the machine can do at most (``tilewright.backends.cpu.limits``). Every result is compared with the first
+peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that
+allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpu_limits import Limits
-from cpu_limits import measure as measure_limits
 from cpu_timing import Times, cold, hot, mixed
+
+from tilewright.backends.cpu.limits import Limits
+from tilewright.backends.cpu.limits import measure as measure_limits
 
 if TYPE_CHECKING:
     from cpu_rows import Row, Run, Work

@@ -27,7 +27,7 @@ class Work:
 
     ``tolerance`` bounds the largest difference relative to the largest magnitude. ``fresh`` are the sides that allocate
     their result. ``double``: the operations are in float64. Rows that are not ``limited`` use instructions of which
-    ``cpu_limits.py`` knows no peak.
+    ``tilewright.backends.cpu.limits`` knows no peak.
     """
 
     ours: Run

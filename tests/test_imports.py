@@ -78,6 +78,7 @@ ON_DEMAND = {  # they import by name, at run time
     "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load
     "ops/torch_operator.py",  # DTensor
     "ops/traced_launch.py",
+    "cli/roofline.py",  # LLVM, which takes a while to load
     "compat/modules.py",
     "compat/torch_cpu.py",
     "tileir/__init__.py",  # kernels, which need the runtime; reading and writing files does not

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 import subprocess
@@ -145,20 +146,20 @@ def test_doctor_says_why_an_backend_does_not_work(
 
 def test_cache_lists_and_clears(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["cache", "list"]) == 0
-    assert "0 kernels, 0 bytes of at most" in capsys.readouterr().out
+    assert "0 entries, 0 bytes of at most 1.0 GiB" in capsys.readouterr().out
     main(["inspect", "kernels.py::shift", *ARGS, "--stage", "Tile IR"])
     capsys.readouterr()
     assert main(["cache", "list"]) == 0
-    assert ": 1 kernel, " in capsys.readouterr().out
+    assert "shift of kernels.py for cpu\n" in capsys.readouterr().out
     assert main(["cache", "clear"]) == 0
-    assert "removed 1 kernel from " in capsys.readouterr().out
+    assert "removed 1 entry from " in capsys.readouterr().out
     folder = Path(os.environ["TILEWRIGHT_CACHE_DIR"])
     (folder / "tmpabcdefgh").write_bytes(bytes(100))
     assert main(["cache", "list"]) == 0
-    assert "tmpabcdefgh  unfinished\n" in (said := capsys.readouterr().out)
-    assert ": 0 kernels and 1 unfinished file, 100 bytes of at most" in said
+    assert "100 bytes  tmpabcdefgh  unfinished\n" in (said := capsys.readouterr().out)
+    assert ": 0 entries and 1 unfinished file, 100 bytes of at most" in said
     assert main(["cache", "clear"]) == 0
-    assert "removed 0 kernels and 1 unfinished file from " in capsys.readouterr().out
+    assert "removed 0 entries and 1 unfinished file from " in capsys.readouterr().out
     assert not list(folder.iterdir())
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     assert main(["cache", "list"]) == 0
@@ -298,3 +299,73 @@ def test_a_program_that_raises_is_shown_from_its_own_lines_on(capsys: pytest.Cap
         f'  File "{Path("program.py").resolve()}", line 2, in f',
     ]
     assert lines[-1] == "OSError: gone"
+
+
+SIDE_EFFECTS = """\
+import sys
+sys.path.insert(0, "beside")
+import neighbour
+import tilewright as ct
+
+TABLE = {}
+TABLE["N"] = neighbour.N
+TABLE.update(M=2)
+TOTAL = TABLE["N"] + TABLE["M"]
+for x in [8]:
+    SIZE = x
+UNUSED = open("nowhere")
+
+def make(n):
+    @ct.kernel
+    def shift(x):
+        ct.store(x, (0,), ct.load(x, (0,), (SIZE,)) + n + TOTAL)
+    return shift
+
+shift = make(1)
+
+@ct.kernel
+def other(x):
+    pass
+
+y = 1 / 0
+ct.launch(None, (1,), other, (y,))
+"""
+
+
+def test_inspect_runs_what_the_kernel_needs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("beside").mkdir()
+    Path("beside/neighbour.py").write_text("N = 3\n")
+    Path("effects.py").write_text(SIDE_EFFECTS)
+    assert main(["inspect", "effects.py::shift", "--arg", "i32[8]", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kernel"] == "shift" and "func @shift(" in found["stages"]["Tile IR"]
+    assert main(["inspect", "effects.py::nothing", "--arg", "i32[8]"]) == MISUSE
+    assert "has no kernel nothing at its top level; it has: other\n" in capsys.readouterr().err
+
+
+def test_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def report(*command: str) -> Any:
+        assert main([command[0], "--json", *command[1:]]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert report("doctor")["backends"]["cpu"] == {"works": True, "says": "works"}
+    report("cache", "clear")
+    report("inspect", "kernels.py::shift", *ARGS)
+    (entry,) = report("cache", "list")["entries"]
+    assert entry["name"] == "shift of kernels.py for cpu" and entry["bytes"] > 0 and not entry["unfinished"]
+    assert len(report("cache", "clear")["entries"]) == 1
+    Path("program.py").write_text(
+        KERNELS + "x = np.ones(8)\nct.launch(None, (1,), shift, (x, x, 2.0, 8))\nprint('said')\n"
+    )
+    found = report("view", "program.py")
+    assert (found["page"], found["launches"], found["accesses"]) == ("program.html", 1, 2)
+
+
+def test_sizes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse_argument("f32[2K,3]").shape == (2048, 3)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "1.5M")
+    assert main(["cache", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["limit"] == 3 << 19
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "a lot")
+    assert main(["cache", "list"]) == MISUSE
+    assert "TILEWRIGHT_CACHE_SIZE: 'a lot' is no size; write a number such as" in capsys.readouterr().err

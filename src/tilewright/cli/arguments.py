@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.errors import UsageError
-from tilewright.ir.dtypes import ALL_DTYPES, DType
-from tilewright.ir.semantics import constant_array
+from tilewright.ir.dtypes import ALL_DTYPES, DType, int64
+from tilewright.ir.semantics import evaluate
 from tilewright.language.dtypes import to_dtype
+from tilewright.system.sizes import parse_size
 
 SPECIFICATIONS = """\
 argument specifications:
-  f32[1024,1024]     a row-major array; f32[] has rank 0
+  f32[1024,1024]     a row-major array; f32[] has rank 0, and f32[16M] 16 times 1024 times 1024 elements
   i32, f64, ...      a number known at run time
   128, 0.5, true     this number; a constant where the kernel says ct.Constant
   ct.float32, ...    this dtype, for a ct.Constant
@@ -24,7 +25,7 @@ argument specifications:
 _DTYPES: dict[str, DType] = {
     name: d for d in ALL_DTYPES if d.short not in ("tf32", "f8e5m3fnu") for name in (d.short, d.name)
 }
-_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+_ARRAY = re.compile(r"(\w+)\[([\w,]*)\]")
 
 
 def parse_argument(text: str) -> Any:
@@ -41,7 +42,10 @@ def parse_argument(text: str) -> Any:
         return _DTYPES[text].storage.type(0)
     array = _ARRAY.fullmatch(text)
     if array is not None and array[1] in _DTYPES:
-        shape = [int(n) for n in array[2].split(",") if n]
+        try:
+            shape = [parse_size(n) for n in array[2].split(",") if n]
+        except ValueError:
+            raise UsageError(f"{text!r} is no argument; write an array such as f32[1024,64] or f32[16M]") from None
         try:
             return np.empty(shape, _DTYPES[array[1]].storage)
         except (MemoryError, ValueError) as e:
@@ -74,5 +78,6 @@ def filled(argument: Any) -> Any:
         return tuple(map(filled, argument))
     dtype = to_dtype(argument.dtype) if isinstance(argument, np.ndarray) else None
     if dtype is not None:
-        argument.reshape(-1)[:] = [constant_array(i, dtype, ())[()] for i in range(argument.size)]
+        numbers = np.arange(argument.size, dtype=np.int64)
+        argument.reshape(-1)[:] = evaluate("cast", int64, {"dtype": dtype}, [numbers])
     return argument

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.output import say
-from tilewright.runtime.cache import Entry, disk_cache
+from tilewright.runtime.cache import DiskCache, Entry, disk_cache
+from tilewright.system.sizes import show_size
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("cache", help="list or clear the disk cache of compiled kernels")
     parser.add_argument("action", choices=["list", "clear"])
+    parser.add_argument("--json", action="store_true", help="print the entries, or those removed, as JSON")
     parser.set_defaults(run=run)
 
 
@@ -24,22 +27,45 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as e:  # of the variables that describe it
         raise UsageError(str(e)) from None
     if cache is None:
-        say("the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
-        return 0
-    if options.action == "clear":
-        say(f"removed {_contents(cache.clear())} from {cache.folder}")
-        return 0
+        say("null" if options.json else "the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
+        return FINE
     entries = sorted(cache.entries(), key=lambda e: e.last_use, reverse=True)
-    for entry in entries:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.last_use))
-        say(f"{when}  {entry.size:>9} bytes  {entry.path.stem[:16]}{'  unfinished' * entry.unfinished}")
-    total = sum(e.size for e in entries)
-    say(f"{cache.folder}: {_contents(entries)}, {total} bytes of at most {cache.limit}")
-    return 0
+    labels = {entry.path: cache.label_of(entry) for entry in entries}
+    if options.action == "clear":
+        entries = cache.clear()
+    if options.json:
+        say(json.dumps(_described(cache, entries, labels), indent=2))
+    elif options.action == "clear":
+        say(f"removed {_contents(entries)} from {cache.folder}")
+    else:
+        for entry in entries:
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.last_use))
+            name = "unfinished" if entry.unfinished else labels[entry.path]
+            say(f"{when}  {show_size(entry.size):>10}  {entry.path.stem[:16]}  {name}".rstrip())
+        total = sum(e.size for e in entries)
+        say(f"{cache.folder}: {_contents(entries)}, {show_size(total)} of at most {show_size(cache.limit)}")
+    return FINE
+
+
+def _described(cache: DiskCache, entries: Sequence[Entry], labels: dict[Any, str]) -> dict[str, Any]:
+    return {
+        "folder": str(cache.folder),
+        "limit": cache.limit,
+        "entries": [
+            {
+                "key": entry.path.stem,
+                "name": labels.get(entry.path, ""),
+                "bytes": entry.size,
+                "last_use": entry.last_use,
+                "unfinished": entry.unfinished,
+            }
+            for entry in entries
+        ],
+    }
 
 
 def _contents(entries: Sequence[Entry]) -> str:
     unfinished = sum(e.unfinished for e in entries)
-    kernels = len(entries) - unfinished
-    text = f"{kernels} kernel{'s' * (kernels != 1)}"
+    finished = len(entries) - unfinished
+    text = f"{finished} entr{'y' if finished == 1 else 'ies'}"
     return f"{text} and {unfinished} unfinished file{'s' * (unfinished != 1)}" if unfinished else text

@@ -6,22 +6,21 @@ import argparse
 import ast
 import os
 import pdb
-import sys
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
-from tilewright.cli.errors import UsageError
+from tilewright.cli.errors import FINE, UsageError
 from tilewright.cli.files import check_program
 from tilewright.cli.grids import parse_index
-from tilewright.cli.inspect import load_kernel
+from tilewright.cli.kernels import load_kernel
 from tilewright.cli.tileir import is_tileir
 from tilewright.cli.tileir_debugger import debug as debug_tileir
 from tilewright.compat import run_program
 from tilewright.eager.backend import Stepper, stepping
-from tilewright.runtime.backend_choice import force_backend, use_backend
+from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
 from tilewright.runtime.launchable import Launchable
@@ -30,8 +29,8 @@ Index = tuple[int, int, int]
 
 _EPILOG = f"""\
 Without --arg the file runs as a program, and the debugger stops at the first line of the kernel whenever the program
-launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 2, ...; the file's own launches run
-nothing then.
+launches it. With --arg the kernel alone is launched, on arrays that hold 0, 1, 2, ...; nothing else of the file runs
+then.
 
 {SPECIFICATIONS}
 examples:
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     _check_kernel(path, name)
     block = None if options.block is None else parse_index(options.block, "block", 0)
     debugger = _Debugger(os.path.abspath(path), name, block)
-    kernel = _load(options.kernel) if options.arg else None
+    kernel = load_kernel(options.kernel) if options.arg else None
     try:
         with use_backend("python"), stepping(debugger):
             if kernel is not None:
@@ -79,13 +78,13 @@ def run(options: argparse.Namespace) -> int:
             else:
                 run_program(path, options.arguments)
     except _Quit:
-        return 0
+        return FINE
     except SystemExit:
         if debugger.entered:
             raise
     if not debugger.entered:
         raise UsageError(f"{path} ended without launching {name}; with --arg it can be launched alone")
-    return 0
+    return FINE
 
 
 def _check_kernel(path: str, name: str) -> None:
@@ -94,20 +93,6 @@ def _check_kernel(path: str, name: str) -> None:
     names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     if name not in names:
         raise UsageError(f"{path} defines no function {name}; it defines: {', '.join(dict.fromkeys(names)) or 'none'}")
-
-
-def _load(target: str) -> Launchable:
-    """The kernel, from a file whose own launches are passed over: it is to be launched alone."""
-    launches = _PassedOver()
-    path, _, name = target.rpartition("::")
-    try:
-        with force_backend("python"), stepping(launches):
-            return load_kernel(target)
-    except (Exception, SystemExit):
-        found = vars(sys.modules.get(Path(path).stem, types)).get(name)
-        if launches.any and isinstance(found, Launchable):  # what the file said about results that it does not have
-            return found
-        raise
 
 
 def _launch(kernel: Launchable, options: argparse.Namespace) -> None:
@@ -131,16 +116,6 @@ class _Pdb(pdb.Pdb):
     def set_quit(self) -> None:
         self.left = True
         super().set_quit()
-
-
-class _PassedOver(Stepper):
-    """Runs no block."""
-
-    any = False
-
-    def blocks(self, function: types.FunctionType, grid: Index) -> Iterable[Index]:
-        self.any = True
-        return ()
 
 
 class _Debugger(Stepper):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ _SELECTION = (
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("demo", help="run kernels of the examples: checked against NumPy, and timed")
     parser.add_argument("--small", action="store_true", help="small arrays, for a quick look")
+    parser.add_argument("--json", action="store_true", help="print the outcomes as JSON, in seconds")
     parser.set_defaults(run=run)
 
 
@@ -48,11 +51,14 @@ def run(options: argparse.Namespace) -> int:
         _progress(f"[{i}/{len(cases)}] {case.name} ...")
         outcomes.append(harness.measure(case))
     _progress("")
-    say(harness.HEADER)
-    for outcome in outcomes:
-        say(str(outcome))
     wrong = [o.name for o in outcomes if not o.correct]
-    say(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
+    if options.json:
+        say(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+    else:
+        say(harness.HEADER)
+        for outcome in outcomes:
+            say(str(outcome))
+        say(f"{len(outcomes) - len(wrong)} of {len(outcomes)} kernels agree with NumPy")
     return FINDINGS if wrong else FINE
 
 

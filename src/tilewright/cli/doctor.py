@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import platform
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 import tilewright as ct
 from tilewright.backends.registry import backend_names, get_backend
-from tilewright.cli.errors import FINDINGS, FINE
+from tilewright.cli.errors import FINDINGS, FINE, UsageError
 from tilewright.cli.output import say
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
@@ -23,6 +24,7 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "triton", "ziglang", "nvidia-cuda
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("doctor", help="say which backends work here, and why others do not")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=run)
 
 
@@ -32,18 +34,43 @@ def _increment(x: Any, out: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    say(f"tilewright {ct.__version__}, Python {platform.python_version()} on {platform.machine()} {platform.system()}")
-    say("packages: " + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
-    cache = disk_cache()
-    say(f"disk cache: {cache.folder if cache else 'switched off'}")
-    broken = False
+    found = _findings()
+    if options.json:
+        say(json.dumps(found, indent=2))
+    else:
+        say(f"tilewright {found['tilewright']}, Python {found['python']} on {found['machine']}")
+        say(
+            "packages: "
+            + ", ".join(f"{name} {version or '(not installed)'}" for name, version in found["packages"].items())
+        )
+        say(f"disk cache: {found['cache'] or 'switched off'}")
+        for name, state in found["backends"].items():
+            say(f"backend {name:<12} {state['says']}")
+        say(f"Tile C++            {found['c++']}")
+    return FINE if all(state["works"] is not False for state in found["backends"].values()) else FINDINGS
+
+
+def _findings() -> dict[str, Any]:
+    """What was found out about this machine; a backend ``works``, does not, or is not here (None)."""
+    try:
+        cache = disk_cache()
+    except ValueError as e:  # of the variables that describe it
+        raise UsageError(str(e)) from None
+    backends: dict[str, dict[str, Any]] = {}
     for name in backend_names():
         missing = _missing(name)
-        finding = _finding(name) if missing is None else None
-        broken = broken or finding is not None
-        say(f"backend {name:<12} {f'not here: {missing}' if missing else finding or 'works'}")
-    say(f"Tile C++            {_compiler()}")
-    return FINDINGS if broken else FINE
+        fault = _finding(name) if missing is None else None
+        works = None if missing is not None else fault is None
+        backends[name] = {"works": works, "says": f"not here: {missing}" if missing else fault or "works"}
+    return {
+        "tilewright": ct.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()} {platform.system()}",
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "cache": str(cache.folder) if cache else None,
+        "backends": backends,
+        "c++": _compiler(),
+    }
 
 
 def _compiler() -> str:
@@ -74,8 +101,8 @@ def _finding(name: str) -> str | None:
     return None if np.array_equal(out, x + 1) else f"does not work: it computed {out} instead of {x + 1}"
 
 
-def _version(package: str) -> str:
+def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
+        return None

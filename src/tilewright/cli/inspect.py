@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tilewright.backends.registry import get_backend
-from tilewright.cli import roofline
-from tilewright.cli.arguments import SPECIFICATIONS, parse_argument
-from tilewright.cli.cpp import add_options, find_kernel, refuse_options
-from tilewright.cli.errors import UsageError
-from tilewright.cli.files import check_writable, load_module
+from tilewright.cli.arguments import SPECIFICATIONS, filled, parse_argument
+from tilewright.cli.bench import report
+from tilewright.cli.cpp import add_options, refuse_options
+from tilewright.cli.errors import FINE, UsageError
+from tilewright.cli.files import check_writable
 from tilewright.cli.grids import parse_index
+from tilewright.cli.kernels import add_kernel, find
 from tilewright.cli.output import say
 from tilewright.cli.tileir import arguments_for, find_module, is_tileir
-from tilewright.cli.tileir import find_kernel as find_tileir_kernel
+from tilewright.cli.timing import timed
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
 from tilewright.runtime.backend_choice import requested, use_backend
@@ -42,6 +42,7 @@ example:
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
 """
+_PLOT_SECONDS = 0.5
 TILE_IR = "tileir"  # a stage that is shown when it is asked for only: no backend compiles it
 
 
@@ -52,14 +53,14 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python, C++ or Tile IR")
-    parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
+    add_kernel(parser)
     parser.add_argument("--backend", metavar="NAME", help="the backend (default: the one a launch would take)")
     parser.add_argument(
         "--target", metavar="NAME", help="compile for this GPU, such as sm_90 or gfx942; none is needed"
     )
     parser.add_argument("--stage", action="append", metavar="NAME", help="show this stage only; may be repeated")
     parser.add_argument("--stages", action="store_true", help="show the Tile IR after each pass first")
+    parser.add_argument("--json", action="store_true", help="print the stages, and what --plot finds, as JSON")
     parser.add_argument("--perf", action="store_true", help="show flops, bytes, vectors and spills of each loop nest")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="run the kernel, and draw its roofline as SVG")
     parser.add_argument("--grid", metavar="X,Y,Z", help="the blocks that --plot runs (default: 1)")
@@ -76,8 +77,8 @@ def run(options: argparse.Namespace) -> int:
         refuse_options(options)
         if not (options.arg or options.stage or options.backend or options.target):
             say(find_module(options.kernel)[0].text().rstrip())
-            return 0
-    kernel = _find(options)
+            return FINE
+    kernel = find(options)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     args = tuple(map(parse_argument, options.arg))
     if isinstance(kernel, TileIRKernel):
@@ -90,15 +91,17 @@ def run(options: argparse.Namespace) -> int:
     except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise UsageError(str(e)) from e
     if options.plot is None or wanted:
-        show(found, wanted)
-    return 0
+        show(kernel, found, wanted, options.json)
+    return FINE
 
 
-def _find(options: argparse.Namespace) -> Launchable:
-    """The kernel that the command names."""
-    if is_tileir(options.kernel):
-        return find_tileir_kernel(options.kernel)
-    return find_kernel(options.kernel, options) or load_kernel(options.kernel)
+def show(kernel: Launchable, found: Specialization, wanted: Sequence[str], as_json: bool) -> None:
+    """Print the stages ``wanted``, or all of them. UsageError when one does not exist."""
+    if as_json:
+        say(json.dumps({"kernel": kernel.name, "stages": dict(stages_of(found, wanted))}, indent=2))
+        return
+    for name, text in stages_of(found, wanted):
+        say(f"==== {name}\n{text}")
 
 
 def _show_pass(name: str, function: Function) -> None:
@@ -124,17 +127,17 @@ def compiled(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namesp
         raise
 
 
-def show(found: Specialization, wanted: Sequence[str]) -> None:
-    """Print the stages ``wanted``, or all of them. UsageError when one does not exist."""
-    shown = []
+def stages_of(found: Specialization, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The names and texts of the stages ``wanted``, or of all. UsageError when one does not exist."""
     wanted = [RENAMED_STAGES.get(name, name) for name in wanted]
+    shown = []
     if TILE_IR in wanted and isinstance(found, Specialization):
         shown.append(TILE_IR)
-        say(f"==== {TILE_IR}\n{print_module(export_module([Kernel(found.function)]))}")
+        yield TILE_IR, print_module(export_module([Kernel(found.function)]))
     for stage in found.stage_names():
         shown.append(stage)
         if not wanted or stage in wanted:
-            say(f"==== {stage}\n{found.stage(stage).rstrip()}\n")
+            yield stage, found.stage(stage).rstrip() + "\n"
     missing = set(wanted) - set(shown)
     if missing:
         known = ", ".join(dict.fromkeys((*shown, TILE_IR)))
@@ -142,30 +145,8 @@ def show(found: Specialization, wanted: Sequence[str]) -> None:
 
 
 def plot(kernel: Launchable, args: tuple[Any, ...], options: argparse.Namespace) -> None:
-    """Run ``kernel`` on arrays of ones, say how fast it was, and draw that. ValueError when its work is not known."""
+    """Run ``kernel``, say how fast it was, and draw that. ValueError when its work is not known."""
     grid = (1,) if options.grid is None else parse_index(options.grid, "grid", 1)
-    for argument in args:
-        if isinstance(argument, np.ndarray):
-            argument.fill(1)
-    work = kernel.work(grid, args, options.backend)
-    time = roofline.seconds(kernel.bind(grid, args, backend=options.backend))
-    run = roofline.Run(kernel.name, work.flops, work.moved, time)
-    roof = roofline.Roof.measure(sum(a.nbytes for a in args if isinstance(a, np.ndarray)))
-    say(roofline.describe(run, roof))
-    try:
-        options.plot.write_text(roofline.draw(run, roof), encoding="utf-8")
-    except OSError as e:
-        raise UsageError(f"cannot write {options.plot}: {e.strerror}") from None
-
-
-def load_kernel(target: str) -> Launchable:
-    """The kernel that ``FILE::KERNEL`` names. UsageError when there is none."""
-    path, separator, name = target.rpartition("::")
-    if not separator:
-        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {target}")
-    names = vars(load_module(Path(path)))
-    kernel = names.get(name)
-    if not isinstance(kernel, Launchable):
-        known = ", ".join(sorted(n for n, value in names.items() if isinstance(value, Launchable)))
-        raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
-    return kernel
+    args = tuple(map(filled, args))
+    times = timed(kernel.bind(grid, args, backend=options.backend), _PLOT_SECONDS)
+    report(kernel, grid, args, times, options)

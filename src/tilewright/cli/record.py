@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from pathlib import Path
@@ -29,6 +30,7 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=_record)
     parser = commands.add_parser("precompile", help="compile what a manifest lists into the disk cache")
     parser.add_argument("manifest", metavar="MANIFEST", type=Path)
+    parser.add_argument("--json", action="store_true", help="print what became of each kernel as JSON")
     parser.set_defaults(run=_precompile)
 
 
@@ -49,18 +51,22 @@ def _precompile(options: argparse.Namespace) -> int:
         entries = list(read(options.manifest))
     except (OSError, ManifestError) as e:
         raise UsageError(str(e)) from e
-    made = failed = 0
+    found = []
     for entry in entries:
         start = time.perf_counter()
+        outcome, said = "failed", ""
         try:
-            _, origin = compiled(entry.function, usable(entry.backend), entry.options)
+            _, outcome = compiled(entry.function, usable(entry.backend), entry.options)
         except (ValueError, RuntimeError, TileError) as e:
-            failed += 1
-            say(f"{entry.function.name} for {entry.backend}: not compiled: {e}")
-            continue
-        made += origin == "compiled"
+            said = str(e)
         milliseconds = (time.perf_counter() - start) * 1e3
-        what = f"compiled in {milliseconds:.0f} ms" if origin == "compiled" else "is in the cache already"
-        say(f"{entry.function.name} for {entry.backend}: {what}")
-    say(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
+        found.append({"kernel": entry.function.name, "backend": entry.backend, "outcome": outcome, "message": said})
+        if not options.json:
+            what = {"failed": f"not compiled: {said}", "compiled": f"compiled in {milliseconds:.0f} ms"}
+            say(f"{entry.function.name} for {entry.backend}: {what.get(outcome, 'is in the cache already')}")
+    made, failed = (sum(f["outcome"] == outcome for f in found) for outcome in ("compiled", "failed"))
+    if options.json:
+        say(json.dumps({"folder": str(cache.folder), "kernels": found}, indent=2))
+    else:
+        say(f"{cache.folder}: {made} of {len(entries)} compiled{f', {failed} failed' if failed else ''}")
     return FINDINGS if failed else FINE

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from tilewright.cli.run import run as run_program
 from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
+from tilewright.sanitizer.output import to_json
 from tilewright.view import Recorder, render
 
 
@@ -21,6 +25,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("view", help="write a page that shows what the kernels of a program do to memory")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: PROGRAM.html, here)")
     parser.add_argument("--limit", type=_positive, default=4_000_000, help="stop recording after so many accesses")
+    parser.add_argument(
+        "--json", action="store_true", help="say what was recorded as JSON; the program prints to stderr"
+    )
     add_schedule(parser)
     add_program(parser)
     add_options(parser)
@@ -38,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     recorder = Recorder(options.limit)
     with sanitize(**schedule(options), sinks=[recorder]) as report:
         try:
-            status = run_program(options)
+            with redirect_stdout(sys.stderr) if options.json else nullcontext():
+                status = run_program(options)
         finally:  # what a program did before it failed is worth seeing too
             _write(recorder, report, options)
     if not recorder.recordings:
@@ -60,4 +68,8 @@ def _write(recorder: Recorder, report: Report, options: argparse.Namespace) -> N
     except OSError as e:
         raise Failure(f"cannot write {output}: {e.strerror}") from None
     accesses = sum(r.event_count for r in recordings)
+    if options.json:
+        found = {"page": str(output), "launches": len(recordings), "accesses": accesses, "report": to_json(report)}
+        say(json.dumps(found, indent=2))
+        return
     say(f"{output}: {len(recordings)} launch{'es' * (len(recordings) != 1)}, {accesses} accesses; {report.summary()}")

@@ -94,8 +94,8 @@ def through_cache(request: Request, what: str, make: Callable[[], Made]) -> byte
             return data
     data, read = make()
     files = [os.path.abspath(file) for file in read]
-    cache.put(list_key, json.dumps(files).encode())
-    cache.put(cache_key("Tile C++", *known, *_contents(files)), data)
+    cache.put(list_key, json.dumps(files).encode(), f"files that {os.path.basename(request.name)} includes")
+    cache.put(cache_key("Tile C++", *known, *_contents(files)), data, f"{os.path.basename(request.name)}, translated")
     return data
 
 

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import os
 import stat
+import struct
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
+from tilewright.system.sizes import parse_size
 from tilewright.transforms.instrumentation import passes_are_watched
 
 _SUFFIX = ".kernel"
@@ -30,6 +32,10 @@ _UNFINISHED = "tmp"  # how the names of files that are being written begin
 _ABANDONED = 600  # seconds without a change after which the writer of such a file is taken to be gone
 _DEFAULT_LIMIT = 1 << 30
 _DIGEST_BYTES = 32
+# After the digest of the rest: what tells the format, the bytes of the label, the label itself, and the data.
+_FORMAT = struct.Struct("<4sH")
+_MAGIC = b"twk1"
+_MOST_LABEL = 400  # bytes
 _SHARE_BETWEEN_SCANS = 16  # the folder is measured again after writing this part of the limit
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -70,10 +76,12 @@ class DiskCache:
             return None
         if content is None:
             return None
-        digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if hashlib.sha256(data).digest() != digest:
+        digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(rest).digest() != digest or len(rest) < _FORMAT.size:
             self.remove(key)
             return None
+        _, label_bytes = _FORMAT.unpack_from(rest)
+        data = rest[_FORMAT.size + label_bytes :]
         with suppress(OSError):
             os.utime(path)  # its last use, for the choice of what goes first
         return data
@@ -96,8 +104,11 @@ class DiskCache:
                 return None
             return file.read()
 
-    def put(self, key: str, data: bytes) -> None:
-        """Store ``data`` under ``key``, and make room when the folder has grown too large."""
+    def put(self, key: str, data: bytes, label: str = "") -> None:
+        """Store ``data`` under ``key``, and make room when the folder has grown too large.
+
+        ``label`` says to people what it is.
+        """
         if not self._writable:
             return
         try:
@@ -108,8 +119,10 @@ class DiskCache:
             return
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).digest())
-                file.write(data)
+                said = label.encode()[:_MOST_LABEL]
+                rest = _FORMAT.pack(_MAGIC, len(said)) + said + data
+                file.write(hashlib.sha256(rest).digest())
+                file.write(rest)
             os.replace(name, self._path(key))
         except OSError as e:
             with suppress(OSError):
@@ -117,7 +130,7 @@ class DiskCache:
             if not isinstance(e, FileNotFoundError):  # else someone has cleared the cache meanwhile
                 self._give_up_writing(e)
             return
-        written = (self._unscanned or 0) + len(data) + _DIGEST_BYTES
+        written = (self._unscanned or 0) + len(rest) + _DIGEST_BYTES
         if self._unscanned is None or written > self.limit // _SHARE_BETWEEN_SCANS:
             self.prune()
             written = 0
@@ -140,6 +153,17 @@ class DiskCache:
                     with suppress(FileNotFoundError):  # another process may remove it meanwhile
                         status = file.stat(follow_symlinks=False)
                         yield Entry(Path(file.path), status.st_size, status.st_mtime, unfinished)
+
+    def label_of(self, entry: Entry) -> str:
+        """What the writer of ``entry`` said that it is; nothing for entries of other versions of this package."""
+        try:
+            head = b"" if entry.unfinished else (self._read(entry.path) or b"")[_DIGEST_BYTES:]
+        except OSError:
+            return ""
+        if len(head) < _FORMAT.size or not head.startswith(_MAGIC):
+            return ""
+        _, label_bytes = _FORMAT.unpack_from(head)
+        return head[_FORMAT.size : _FORMAT.size + label_bytes].decode(errors="replace")
 
     def prune(self) -> None:
         """Remove what killed writers left, and what was not used for longest until the rest fits the limit."""
@@ -179,11 +203,13 @@ def disk_cache() -> DiskCache | None:
     if folder is not None and folder.strip().lower() in ("", "0", "off", "none", "false", "no"):
         return None
     text = os.environ.get("TILEWRIGHT_CACHE_SIZE", str(_DEFAULT_LIMIT))
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"TILEWRIGHT_CACHE_SIZE={text!r} is not a number of bytes")
+    try:
+        limit = parse_size(text)
+    except ValueError as e:
+        raise ValueError(f"TILEWRIGHT_CACHE_SIZE: {e}") from None
     try:
         source_fingerprint()
-        return _opened(folder or str(user_folder()), int(text))
+        return _opened(folder or str(user_folder()), limit)
     except (OSError, RuntimeError) as e:
         say_unusable(folder or "of this user", str(e))
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,17 +47,23 @@ def compiled(
         with COMPILATION_LOCK:
             executable = within_timeout(lambda: backend.compile(function, options, *how), function.name)
         if cache is not None and serialization is not None:
-            cache.put(key, serialization.to_bytes(executable))
+            cache.put(key, serialization.to_bytes(executable), _label(function, backend))
     if manifest.wanted() and serialization is not None and variant is None:  # others need no manifest
         manifest.record(function, backend.name, options)
     return executable, origin
 
 
-def cache_entry(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[str, bytes] | None:
+def cache_entry(function: Function, backend: Backend, options: Mapping[str, Any]) -> tuple[str, bytes, str] | None:
     """The entry of the disk cache for ``function``, which was compiled before; None where there is none."""
     cache, key = disk_cache(), _key(function, backend, options, None)
     data = None if cache is None else cache.get(key)
-    return None if data is None else (key, data)
+    return None if data is None else (key, data, _label(function, backend))
+
+
+def _label(function: Function, backend: Backend) -> str:
+    """The kernel, where it is written, and what runs it."""
+    file = next((op.loc.file for op in function.walk() if op.loc.line), "")
+    return f"{function.name}{f' of {os.path.basename(file)}' if file else ''} for {backend.name}"
 
 
 def _loaded(

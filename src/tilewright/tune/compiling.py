@@ -16,7 +16,7 @@ from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, with_arrays
 
 T = TypeVar("T")
-Stored = tuple[str, bytes]  # the name of an entry of the disk cache, and what it holds
+Stored = tuple[str, bytes, str]  # an entry of the disk cache: its key, what it holds, and its label
 
 
 def compile_stored(kernel: Launchable, args: Args, backend: str | None) -> Stored | None:

@@ -145,7 +145,7 @@ class Tuner(Generic[T]):
             return stored.decode(data, self.configs)
         result = self._measure(arguments, stream)
         if cache is not None:
-            cache.put(key, stored.encode(result, self.configs))
+            cache.put(key, stored.encode(result, self.configs), f"the tuning of {self.kernel.name}")
         return result
 
     def _shared_or_new(

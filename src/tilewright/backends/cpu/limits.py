@@ -1,16 +1,18 @@
-"""What a machine can do at most, measured: copies of memory, and multiply-adds in registers.
+"""What a machine can do at most, measured: traffic with each level of memory, and multiply-adds in registers.
 
-python benchmarks/cpu_limits.py [--threads N]
+python -m tilewright.backends.cpu.limits [--threads N]
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -39,6 +41,117 @@ class Limits:
 
 def measure(threads: int) -> Limits:
     return Limits(copy_bandwidth(threads), peak(threads, "float"), peak(threads, "double"))
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache, or the memory: the bytes that it holds for a launch of all threads, and bytes per second of traffic."""
+
+    name: str
+    holds: float
+    bandwidth: float
+
+
+def levels(threads: int) -> list[Level]:
+    """The levels of memory, the nearest first, with the faster of reads alone and of copies within each."""
+    found, below = [], 0
+    for name, size, sharing in _caches():
+        share = size // min(sharing, threads)  # of one thread
+        if share <= below:  # the next level is no larger, so that nothing is in it alone
+            continue
+        part = max(below * 2, share // 2) if below * 2 < share else share
+        found.append(
+            Level(name, float(share * threads), max(_traffic(threads, part, body) for body in (_READ, _COPY_NEAR)))
+        )
+        below = share
+    far = max(copy_bandwidth(threads), _traffic(threads, (_MEGABYTES << 20) // threads, _READ))
+    return [*found, Level("memory", float("inf"), far)]
+
+
+def _caches() -> list[tuple[str, int, int]]:
+    """The name, the bytes, and the number of processors that share it, of each data cache, as Linux tells."""
+    found = []
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size, shared = (
+                (folder / n).read_text().strip() for n in ("level", "type", "size", "shared_cpu_map")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K"):
+            sharing = bin(int(shared.replace(",", ""), 16)).count("1")
+            found.append((f"L{level}", int(size[:-1]) << 10, max(sharing, 1)))
+    return found
+
+
+_VECTORS = 8  # of an iteration, which do not wait for each other
+_REGION_SECONDS = 0.02  # of one measurement
+_READ, _COPY_NEAR = "read", "copy"
+
+
+def _traffic(threads: int, part: int, kind: str) -> float:
+    """Bytes per second of all threads, each of which goes through ``part`` bytes of its own, again and again."""
+    step = _VECTORS * _LINE
+    count = max(part // (1 if kind == _READ else 2) // step, 1)
+    moved = count * step * (1 if kind == _READ else 2)
+    function, _engine = _compiled(
+        _stream(kind), "stream", ctypes.c_float, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2
+    )
+    arrays = [np.ones(2 * count * step + 2 * _LINE, np.uint8) for _ in range(threads)]
+    starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in arrays]
+
+    def work(times: int) -> list[functools.partial[object]]:
+        return [functools.partial(function, start, start + count * step, count, times) for start in starts]
+
+    times = 1
+    while (seconds := _fastest(work(times), 1)) < _REGION_SECONDS:
+        times = max(times * 2, int(times * _REGION_SECONDS / max(seconds, 1e-6)))
+    return moved * times * threads / _fastest(work(times))
+
+
+def _stream(kind: str) -> str:
+    """LLVM IR of a function that reads, or copies, ``n`` times ``_VECTORS`` lines, ``times`` times."""
+    each = range(_VECTORS)
+    lines = [
+        "define float @stream(ptr %from, ptr %to, i64 %n, i64 %times) {",
+        "entry:",
+        "  br label %outer",
+        "outer:",
+        "  %t = phi i64 [ 0, %entry ], [ %t1, %latch ]",
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [ 0, %outer ], [ %next, %loop ]",
+        *(f"  %s{k} = phi <16 x i32> [ zeroinitializer, %outer ], [ %r{k}, %loop ]" for k in each),
+        f"  %b = mul i64 %i, {_VECTORS}",
+    ]
+    for k in each:
+        lines += [
+            f"  %o{k} = add i64 %b, {k}",
+            f"  %p{k} = getelementptr <16 x i32>, ptr %from, i64 %o{k}",
+            f"  %x{k} = load volatile <16 x i32>, ptr %p{k}, align 64",
+            f"  %r{k} = or <16 x i32> %s{k}, %x{k}",
+        ]
+        if kind != _READ:
+            lines += [
+                f"  %q{k} = getelementptr <16 x i32>, ptr %to, i64 %o{k}",
+                f"  store <16 x i32> %x{k}, ptr %q{k}, align 64",
+            ]
+    lines += [
+        "  %next = add i64 %i, 1",
+        "  %again = icmp ult i64 %next, %n",
+        "  br i1 %again, label %loop, label %latch",
+        "latch:",
+        "  %t1 = add i64 %t, 1",
+        "  %more = icmp ult i64 %t1, %times",
+        "  br i1 %more, label %outer, label %end",
+        "end:",
+        *(f"  %u{k} = or <16 x i32> {f'%u{k - 1}' if k > 1 else '%r0'}, %r{k}" for k in each[1:]),
+        f"  %e = extractelement <16 x i32> %u{_VECTORS - 1}, i32 0",
+        "  %f = bitcast i32 %e to float",
+        "  ret float %f",
+        "}",
+    ]
+    return "\n".join(lines)
 
 
 def copy_bandwidth(threads: int) -> float:
@@ -79,10 +192,10 @@ def peak(threads: int, element: str) -> float:
     return threads * operations / _fastest([work] * threads)
 
 
-def _fastest(work: list[Callable[[], object]]) -> float:
+def _fastest(work: Sequence[Callable[[], object]], repetitions: int = _REPETITIONS) -> float:
     """The seconds of the fastest of several runs of all ``work`` at once."""
     best = float("inf")
-    for _ in range(_REPETITIONS):
+    for _ in range(repetitions):
         threads = [Thread(target=w) for w in work]
         start = time.perf_counter()
         for thread in threads:
@@ -148,6 +261,8 @@ def main() -> None:
     found = measure(threads)
     print(f"{threads} threads: copies {found.copy / 1e9:.1f} GB/s, read and written; multiply-adds", end=" ")
     print(f"{found.f32 / 1e9:.0f} GFLOP/s in float32, {found.f64 / 1e9:.0f} in float64")
+    for level in levels(threads):
+        print(f"{level.name}: {level.bandwidth / 1e9:.1f} GB/s")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,55 @@
+"""The kernels that commands are given: of a file in Python, C++ or CUDA Tile IR, found without running its program."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tilewright.cli.cpp import find_kernel, refuse_options
+from tilewright.cli.definitions import kernel_names, load_definition
+from tilewright.cli.errors import UsageError
+from tilewright.cli.tileir import find_kernel as find_tileir_kernel
+from tilewright.cli.tileir import is_tileir
+from tilewright.runtime.launchable import Launchable
+
+
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    """The options that name a kernel and describe its arguments."""
+    parser.add_argument("kernel", metavar="FILE::KERNEL", help="a kernel of a file, in Python, C++ or Tile IR")
+    parser.add_argument("--arg", action="append", default=[], metavar="SPEC", help="an argument, in order")
+
+
+def find(options: argparse.Namespace) -> Launchable:
+    """The kernel that the command names. UsageError when there is none."""
+    if is_tileir(options.kernel):
+        refuse_options(options)
+        return find_tileir_kernel(options.kernel)
+    return find_kernel(options.kernel, options) or load_kernel(options.kernel)
+
+
+def split_target(target: str) -> tuple[Path, str]:
+    """The file and the name of ``FILE::KERNEL``. UsageError for other text."""
+    path, separator, name = target.rpartition("::")
+    if not separator:
+        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {target}")
+    return Path(path), name
+
+
+def load_object(target: str) -> Any:
+    """What ``FILE::NAME`` names, a kernel or one that tunes itself. UsageError when it is something else."""
+    path, name = split_target(target)
+    found = load_definition(path, name)
+    if not isinstance(found, Launchable) and not getattr(found, "is_autotuned", False):
+        known = ", ".join(kernel_names(path))
+        raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
+    return found
+
+
+def load_kernel(target: str) -> Launchable:
+    """The kernel that ``FILE::KERNEL`` names. UsageError when there is none."""
+    found = load_object(target)
+    if isinstance(found, Launchable):
+        return found
+    kernel: Launchable = found.kernel
+    return kernel
