@@ -64,7 +64,7 @@ NOT_ON_A_GPU = {
     "test_partial_tiles_load_zero": "undefined in the documents; only the CPU backend promises that it clips",
     "test_tiles_wholly_outside": "undefined in the documents; only the CPU backend promises that it clips",
     "test_wrong_options": "an option of the CPU backend",
-    "backends/cpu/vector/": "the code that LLVM makes for CPUs",
+    "backends/vector/": "the code that LLVM makes for CPUs",
     "cpu/test_launch.py::test_stages": "the stages of the CPU backend",
     "test_listings_are_those_of_the_kernel": "the stages of the CPU backend",
     "test_choice_of_the_backend": "the test tells backends apart by what they return",

@@ -15,8 +15,8 @@ from backends.cpu.programs import ProgramMaker
 from support.irbuild import run
 
 from tilewright.backends.cpu import BACKEND, codegen
-from tilewright.backends.cpu.features import HostFeatures
 from tilewright.backends.cpu.target import Processor
+from tilewright.backends.vector.features import HostFeatures
 from tilewright.ir.core import Function
 
 COUNT = int(os.environ.get("TILEWRIGHT_FUZZ", "30"))

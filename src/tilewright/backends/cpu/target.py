@@ -10,7 +10,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from tilewright.backends.cpu.features import HostFeatures
+from tilewright.backends.vector.features import HostFeatures
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

@@ -19,7 +19,7 @@ from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.loops.form import WORTH_CHECKING
-from tilewright.backends.cpu.vector import storage_type
+from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope

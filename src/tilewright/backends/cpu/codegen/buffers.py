@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector import register_type
-from tilewright.backends.cpu.vector.types import I8
+from tilewright.backends.vector import register_type
+from tilewright.backends.vector.types import I8
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
 

@@ -13,8 +13,8 @@ from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.state import State, ViewBinding
 from tilewright.backends.cpu.loops.placement import buffer_offset, passed_out
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.backends.cpu.vector import register_type
-from tilewright.backends.cpu.vector.types import I64
+from tilewright.backends.vector import register_type
+from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield

@@ -20,7 +20,7 @@ from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Positi
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.backends.cpu.vector.types import I8, I64
+from tilewright.backends.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float32
 from tilewright.ir.enums import RoundingMode

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.lanes import POINTER
-from tilewright.backends.cpu.vector.types import I32, I64
+from tilewright.backends.vector.types import I32, I64
 
 _X86_DEFAULT = 0x1F80  # to nearest, subnormal numbers kept, no traps
 

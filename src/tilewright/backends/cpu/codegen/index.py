@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.types import I64
+from tilewright.backends.vector.types import I64
 
 Index: TypeAlias = int | ir.Value
 

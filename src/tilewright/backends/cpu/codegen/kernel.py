@@ -42,7 +42,7 @@ from tilewright.backends.cpu.loops.fusion import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.loops.vectorize import root_of
 from tilewright.backends.cpu.target import Processor
-from tilewright.backends.cpu.vector.types import F64, I8, I32, I64
+from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.position import Pattern
-from tilewright.backends.cpu.vector.types import I1, I32, I64
+from tilewright.backends.vector.types import I1, I32, I64
 
 POINTER = ir.PointerType()
 

@@ -18,7 +18,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.backends.cpu.vector.types import F32, I1, I64
+from tilewright.backends.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float32, int8
 from tilewright.ir.ops.linear import Mma

@@ -13,7 +13,7 @@ from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.target import Processor
-from tilewright.backends.cpu.vector.types import I8, I32, I64
+from tilewright.backends.vector.types import I8, I32, I64
 from tilewright.ir.dtypes import DType
 
 _GROUP = 4  # bytes along k that one lane of the instruction takes

@@ -13,7 +13,7 @@ from tilewright.backends.cpu.codegen.groups import close
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
+from tilewright.backends.vector.types import F32, F64, I32, I64
 from tilewright.ir.dtypes import DType
 
 UNROLL = 4  # steps of k per iteration of the inner loop

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.index import Index, as_value
-from tilewright.backends.cpu.vector.types import I64
+from tilewright.backends.vector.types import I64
 
 
 @dataclass

@@ -11,7 +11,7 @@ from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, e
 from tilewright.backends.cpu.codegen.position import open_chunks, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import Field
-from tilewright.backends.cpu.vector.types import I1, I8, I64
+from tilewright.backends.vector.types import I1, I8, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.loops import LoopNest

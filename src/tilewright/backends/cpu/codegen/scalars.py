@@ -10,9 +10,9 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.state import State, storage_bytes, unsupported
 from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, ELEMENTWISE, POINTER_OPS
-from tilewright.backends.cpu.vector import VectorEmitter, register_type
-from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT
-from tilewright.backends.cpu.vector.types import I64
+from tilewright.backends.vector import VectorEmitter, register_type
+from tilewright.backends.vector.request import LEFT_IS_RESULT
+from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.arith import Bitcast, operand_tile
 from tilewright.ir.ops.shape import (

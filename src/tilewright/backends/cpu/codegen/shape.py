@@ -12,7 +12,7 @@ from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, open_chunks
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.vector.types import I8
+from tilewright.backends.vector.types import I8
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.shape import Pack, Unpack

@@ -11,8 +11,8 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.target import Processor
-from tilewright.backends.cpu.vector import VectorEmitter, storage_type
-from tilewright.backends.cpu.vector.types import I8, I64
+from tilewright.backends.vector import VectorEmitter, storage_type
+from tilewright.backends.vector.types import I8, I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import ElementType

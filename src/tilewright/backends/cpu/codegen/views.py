@@ -11,8 +11,8 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, is_contiguous
 from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
-from tilewright.backends.cpu.vector import storage_type
-from tilewright.backends.cpu.vector.types import I1, I64
+from tilewright.backends.vector import storage_type
+from tilewright.backends.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.loops import CheckLoad

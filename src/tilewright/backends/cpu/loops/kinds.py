@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from tilewright.backends.cpu.vector import ELEMENTWISE_OPS
+from tilewright.backends.vector import ELEMENTWISE_OPS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Cast

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.backends.cpu.vector import exponential, logarithm, power, trigonometry
-from tilewright.backends.cpu.vector.arith import flushed
-from tilewright.backends.cpu.vector.convert import round_to_dtype
-from tilewright.backends.cpu.vector.request import ElementOp
-from tilewright.backends.cpu.vector.types import F32, F64
-from tilewright.backends.cpu.vector.value import Val
+from tilewright.backends.vector import exponential, logarithm, power, trigonometry
+from tilewright.backends.vector.arith import flushed
+from tilewright.backends.vector.convert import round_to_dtype
+from tilewright.backends.vector.request import ElementOp
+from tilewright.backends.vector.types import F32, F64
+from tilewright.backends.vector.value import Val
 
 Formula = Callable[..., Val]
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.exact import fast_two_sum, two_product
-from tilewright.backends.cpu.vector.types import F32
-from tilewright.backends.cpu.vector.value import Val, fused, magnitude, polynomial
+from tilewright.backends.vector.exact import fast_two_sum, two_product
+from tilewright.backends.vector.types import F32
+from tilewright.backends.vector.value import Val, fused, magnitude, polynomial
 
 LANES = 16  # of a vector that the tables serve
 SMALLEST, LARGEST = 2.0**-126, float.fromhex("0x1.fffffep+127")  # of the bases

@@ -11,7 +11,7 @@ import pytest
 from element_harness import HOST, LANES, build_module, target_machine
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector import (
+from tilewright.backends.vector import (
     ELEMENTWISE_OPS,
     HostFeatures,
     VectorEmitter,

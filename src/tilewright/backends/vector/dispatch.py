@@ -7,13 +7,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.features import HostFeatures
-from tilewright.backends.cpu.vector import arith, logic, storage, types
-from tilewright.backends.cpu.vector.convert import cast
-from tilewright.backends.cpu.vector.functions import MATH_OPS
-from tilewright.backends.cpu.vector.request import ElementOp
-from tilewright.backends.cpu.vector.types import Number
-from tilewright.backends.cpu.vector.value import Val, VectorBuilder
+from tilewright.backends.vector import arith, logic, storage, types
+from tilewright.backends.vector.convert import cast
+from tilewright.backends.vector.features import HostFeatures
+from tilewright.backends.vector.functions import MATH_OPS
+from tilewright.backends.vector.request import ElementOp
+from tilewright.backends.vector.types import Number
+from tilewright.backends.vector.value import Val, VectorBuilder
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
 

@@ -5,8 +5,8 @@ Names follow the literature (Knuth's TwoSum, Dekker's Fast2Sum and product). A p
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.vector.convert import round_to_dtype
-from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, smaller, where
+from tilewright.backends.vector.convert import round_to_dtype
+from tilewright.backends.vector.value import Val, fused, larger, magnitude, smaller, where
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 

@@ -6,9 +6,9 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.convert import half, round_to_dtype
-from tilewright.backends.cpu.vector.types import F32, I1, I16, I32, storage_type
-from tilewright.backends.cpu.vector.value import Val, magnitude, where
+from tilewright.backends.vector.convert import half, round_to_dtype
+from tilewright.backends.vector.types import F32, I1, I16, I32, storage_type
+from tilewright.backends.vector.value import Val, magnitude, where
 from tilewright.ir.dtypes import bfloat16
 from tilewright.ir.semantics.rounding import FloatFormat, Overflow, format_of
 from tilewright.ir.types import ElementType, PointerType

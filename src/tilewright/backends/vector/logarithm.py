@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.vector.exact import Pair, fast_two_sum, two_product, two_sum
-from tilewright.backends.cpu.vector.types import F32
-from tilewright.backends.cpu.vector.value import Val, mul_add, polynomial, where
+from tilewright.backends.vector.exact import Pair, fast_two_sum, two_product, two_sum
+from tilewright.backends.vector.types import F32
+from tilewright.backends.vector.value import Val, mul_add, polynomial, where
 
 _LN2_HIGH_F32, _LN2_LOW_F32 = float.fromhex("0x1.62ep-1"), float.fromhex("0x1.0bfbe8p-15")
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42fefa4p-1"), float.fromhex("-0x1.8432a1b0e2634p-43")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.types import F32, F64, I32, Splat
-from tilewright.backends.cpu.vector.value import Val, where
+from tilewright.backends.vector.types import F32, F64, I32, Splat
+from tilewright.backends.vector.value import Val, where
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 

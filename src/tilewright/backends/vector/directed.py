@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tilewright.backends.cpu.vector.convert import round_to_dtype
-from tilewright.backends.cpu.vector.exact import (
+from tilewright.backends.vector.convert import round_to_dtype
+from tilewright.backends.vector.exact import (
     fused_narrow,
     odd_sum,
     scale,
@@ -20,7 +20,7 @@ from tilewright.backends.cpu.vector.exact import (
     two_sum,
     zero_sum_sign,
 )
-from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, square_root, where
+from tilewright.backends.vector.value import Val, fused, larger, magnitude, square_root, where
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 

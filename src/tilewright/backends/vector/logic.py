@@ -6,12 +6,12 @@ import math
 import operator
 from collections.abc import Callable
 
-from tilewright.backends.cpu.vector import integer
-from tilewright.backends.cpu.vector.arith import flushed
-from tilewright.backends.cpu.vector.request import LEFT_IS_RESULT, ElementOp
-from tilewright.backends.cpu.vector.storage import to_register, to_storage
-from tilewright.backends.cpu.vector.types import F32, storage_type
-from tilewright.backends.cpu.vector.value import CURRENT_ROUNDING, Val, magnitude, where
+from tilewright.backends.vector import integer
+from tilewright.backends.vector.arith import flushed
+from tilewright.backends.vector.request import LEFT_IS_RESULT, ElementOp
+from tilewright.backends.vector.storage import to_register, to_storage
+from tilewright.backends.vector.types import F32, storage_type
+from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, where
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.types import PointerType
 

@@ -6,8 +6,8 @@ rounding, ``remainder`` and the transformations of ``exact``), ``functions`` and
 Nothing here knows loops or memory.
 """
 
-from tilewright.backends.cpu.features import HostFeatures
-from tilewright.backends.cpu.vector.dispatch import ELEMENTWISE_OPS, VectorEmitter
-from tilewright.backends.cpu.vector.types import constant, register_type, storage_type
+from tilewright.backends.vector.dispatch import ELEMENTWISE_OPS, VectorEmitter
+from tilewright.backends.vector.features import HostFeatures
+from tilewright.backends.vector.types import constant, register_type, storage_type
 
 __all__ = ["ELEMENTWISE_OPS", "HostFeatures", "VectorEmitter", "constant", "register_type", "storage_type"]

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector import HostFeatures, VectorEmitter
+from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.ir.dtypes import DType
 
 HOST = HostFeatures.detect()

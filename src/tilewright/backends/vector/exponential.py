@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.vector.types import F32, I32, I64
-from tilewright.backends.cpu.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
+from tilewright.backends.vector.types import F32, I32, I64
+from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.exact import fast_two_sum, scale, two_product, two_sum
-from tilewright.backends.cpu.vector.exponential import nearest_integer
-from tilewright.backends.cpu.vector.types import F32, F64, I32, I64
-from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, mul_add, polynomial, where, with_sign
+from tilewright.backends.vector.exact import fast_two_sum, scale, two_product, two_sum
+from tilewright.backends.vector.exponential import nearest_integer
+from tilewright.backends.vector.types import F32, F64, I32, I64
+from tilewright.backends.vector.value import Val, fused, larger, magnitude, mul_add, polynomial, where, with_sign
 
 _TWO_OVER_PI = 2 / math.pi
 # pi/2 in parts: three of 24 bits; three of 33 bits and the rest, whose products with 20-bit integers are exact.

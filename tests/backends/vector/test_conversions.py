@@ -11,7 +11,7 @@ from element_harness import HOST, LANES, PORTABLE, element_function
 from support.formats import as_ml_dtypes
 from support.mpfr_oracle import assert_same, exactly, rounded
 
-from tilewright.backends.cpu.vector import HostFeatures, constant
+from tilewright.backends.vector import HostFeatures, constant
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.features import HostFeatures
-from tilewright.backends.cpu.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
+from tilewright.backends.vector.features import HostFeatures
+from tilewright.backends.vector.types import F32, F64, I1, I32, I64, Number, Splat, scalar_of, with_lanes
 
 CURRENT_ROUNDING = 4  # an operand of instructions: as the processor is set, to nearest
 

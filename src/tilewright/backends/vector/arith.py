@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.backends.cpu.vector import integer
-from tilewright.backends.cpu.vector.convert import round_to_dtype
-from tilewright.backends.cpu.vector.directed import round_directed
-from tilewright.backends.cpu.vector.exact import fused_narrow
-from tilewright.backends.cpu.vector.remainder import float_remainder
-from tilewright.backends.cpu.vector.request import ElementOp
-from tilewright.backends.cpu.vector.value import Val, fused, magnitude, square_root, where, with_sign
+from tilewright.backends.vector import integer
+from tilewright.backends.vector.convert import round_to_dtype
+from tilewright.backends.vector.directed import round_directed
+from tilewright.backends.vector.exact import fused_narrow
+from tilewright.backends.vector.remainder import float_remainder
+from tilewright.backends.vector.request import ElementOp
+from tilewright.backends.vector.value import Val, fused, magnitude, square_root, where, with_sign
 from tilewright.ir.enums import RoundingMode
 
 _SMALLEST_NORMAL_F32 = 2.0**-126

@@ -6,8 +6,8 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.vector.types import F32, F64, register_type
-from tilewright.backends.cpu.vector.value import Val, larger, magnitude, smaller, where, with_sign
+from tilewright.backends.vector.types import F32, F64, register_type
+from tilewright.backends.vector.value import Val, larger, magnitude, smaller, where, with_sign
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.rounding import FloatFormat, Overflow, format_of

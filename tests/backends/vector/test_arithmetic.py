@@ -11,7 +11,7 @@ from element_harness import HOST, LANES, PORTABLE, element_function
 from support.mpfr_oracle import MODES, assert_same, exactly, rounded
 from support.values import triples
 
-from tilewright.backends.cpu.vector import HostFeatures
+from tilewright.backends.vector import HostFeatures
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import CmpPredicate, RoundingMode

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from tilewright.backends.cpu.vector.convert import round_to_dtype
-from tilewright.backends.cpu.vector.exact import scale, split_exponent
-from tilewright.backends.cpu.vector.types import F64
-from tilewright.backends.cpu.vector.value import Val, fused, larger, magnitude, where, with_sign
+from tilewright.backends.vector.convert import round_to_dtype
+from tilewright.backends.vector.exact import scale, split_exponent
+from tilewright.backends.vector.types import F64
+from tilewright.backends.vector.value import Val, fused, larger, magnitude, where, with_sign
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 

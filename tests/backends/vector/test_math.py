@@ -9,7 +9,7 @@ from element_harness import HOST, LANES, PORTABLE, element_function
 from support.accuracy import BOUNDS, FUNCTIONS, exact_values, largest_error, samples
 from support.mpfr_oracle import assert_same
 
-from tilewright.backends.cpu.vector import HostFeatures
+from tilewright.backends.vector import HostFeatures
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
 

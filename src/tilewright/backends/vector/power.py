@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tilewright.backends.cpu.vector import power_pairs
-from tilewright.backends.cpu.vector.exact import two_product
-from tilewright.backends.cpu.vector.exponential import EXP_SHORT, clamp, exp, exp_of_sum
-from tilewright.backends.cpu.vector.logarithm import LOG_SHORT, double_log, log_of_positive
-from tilewright.backends.cpu.vector.types import F32
-from tilewright.backends.cpu.vector.value import Val, magnitude, square_root, where
+from tilewright.backends.vector import power_pairs
+from tilewright.backends.vector.exact import two_product
+from tilewright.backends.vector.exponential import EXP_SHORT, clamp, exp, exp_of_sum
+from tilewright.backends.vector.logarithm import LOG_SHORT, double_log, log_of_positive
+from tilewright.backends.vector.types import F32
+from tilewright.backends.vector.value import Val, magnitude, square_root, where
 
 _EXPONENT_LIMIT = 2.0**70  # a larger exponent gives 0, 1 or infinity, just as this one does
 _RESULT_LIMIT = 800.0  # beyond the logarithms of all float64 numbers
