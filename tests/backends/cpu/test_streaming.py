@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.cpu import target
+from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.kernel import lower
 from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.runtime.launch import specialization
@@ -19,6 +20,7 @@ from tilewright.runtime.launch import specialization
 @pytest.fixture(autouse=True)
 def every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(target, "last_level_cache", lambda: 1)
+    monkeypatch.setattr(views, "_LONG_ROW", 0)
     target.host.cache_clear()
     yield
     target.host.cache_clear()

@@ -48,7 +48,7 @@ class Elements:
     """The elements of one group: those that the loops of ``nest`` compute together.
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
-    loads ``unmasked`` to be true. With ``streaming``, whole vectors are stored past the caches.
+    loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
     """
 
     def __init__(
@@ -180,6 +180,20 @@ class Elements:
                 store(None)
             with orelse:
                 store(self.bounds(tile, position))
+
+    def store_aligned(self, tile: ViewAccess, position: Position, element: Element, moved: ir.Value) -> None:
+        """``store`` of a vector that was ``moved`` into its row: of the lanes that it would have had there."""
+        builder, count = self.nest.builder, len(position[-1].pattern or ())
+        with builder.if_else(builder.icmp_unsigned("==", moved, as_value(0)), likely=True) as (then, orelse):
+            with then:
+                self.store(tile, position, element)
+            with orelse:
+                at = views.locate(self.nest, tile, position)
+                inside, places = self.bounds(tile, position), lanes.integers(I64, range(count))
+                places = builder.add(places, lanes.splat(builder, moved, count))
+                mask = builder.icmp_unsigned("<", places, lanes.splat(builder, as_value(count), count))
+                mask = mask if inside is None else builder.and_(mask, inside)
+                views.store_elements(self.state, builder, tile.dtype, at, mask, self.vector(element, count))
 
     def bounds(self, tile: ViewAccess, position: Position) -> ir.Value | None:
         """The mask of the lanes inside the array, None where all surely are."""

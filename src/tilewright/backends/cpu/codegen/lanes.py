@@ -62,20 +62,10 @@ def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask
     _intrinsic(builder, name, ir.VoidType(), [value, pointer, ir.Constant(I32, align), mask])
 
 
-def streaming_store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, vector_bytes: int, align: int) -> None:
-    """Store consecutive elements that fill a vector register; past the caches if ``address`` is that of a whole one.
-
-    Source: "nontemporal" in LLVM's reference.
-    """
-    pointer = builder.inttoptr(address, POINTER)
-    rest = builder.and_(address, ir.Constant(I64, vector_bytes - 1))
-    aligned = builder.icmp_unsigned("==", rest, ir.Constant(I64, 0))
-    with builder.if_else(aligned, likely=True) as (then, orelse):
-        with then:
-            stored = builder.store(value, pointer, align=vector_bytes)
-            stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
-        with orelse:
-            builder.store(value, pointer, align=align)
+def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, align: int) -> None:
+    """Store consecutive elements past the caches ("nontemporal" in LLVM's reference)."""
+    stored = builder.store(value, pointer, align=align)
+    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
 def fence_streaming_stores(builder: ir.IRBuilder) -> None:

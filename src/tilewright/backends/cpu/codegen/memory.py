@@ -34,13 +34,17 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     streaming = views.streaming(state, tile, nest.lanes) if nest.streaming else None
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
+        shape = value.tile.shape
         if streaming is not None and elements.streaming:
-            position = open_aligned_chunks(elements.nest, value.tile.shape, width, streaming.first)
+            position, moved = open_aligned_chunks(elements.nest, shape, width, streaming.first)
+            element = elements.at(value, position)
+            visit(elements, position)
+            elements.store_aligned(tile, position, element, moved)
         else:
-            position = open_chunks(elements.nest, value.tile.shape, min(width, size))
-        element = elements.at(value, position)
-        visit(elements, position)
-        elements.store(tile, position, element)
+            position = open_chunks(elements.nest, shape, min(width, size))
+            element = elements.at(value, position)
+            visit(elements, position)
+            elements.store(tile, position, element)
         close(elements.nest)
         return []
 

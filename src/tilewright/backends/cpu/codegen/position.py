@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llvmlite import ir
+
 from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -130,11 +132,11 @@ def open_chunks(nest: Nest, shape: tuple[int, ...], lanes: int) -> Position:
     return tuple(position)
 
 
-def open_aligned_chunks(nest: Nest, shape: tuple[int, ...], lanes: int, first: Index) -> Position:
+def open_aligned_chunks(nest: Nest, shape: tuple[int, ...], lanes: int, first: Index) -> tuple[Position, ir.Value]:
     """``open_chunks`` whose vectors of the innermost axis stand at ``first``, ``first + lanes`` and so on.
 
-    Vectors that would leave the row at its ends are moved into it, where they do again what their neighbours do. The
-    bits of base and pattern overlap here, so positions cannot be mapped through reshapes.
+    Vectors that would leave the row at its ends are moved into it; also returns by how many elements. The bits of base
+    and pattern overlap here, so positions cannot be mapped through reshapes.
     """
     *outer, n = shape
     position = list(open_chunks(nest, tuple(outer), 1))
@@ -143,4 +145,4 @@ def open_aligned_chunks(nest: Nest, shape: tuple[int, ...], lanes: int, first: I
     at = nest.begin(n, lanes, nest.builders[0].select(whole, as_value(0), before))
     base = index.minimum(nest.builder, index.maximum(nest.builder, at, 0), n - lanes)
     position.append(Coord(base, nest.level, tuple(range(lanes))))
-    return tuple(position)
+    return tuple(position), nest.builder.sub(as_value(base), as_value(at))

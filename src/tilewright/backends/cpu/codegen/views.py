@@ -21,6 +21,9 @@ from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
 _FARTHEST = 1 << 38
+# Bytes of a row whose ends may share lines with others when it is stored past the caches. Measured on two cores of an
+# EPYC 9004, float32, 16 bytes off: rows of 4 KiB take 1.6 times of plain stores (RMS norm), of 16 KiB 0.8 (addition).
+_LONG_ROW = 1 << 14
 
 
 def bind_tensor_view(state: State, op: MakeTensorView) -> None:
@@ -104,7 +107,8 @@ class Streaming:
 def streaming(state: State, tile: ViewAccess, width: int) -> Streaming:
     """Of vectors of ``width`` elements; worthwhile where the array is larger than the caches.
 
-    All rows of the tile have to be aligned alike.
+    All rows of the tile have to be aligned alike, and short ones to begin with a whole vector: the lines at their ends
+    are not filled at once, and have to be read.
     """
     builder, item = state.builder, storage_bytes(tile.dtype)
     vector = width * item
@@ -120,6 +124,8 @@ def streaming(state: State, tile: ViewAccess, width: int) -> Streaming:
     large = builder.icmp_unsigned(">", as_value(size), as_value(state.processor.cache_bytes))
     before = builder.and_(builder.neg(tile.address), as_value(vector - 1))
     first = builder.lshr(before, as_value(index.log2(item)))
+    if tile.shape[-1] * item < _LONG_ROW:
+        large = builder.and_(large, builder.icmp_unsigned("==", first, as_value(0)))
     return Streaming(builder.and_(alike, large), first)
 
 
@@ -306,7 +312,7 @@ def store_elements(
     elif at.consecutive:
         pointer = builder.inttoptr(at.address, lanes.POINTER)
         if mask is None and streaming:
-            lanes.streaming_store(builder, value, at.address, at.lanes * item, item)
+            lanes.streaming_store(builder, value, pointer, at.lanes * item)
         elif mask is None:
             builder.store(value, pointer, align=item)
         else:
