@@ -10,9 +10,10 @@ import pytest
 
 import tilewright as ct
 from tilewright.backends.triton import BACKEND as TRITON
-from tilewright.backends.triton import driver, requirements
+from tilewright.backends.triton import requirements
 from tilewright.cli import main
 from tilewright.cli.errors import MISUSE
+from tilewright.gpu_runtime import driver
 from tilewright.transforms.pipelines import OPTIMIZE
 
 KERNELS = """\

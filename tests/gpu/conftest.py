@@ -8,7 +8,8 @@ import pytest
 import support.gpu
 
 from tilewright.backends import registry
-from tilewright.backends.triton import BACKEND, driver
+from tilewright.backends.triton import BACKEND
+from tilewright.gpu_runtime import driver
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

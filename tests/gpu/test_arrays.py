@@ -10,7 +10,7 @@ import pytest
 from support.cuda import DeviceArray
 
 import tilewright as ct
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 GIB = 1 << 30
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tilewright as ct
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")

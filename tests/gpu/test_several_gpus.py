@@ -11,7 +11,7 @@ import pytest
 from support.cuda import DeviceArray, current_device, recorded, stream, synchronize
 
 import tilewright as ct
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 N = 1024
 TILE = 256

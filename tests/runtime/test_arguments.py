@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.backends.triton.driver import why_not
+from tilewright.gpu_runtime.driver import why_not
 from tilewright.runtime.backend_choice import usable
 from tilewright.runtime.numpy_memory import offset
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.driver import Driver, executable
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.backend_choice import force_backend, settings, use_backend
 from tilewright.runtime.cached_launch import CachedLaunch

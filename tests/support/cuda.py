@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 _NON_BLOCKING = 1
 _CAPTURE_THIS_THREAD = 1

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends.base import Capabilities
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.executable import FIRST, TritonExecutable
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.runtime.variants import MultiVersioned
 
 Launch = tuple[tuple[int, int, int], int, list[bytes]]
@@ -199,11 +199,11 @@ def executable(
     handles of its variants are their stages. ``copier`` is the kernel that copies arrays."""
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
 
-    def loaded(variant: Constraints, handle: int, **chosen: Any) -> TritonExecutable:
+    def loaded(variant: Constraints, handle: int, **chosen: Any) -> GpuExecutable:
         described = maps if variant.descriptors else ()
         binary = GpuBinary(b"", "kernel", 4, 1, chosen.pop("shared", 0), 0, 1, tuple(meta for _, meta in described))
         descriptors, hidden = tuple(d for d, _ in described), max(4 - len(formats), 0)
-        made = TritonExecutable(function, Artifact(binary, formats, descriptors, hidden, **chosen), variant, dict)
+        made = GpuExecutable(function, Artifact(binary, formats, descriptors, hidden, **chosen), variant, dict)
         for device in (0, 1):
             found: Any = SimpleNamespace(handle=ctypes.c_void_p(handle or 16 + device), device=on or Driver())
             made._loaded[device] = found

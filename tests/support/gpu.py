@@ -20,7 +20,7 @@ from tilewright.backends import cpu, registry
 from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
 from tilewright.backends.triton import BACKEND as TRITON
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 from tilewright.ir.core import Function
 from tilewright.runtime.variants import MultiVersioned
 

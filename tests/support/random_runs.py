@@ -37,8 +37,8 @@ from tilewright import TileError
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
 from tilewright.backends.tileir.backend import TileIRBackend
-from tilewright.backends.triton import driver
 from tilewright.backends.triton.backend import compile_for
+from tilewright.gpu_runtime import driver
 from tilewright.runtime.launch import specialization
 
 GENERATORS: dict[str, Callable[[int], Any]] = {

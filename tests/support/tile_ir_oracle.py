@@ -20,13 +20,13 @@ from support.tile_ir_round_trip import through_bytecode
 from tilewright.backends import registry
 from tilewright.backends.tileir import BACKEND as TILEIR
 from tilewright.backends.triton import BACKEND as TRITON
-from tilewright.backends.triton import driver
 from tilewright.cli.arguments import filled, parse_argument
 from tilewright.cli.cpp import find_kernel as find_cpp_kernel
 from tilewright.cli.grids import parse_index
 from tilewright.cli.inspect import load_kernel
 from tilewright.cli.tileir import arguments_for, is_tileir
 from tilewright.cli.tileir import find_kernel as find_tileir_kernel
+from tilewright.gpu_runtime import driver
 from tilewright.ir.dtypes import float64
 from tilewright.ir.errors import TileError
 from tilewright.ir.semantics import evaluate

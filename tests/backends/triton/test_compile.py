@@ -24,16 +24,16 @@ from support.left_operands import clobbered
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for
-from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.constraints import Constraints
 from tilewright.backends.triton.fallbacks import compiler
 from tilewright.backends.triton.ptx import UnknownForm, share_loads
 from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
@@ -545,7 +545,7 @@ def test_accesses_with_a_memory_order() -> None:
 
 
 def test_gpus_that_cannot_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.backends.triton.driver.device", lambda _: SimpleNamespace(capability=75))
+    monkeypatch.setattr("tilewright.gpu_runtime.driver.device", lambda _: SimpleNamespace(capability=75))
     with pytest.raises(ct.TileError, match=r"cannot run kernels: sm_75 is not supported: .* sm_80, sm_86, "):
         TritonBackend().compile(specialization(product, PRODUCT_ARGS, "reference").function, {})
 

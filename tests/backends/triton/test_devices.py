@@ -11,7 +11,7 @@ from support.driver import executable
 
 import tilewright as ct
 from tilewright.backends.triton import backend as triton_backend
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 from tilewright.runtime import launchable
 from tilewright.runtime.arrays import RuntimeValues
 

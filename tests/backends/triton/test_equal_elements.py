@@ -12,7 +12,7 @@ import tilewright as ct
 pytest.importorskip("triton", reason="the package triton is not installed")
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.constraints import Constraints
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.runtime.launch import specialization
 
 

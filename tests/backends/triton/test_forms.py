@@ -16,10 +16,11 @@ import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.triton import backend, driver, ptx
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.backends.triton import backend, ptx
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.backend_choice import settings
 from tilewright.runtime.compiling import compiled
@@ -173,12 +174,12 @@ def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, mon
     compiling = backend.TritonBackend(parse_target("sm_90"))
     function = specialization(skinny, (HALF, HALF, HALF, 64, 64, 64), "reference").function
 
-    def form() -> TritonExecutable:
+    def form() -> GpuExecutable:
         made: Any = compiled(function, compiling, {})[0]
         with pytest.raises(NeedsVariant) as need:
             made._require_depth((8, 1, 1), 0)
         found, _ = compiled(function, compiling, {}, need.value.variant)
-        assert isinstance(found, TritonExecutable)
+        assert isinstance(found, GpuExecutable)
         return found
 
     first = form()

@@ -18,18 +18,19 @@ from hypothesis import strategies as st
 from support.driver import Driver, encoded, versions
 
 import tilewright as ct
-from tilewright.analysis.gpu.lowering_plan import TableForm
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
-from tilewright.backends.triton import driver, executable, launch_parameters, ptx, tensormap
-from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton import ptx
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.executable import CAPACITIES, TritonExecutable
 from tilewright.backends.triton.ptx import UnknownForm, pass_by_value
 from tilewright.backends.triton.tma_boxes import boxes
+from tilewright.gpu_runtime import driver, executable, launch_parameters, tensormap
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable
 from tilewright.ir.core import Function
+from tilewright.ir.gpu_parameters import TableForm
 from tilewright.runtime.launch import specialization
 
 pytest.importorskip("triton", reason="the package triton is not installed")
@@ -140,7 +141,7 @@ class Looking(Driver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernels: dict[int, TritonExecutable] = {}  # by their handles
+        self.kernels: dict[int, GpuExecutable] = {}  # by their handles
         self.local = threading.local()  # what the last launch of the thread had: device, and entries of each list
 
     def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
@@ -148,7 +149,7 @@ class Looking(Driver):
         self.local.seen = handle % 2, [list(self._entries(kernel, t, pointers)) for t in kernel.artifact.tables]
         return 0
 
-    def _entries(self, kernel: TritonExecutable, form: TableForm, pointers: int) -> Iterator[Entry]:
+    def _entries(self, kernel: GpuExecutable, form: TableForm, pointers: int) -> Iterator[Entry]:
         parameters = (ctypes.c_uint64 * len(kernel.artifact.formats)).from_address(pointers)
         start = parameters[form.parameter]
         if not form.by_value:
@@ -169,7 +170,7 @@ LOOKING = Looking()
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Iterator[TritonExecutable]:
+def kernel() -> Iterator[GpuExecutable]:
     """Takes 3 arrays of each list; another form of it takes 6, and the last one any number. The grids of these tests
     take forms with more stages of these."""
     with pytest.MonkeyPatch.context() as patch:
@@ -184,9 +185,9 @@ def kernel() -> Iterator[TritonExecutable]:
         )
 
 
-def made(function: Function, how: Constraints) -> TritonExecutable:
+def made(function: Function, how: Constraints) -> GpuExecutable:
     """The kernel on two GPUs, compiled so."""
-    found = TritonExecutable(function, compile_for(function, HOPPER, {}, how), how, dict)
+    found = GpuExecutable(function, compile_for(function, HOPPER, {}, how), how, dict)
     handle = 2 * len(LOOKING.kernels) + 2
     LOOKING.kernels[handle] = found
     for index in (0, 1):
@@ -217,7 +218,7 @@ def entry(array: Array) -> Entry:
     return some if height and width else nothing, row.tobytes()
 
 
-def launch(kernel: TritonExecutable, lists: Sequence[Sequence[Array]], device: int, way: str = "run") -> None:
+def launch(kernel: GpuExecutable, lists: Sequence[Sequence[Array]], device: int, way: str = "run") -> None:
     """Launch it in one of the ``WAYS``, and look at what it got."""
     tables, grid = [table_of(x) for x in lists], (4, 1, 1)
     values = [v for table in tables for v in (table, len(table.rows))]
@@ -245,7 +246,7 @@ LAUNCHES = st.lists(st.tuples(LISTS, st.integers(0, 1), st.sampled_from(WAYS)), 
 
 @settings(max_examples=200, deadline=None)
 @given(launches=LAUNCHES, moves=st.lists(st.integers(0, 3), max_size=3))
-def test_every_launch_finds_its_arrays(kernel: TritonExecutable, launches: list[Any], moves: list[int]) -> None:
+def test_every_launch_finds_its_arrays(kernel: GpuExecutable, launches: list[Any], moves: list[int]) -> None:
     """Lists of any lengths and layouts in turns, and the same arrays at other addresses."""
     for lists, device, way in launches:
         launch(kernel, lists, device, way)
@@ -253,7 +254,7 @@ def test_every_launch_finds_its_arrays(kernel: TritonExecutable, launches: list[
             launch(kernel, [[(address + 256 * n, *rest) for address, *rest in x] for x in lists], device, way)
 
 
-def test_threads_have_tables_of_their_own(kernel: TritonExecutable) -> None:
+def test_threads_have_tables_of_their_own(kernel: GpuExecutable) -> None:
     def work(number: int) -> None:
         for i in range(50):
             launch(kernel, [[array(number + i % 3, 1, 1, 0)] * (i % 7 + 1)] * 3, number % 2)
@@ -262,7 +263,7 @@ def test_threads_have_tables_of_their_own(kernel: TritonExecutable) -> None:
         list(pool.map(work, range(8)))
 
 
-def test_graphs_take_what_is_passed_by_value(kernel: TritonExecutable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_take_what_is_passed_by_value(kernel: GpuExecutable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LOOKING, "capturing", True)
     one = array(0, 1, 1, 0)
     launch(kernel, [[one] * 3, [one] * 6, [one]], 0)

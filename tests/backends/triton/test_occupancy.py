@@ -11,9 +11,9 @@ from backends.triton.test_attention_pipelining import attend
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import TritonBackend, compile_for
 from tilewright.backends.triton.resource_usage import spilled
+from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
 

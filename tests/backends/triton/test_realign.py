@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 from support.driver import Driver, executable
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.backends.reference import BACKEND as REFERENCE
-from tilewright.backends.triton import backend, driver, realign
-from tilewright.backends.triton.artifact import Artifact
+from tilewright.backends.triton import backend
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.resource_usage import resource_usage
+from tilewright.gpu_runtime import driver, realign
+from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir.dtypes import dtype_from_short
+from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.runtime.compiling import compiled
 
 BYTES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -169,7 +170,7 @@ def test_an_array_that_is_read_twice_is_copied_once(looking: Looking) -> None:
 
 
 def test_arrays_without_elements_are_not_copied(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.backends.triton.tensormap._nothing", lambda device: 64)
+    monkeypatch.setattr("tilewright.gpu_runtime.tensormap._nothing", lambda device: 64)
     copier, x = Copier(), np.arange(67 * 67, dtype=np.uint16).reshape(67, 67)
     kernel = product_of(copier, looking)
     monkeypatch.setattr(Looking, "_rows", staticmethod(lambda *numbers: numbers))

@@ -15,9 +15,9 @@ from backends.triton.test_compile import compiled
 import tilewright as ct
 
 pytest.importorskip("triton", reason="the package triton is not installed")
-from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.compiler import assembler
+from tilewright.ir.gpu_parameters import SMALLEST_BYTES, Descriptor
 
 
 @ct.kernel

@@ -14,9 +14,9 @@ import tilewright as ct
 pytest.importorskip("triton", reason="the package triton is not installed")
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton import fallbacks
-from tilewright.backends.triton.artifact import Artifact
 from tilewright.backends.triton.backend import compile_for
 from tilewright.backends.triton.resources import CompilerFailure
+from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.runtime.launch import specialization
 
 HALF, SINGLE = np.empty((1024, 64), np.float16), np.empty((1024, 64), np.float32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.ir.dtypes import DType
 
@@ -31,10 +29,3 @@ def register_element(dtype: DType, target: GpuTarget) -> str:
 def memory_element(dtype: DType | None, target: GpuTarget) -> str:
     """The element type behind a pointer: bool takes a byte, and so does an untyped pointer's step."""
     return "i8" if dtype is None or dtype.is_bool else register_element(dtype, target)
-
-
-def element_bits(element: str) -> int:
-    """The width of an element; 64 for pointers."""
-    if element.startswith("!"):
-        return 64
-    return int(re.match(r"[a-z]+(\d+)", element)[1])  # type: ignore[index]

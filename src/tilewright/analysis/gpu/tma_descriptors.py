@@ -10,8 +10,8 @@ from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.barrier_insertion import BarrierInsertion
-from tilewright.analysis.gpu.element_types import element_bits, memory_element
-from tilewright.analysis.gpu.lowering_plan import SMALLEST_BYTES, Descriptor, LoweringPlan
+from tilewright.analysis.gpu.element_types import memory_element
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.mma_operands import plan_products
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -20,6 +20,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.uses import uses_of
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import PaddingMode
+from tilewright.ir.gpu_parameters import SMALLEST_BYTES, Descriptor, element_bits
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For

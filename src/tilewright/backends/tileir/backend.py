@@ -6,17 +6,17 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import TableForm
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.tileir import assembler
-from tilewright.backends.triton import driver, stopwatch
-from tilewright.backends.triton.abi import formats_of
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.executable import TritonExecutable
+from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime.abi import formats_of
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_parameters import TableForm
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.text import print_module
@@ -66,7 +66,7 @@ class TileIRBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
         return self if index == self._index else _backend_of(index)
 
-    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> TritonExecutable:
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
         """``function`` assembled. ValueError for options, of which there are none."""
         if options:
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
@@ -90,18 +90,18 @@ class TileIRBackend:
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
-def _executable(function: Function, artifact: Artifact) -> TritonExecutable:
+def _executable(function: Function, artifact: Artifact) -> GpuExecutable:
     def texts() -> Mapping[str, str]:
         return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
 
-    return TritonExecutable(function, artifact, Constraints(descriptors=False, staging=False), texts)
+    return GpuExecutable(function, artifact, Constraints(descriptors=False, staging=False), texts)
 
 
-def _to_bytes(executable: TritonExecutable) -> bytes:
+def _to_bytes(executable: GpuExecutable) -> bytes:
     return executable.artifact.to_bytes()
 
 
-def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> TritonExecutable:
+def _from_bytes(function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
     return _executable(function, Artifact.from_bytes(data))
 
 

@@ -22,11 +22,6 @@ from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.export import Export
-from tilewright.backends.triton import driver, stopwatch
-from tilewright.backends.triton.abi import formats_of
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.constraints import CompileAgain, Constraints
-from tilewright.backends.triton.executable import FIRST, TritonExecutable
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
@@ -44,6 +39,12 @@ from tilewright.backends.triton.resources import (
     too_much_shared,
 )
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
+from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime.abi import formats_of
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.constraints import CompileAgain, Constraints
+from tilewright.gpu_runtime.device_printf import sites
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -88,26 +89,26 @@ class TritonBackend:
 
     def compile(
         self, function: Function, options: Mapping[str, Any], variant: Constraints | None = None
-    ) -> TritonExecutable:
+    ) -> GpuExecutable:
         constraints = variant or FIRST
         artifact = compile_for(function, self.gpu(), options, constraints)
         return self._executable(function, artifact, options, constraints)
 
     def _from_bytes(
         self, function: Function, data: bytes, options: Mapping[str, Any], variant: Constraints | None
-    ) -> TritonExecutable:
+    ) -> GpuExecutable:
         return self._executable(function, Artifact.from_bytes(data), options, variant or FIRST)
 
     def _executable(
         self, function: Function, artifact: Artifact, options: Mapping[str, Any], constraints: Constraints
-    ) -> TritonExecutable:
+    ) -> GpuExecutable:
         """The executable of ``artifact``, which was compiled under ``constraints``."""
 
         def texts() -> Mapping[str, str]:
             made = artifact if artifact.binary.texts else compile_for(function, self.gpu(), options, constraints)
             return made.binary.texts
 
-        return TritonExecutable(function, artifact, constraints, texts)
+        return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
 
     def _for_device(self, index: int) -> TritonBackend:
         """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
@@ -118,7 +119,7 @@ class TritonBackend:
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
-def _to_bytes(executable: TritonExecutable) -> bytes:
+def _to_bytes(executable: GpuExecutable) -> bytes:
     return executable.artifact.to_bytes()
 
 

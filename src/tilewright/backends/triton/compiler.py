@@ -34,11 +34,11 @@ from tilewright.backends.triton import (
     wait_sinking,
     wgmma_merging,
 )
-from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.backends.triton.ttir.kernel import ENTRY, TtirKernel
+from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.ir.errors import TileError
 
 TRITON_VERSION: str = triton.__version__

@@ -18,9 +18,9 @@ from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.export import Export, Parameter
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.ttir import device_printf
 from tilewright.backends.triton.ttir.kernel import ENTRY
+from tilewright.gpu_runtime import device_printf
+from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Assert, Print
 from tilewright.transforms.pipelines import optimize
@@ -61,7 +61,7 @@ def _launch(artifact: Artifact) -> dict[str, Any]:
 
 
 def _output(export: Export) -> dict[str, Any]:
-    """How to read what a kernel has printed from the variable that holds it (see ``ttir.device_printf``)."""
+    """How to read what a kernel has printed from the variable that holds it (see ``gpu_runtime.device_printf``)."""
     described: list[dict[str, Any]] = []
     for op in device_printf.sites(optimize(export.function)):
         values = [{"dtype": str(v.tile.dtype), "shape": v.tile.shape} for v in op.operands]

@@ -9,11 +9,11 @@ from typing import Any
 from tilewright.analysis.gpu.lowering_plan import PipelineDepth
 from tilewright.analysis.gpu.pipelinable_loops import reduce_stages
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.backends.triton.binary import GpuBinary
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.resource_usage import spilled
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
+from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.ir.core import Op
 from tilewright.system.forks import load
 

@@ -1,9 +1,4 @@
-"""print and assert: blocks write what they have to say into a buffer, which the host reads after the launch.
-
-The buffer holds 64-bit words. First comes the header: how many words the prints took, then the first failed assert (its
-site plus one, the block, the element, the values). The records of the prints follow ``HEADER``: site, block, and the
-elements of each value as bits.
-"""
+"""Lowers print and assert to stores into the buffer that ``gpu_runtime.device_printf`` describes and reads."""
 
 from __future__ import annotations
 
@@ -14,25 +9,21 @@ from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.memory import offset
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
-from tilewright.ir.core import Function, Op, Value
+from tilewright.gpu_runtime.device_printf import (
+    FAILED_BLOCK,
+    FAILED_ELEMENT,
+    FAILED_SITE,
+    FAILED_VALUES,
+    HEADER,
+    MOST_VALUES,
+    RECORD,
+    WORDS,
+    record_words,
+)
+from tilewright.ir.core import Value
 from tilewright.ir.ops.memory import Assert, Print
 
-HEADER = 24
-FAILED_SITE, FAILED_BLOCK, FAILED_ELEMENT, FAILED_VALUES = 1, 2, 5, 6
-MOST_VALUES = HEADER - FAILED_VALUES
-WORDS = 1 << 20
 _CELL = "!tt.ptr<i64>"
-_RECORD = 4  # words before the values: site and block
-
-
-def sites(function: Function) -> list[Op]:
-    """The ops that report, in the order of their numbers."""
-    return [op for op in function.walk() if isinstance(op, (Print, Assert))]
-
-
-def record_words(op: Op) -> int:
-    """The length of the record of a print."""
-    return _RECORD + sum(v.tile.size for v in op.operands)
 
 
 def print_op(s: State, op: Print) -> None:
@@ -47,7 +38,7 @@ def print_op(s: State, op: Print) -> None:
     at = offset(w, s.report, w.op("arith.addi", start, w.constant(HEADER, "i64")))
     for i, word in enumerate([w.constant(s.sites[op], "i64"), *_block(w)]):
         _put(w, at, i, word, fits)
-    position = _RECORD
+    position = RECORD
     for value in op.operands:
         _put_tile(s, at, position, value, fits)
         position += value.tile.size

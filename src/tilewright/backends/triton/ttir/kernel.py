@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.analysis.gpu.barrier_insertion import acquires
-from tilewright.analysis.gpu.lowering_plan import Descriptor, LoweringPlan, PipelineDepth, TableForm
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan, PipelineDepth
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -30,8 +30,10 @@ from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
+from tilewright.gpu_runtime.device_printf import sites
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.gpu_parameters import Descriptor, TableForm
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import (
@@ -149,7 +151,7 @@ def lower(
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
-    s.sites = {op: i for i, op in enumerate(device_printf.sites(function))}
+    s.sites = {op: i for i, op in enumerate(sites(function))}
     if s.sites:
         s.report = Val("%report", "!tt.ptr<i64>")
         parameters.append(f"{s.report.name}: {s.report.element}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor, LoweringPlan, TableForm
+from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tile_form
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.gpu_parameters import Descriptor, TableForm
 from tilewright.ir.types import PointerType, TensorViewType, TileType, Type, tensor_view
 
 Extent = int | Val

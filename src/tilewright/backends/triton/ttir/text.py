@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilewright.analysis.gpu.element_types import element_bits
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.ttir.divisibility import any_multiple
+from tilewright.ir.gpu_parameters import element_bits
 from tilewright.ir.location import UNKNOWN, Loc
 
 Shape = tuple[int, ...]

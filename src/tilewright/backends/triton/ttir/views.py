@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import MAP_BYTES, Descriptor, axes_kept
+from tilewright.analysis.gpu.lowering_plan import axes_kept
 from tilewright.analysis.list_tables import Cell
 from tilewright.backends.triton import ptx
 from tilewright.backends.triton.ttir import memory, ordered_memory
@@ -15,6 +15,7 @@ from tilewright.backends.triton.ttir.state import Extent, State, View
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.gpu_parameters import MAP_BYTES, Descriptor
 from tilewright.ir.ops.memory import AtomicView, LoadView, MakePartitionView, MakeTensorView, StoreView, padding_value
 from tilewright.ir.types import PartitionViewType, TensorViewType
 

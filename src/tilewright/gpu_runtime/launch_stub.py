@@ -1,4 +1,4 @@
-"""How machine code queues a launch: what ``TritonExecutable.run`` does, without a step in Python."""
+"""How machine code queues a launch: what ``GpuExecutable.run`` does, without a step in Python."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
-from tilewright.backends.triton import abi, driver, tensormap
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.launch_parameters import LaunchParameters
+from tilewright.gpu_runtime import abi, driver, tensormap
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.launch_parameters import LaunchParameters
 
 Loaded = tuple[Artifact, driver.LoadedKernel]
 

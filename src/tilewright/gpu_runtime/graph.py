@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
-from tilewright.backends.triton import driver
-from tilewright.backends.triton.launch_parameters import LaunchParameters
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.launch_parameters import LaunchParameters
 
 _NODE = struct.Struct("=Q28s4xQ24x")  # the kernel; grid, block and shared bytes; parameters
 _OF_THE_DRIVER = (0, 1, 2)  # streams that are one of whichever context is current

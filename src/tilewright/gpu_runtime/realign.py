@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor, Geometry
 from tilewright.ir.core import Function
+from tilewright.ir.gpu_parameters import Descriptor, Geometry
 from tilewright.ir.parser import parse_function
 
 _UNIT = 16  # bytes

@@ -1,31 +1,51 @@
-"""Reads what the blocks of a launch printed, and which assert failed."""
+"""The buffer that the blocks of a launch print into: its layout, and how the host reads it after the launch.
+
+The buffer holds 64-bit words. First comes the header: how many words the prints took, then the first failed assert (its
+site plus one, the block, the element, the values). The records of the prints follow ``HEADER``: site, block, and the
+elements of each value as bits.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.backends.triton import driver
-from tilewright.backends.triton.ttir import device_printf
-from tilewright.ir.core import Function
+from tilewright.gpu_runtime import driver
+from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure, format_print
 from tilewright.ir.ops.memory import Assert, Print
 from tilewright.ir.types import PointerType, TileType
-from tilewright.transforms.pipelines import optimize
+
+HEADER = 24
+FAILED_SITE, FAILED_BLOCK, FAILED_ELEMENT, FAILED_VALUES = 1, 2, 5, 6
+MOST_VALUES = HEADER - FAILED_VALUES
+WORDS = 1 << 20
+RECORD = 4  # words before the values: site and block
+
+
+def sites(function: Function) -> list[Op]:
+    """The ops that report, in the order of their numbers."""
+    return [op for op in function.walk() if isinstance(op, (Print, Assert))]
+
+
+def record_words(op: Op) -> int:
+    """The length of the record of a print."""
+    return RECORD + sum(v.tile.size for v in op.operands)
 
 
 class Reports:
-    """The buffer of one kernel on the current device."""
+    """The buffer on the current device of one kernel, whose ops that report are ``reporting``."""
 
-    def __init__(self, function: Function) -> None:
-        self._sites = device_printf.sites(optimize(function))
+    def __init__(self, reporting: Sequence[Op]) -> None:
+        self._sites = reporting
         address = ctypes.c_uint64()
-        driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 * device_printf.WORDS))
-        driver.call("cuMemsetD8_v2", address, 0, ctypes.c_size_t(8 * device_printf.HEADER))
+        driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(8 * WORDS))
+        driver.call("cuMemsetD8_v2", address, 0, ctypes.c_size_t(8 * HEADER))
         self.address = address.value
 
     def deliver(self, stream: int) -> None:
@@ -36,14 +56,14 @@ class Reports:
         if driver.is_capturing(stream):
             return
         driver.call("cuStreamSynchronize", ctypes.c_void_p(stream))
-        header = self._read(0, device_printf.HEADER)
+        header = self._read(0, HEADER)
         if not header.any():
             return
-        used = min(int(header[0]), device_printf.WORDS - device_printf.HEADER)
-        records = self._read(device_printf.HEADER, used)
-        driver.call("cuMemsetD8_v2", ctypes.c_uint64(self.address), 0, ctypes.c_size_t(8 * device_printf.HEADER))
+        used = min(int(header[0]), WORDS - HEADER)
+        records = self._read(HEADER, used)
+        driver.call("cuMemsetD8_v2", ctypes.c_uint64(self.address), 0, ctypes.c_size_t(8 * HEADER))
         self._print(records, lost=int(header[0]) > used)
-        if header[device_printf.FAILED_SITE]:
+        if header[FAILED_SITE]:
             raise self._failed(header)
 
     def _read(self, start: int, words: int) -> np.ndarray[Any, Any]:
@@ -58,7 +78,7 @@ class Reports:
         while at < len(records):
             op = self._sites[int(records[at])]
             assert isinstance(op, Print)
-            words = device_printf.record_words(op)
+            words = record_words(op)
             if at + words > len(records):
                 break
             sys.stdout.write(_text(op, records[at : at + words]))
@@ -67,17 +87,17 @@ class Reports:
             sys.stderr.write("tilewright: a kernel printed more than its buffer of 8 MB holds; the rest is lost\n")
 
     def _failed(self, header: np.ndarray[Any, Any]) -> TileError:
-        op = self._sites[int(header[device_printf.FAILED_SITE]) - 1]
+        op = self._sites[int(header[FAILED_SITE]) - 1]
         assert isinstance(op, Assert)
-        block = tuple(map(int, header[device_printf.FAILED_BLOCK : device_printf.FAILED_BLOCK + 3]))
-        values = [int(v) for v in header[device_printf.FAILED_VALUES :][: len(op.operands) - 1]]
+        block = tuple(map(int, header[FAILED_BLOCK : FAILED_BLOCK + 3]))
+        values = [int(v) for v in header[FAILED_VALUES:][: len(op.operands) - 1]]
         shape = op.condition.tile.shape
-        text = failure(op.message, shape, int(header[device_printf.FAILED_ELEMENT]), values)
+        text = failure(op.message, shape, int(header[FAILED_ELEMENT]), values)
         return TileError(f"{text}, in block {block}", op.loc)
 
 
 def _text(op: Print, record: np.ndarray[Any, Any]) -> str:
-    values, at = [], device_printf.record_words(op) - sum(v.tile.size for v in op.operands)
+    values, at = [], record_words(op) - sum(v.tile.size for v in op.operands)
     for v in op.operands:
         values.append((_array(v.tile, record[at : at + v.tile.size]), v.tile.dtype))
         at += v.tile.size

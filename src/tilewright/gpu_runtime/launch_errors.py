@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED)  # not of the current context
 _MOST_BLOCKS = 65535  # along the second and the third axis of a grid

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor, TableForm
-from tilewright.backends.triton.binary import GpuBinary
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.ir.gpu_parameters import Descriptor, TableForm
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 
 class Library:

@@ -7,13 +7,13 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import TableForm
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
-from tilewright.backends.triton import driver
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.binary import GpuBinary
-from tilewright.backends.triton.tables import TableMemory
-from tilewright.backends.triton.tensormap import TensorMap
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.tables import TableMemory
+from tilewright.gpu_runtime.tensormap import TensorMap
+from tilewright.ir.gpu_parameters import TableForm
 
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
 _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value

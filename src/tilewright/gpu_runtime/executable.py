@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import Geometry
 from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.triton import driver, realign
-from tilewright.backends.triton.abi import NumberPacker
-from tilewright.backends.triton.artifact import Artifact
-from tilewright.backends.triton.constraints import Constraints
-from tilewright.backends.triton.device_printf import Reports
-from tilewright.backends.triton.graph import launcher
-from tilewright.backends.triton.launch_errors import FOREIGN, refused
-from tilewright.backends.triton.launch_parameters import LaunchParameters
-from tilewright.backends.triton.launch_stub import Loaded, launch_stub
-from tilewright.backends.triton.resources import too_much_shared
-from tilewright.backends.triton.tensormap import TensorMap, Unmapped, encode
-from tilewright.ir.core import Function
+from tilewright.gpu_runtime import driver, realign
+from tilewright.gpu_runtime.abi import NumberPacker
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.device_printf import Reports
+from tilewright.gpu_runtime.graph import launcher
+from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
+from tilewright.gpu_runtime.launch_parameters import LaunchParameters
+from tilewright.gpu_runtime.launch_stub import Loaded, launch_stub
+from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped, encode
+from tilewright.ir.core import Function, Op
+from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_parameters import Geometry
 
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
@@ -33,8 +33,12 @@ FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
 
 
-class TritonExecutable:
-    """Machine code of one kernel for one architecture, on every device of that architecture."""
+class GpuExecutable:
+    """Machine code of one kernel for one architecture, on every device of that architecture.
+
+    ``reporting`` gives the ops that print or assert, in the order of their numbers in the machine code, where it has
+    any. ``texts`` gives every stage of the compilation.
+    """
 
     def __init__(
         self,
@@ -42,12 +46,14 @@ class TritonExecutable:
         artifact: Artifact,
         constraints: Constraints,
         texts: Callable[[], Mapping[str, str]],
+        reporting: Callable[[], Sequence[Op]] = tuple,
     ) -> None:
         self.artifact = artifact
         self.constraints = constraints  # that it was compiled under
-        self.kernels: dict[int, TritonExecutable] = {}  # ``realign.kernel`` for elements of so many bytes
+        self.kernels: dict[int, GpuExecutable] = {}  # ``realign.kernel`` for elements of so many bytes
         self._function = function
         self._texts = texts
+        self._reporting = reporting
         self._numbers = NumberPacker(artifact.formats)
         self._numbers_only = not (self._numbers.converts or artifact.descriptors)  # what a plain launch has to write
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
@@ -237,7 +243,11 @@ class TritonExecutable:
     def _load(self, index: int) -> driver.LoadedKernel:
         binary, on = self.artifact.binary, driver.device(index)
         if binary.shared_bytes > on.shared_bytes:
-            raise too_much_shared(self._function, binary.shared_bytes, on.shared_bytes)
+            raise TileError(
+                f"{self._function.name}() needs {binary.shared_bytes} bytes of shared memory per block, and GPU "
+                f"{index} has {on.shared_bytes}; use smaller tiles or, where a loop loads, fewer num_stages",
+                self._function.loc,
+            )
         return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
 
     def _fill(self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
@@ -306,7 +316,7 @@ class TritonExecutable:
     def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:
         index = kernel.device.index
         if index not in self._reports:
-            self._reports[index] = Reports(self._function)
+            self._reports[index] = Reports(self._reporting())
         return self._reports[index]
 
     def _place_tables(

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 from tilewright.backends.native.body import Body, pointer
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from support.driver import Driver, Launch, executable
 
-from tilewright.analysis.gpu.lowering_plan import Descriptor
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.triton import driver
-from tilewright.backends.triton.driver import CudaError
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.driver import CudaError
+from tilewright.ir.gpu_parameters import Descriptor
 
 FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x", "f8e5m2": "B7x"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.backends.triton import driver, stopwatch
+from tilewright.gpu_runtime import driver, stopwatch
 
 
 class Driver:

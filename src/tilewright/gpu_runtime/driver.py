@@ -275,7 +275,7 @@ def _load_module(module: ctypes.c_void_p, code: bytes) -> None:
             raise
         raise CudaError(
             f"{e.message}: the driver of this machine, for CUDA {_dotted(_version(load()))}, does not take the machine "
-            "code of the installed Triton; update the driver, or install an older Triton",
+            "code of this kernel's compiler; update the driver, or install an older compiler",
             e.code,
         ) from e
 

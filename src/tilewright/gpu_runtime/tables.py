@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.analysis.gpu.lowering_plan import MAP_ALIGNMENT, MAP_BYTES, TableForm
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.backends.triton import driver, tensormap
+from tilewright.gpu_runtime import driver, tensormap
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableForm
 
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``

@@ -6,7 +6,7 @@ import ctypes
 import functools
 from collections.abc import Callable
 
-from tilewright.backends.triton import driver
+from tilewright.gpu_runtime import driver
 
 _L2_BYTES = 38  # a device attribute of the CUDA driver API
 _DEFAULT_L2 = 64 << 20  # where the driver does not say

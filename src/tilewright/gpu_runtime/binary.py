@@ -1,4 +1,4 @@
-"""The result of the Triton compiler."""
+"""What a GPU compiler gives: machine code of one kernel, and how it is launched."""
 
 from __future__ import annotations
 

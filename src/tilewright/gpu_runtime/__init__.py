@@ -1,0 +1,1 @@
+"""Loads and launches GPU kernels through the CUDA driver, whichever backend compiled them."""

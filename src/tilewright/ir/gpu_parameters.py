@@ -1,0 +1,96 @@
+"""Kernel parameters that only GPUs know: TMA descriptors, and tables of the arrays of a list.
+
+What lowering decides of them and what a launch writes are these records.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps: CUtensorMap of the CUDA driver API
+
+# Of an array: the address, the extents and the strides.
+Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+SMALLEST_BYTES = 128  # of a tile that the TMA unit moves, which starts at a multiple of that in shared memory
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A kernel parameter that describes tiles of an array to the TMA unit.
+
+    ``base``, ``shape`` and ``strides`` say where the launch finds the numbers: a multiple of a function parameter
+    (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
+    the order ``axes``; ``block`` is the tile.
+    Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
+    A ``staged`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
+    describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
+    two blocks together.
+    """
+
+    base: int
+    shape: tuple[tuple[str, int, int], ...]
+    strides: tuple[tuple[str, int, int], ...]
+    axes: tuple[int, ...]
+    block: tuple[int, ...]
+    element: str
+    staged: bool = False
+    rounds: bool = False
+    pairs: bool = False
+    listed: bool = False
+
+    def __post_init__(self) -> None:
+        """Tiles of a loop lie one after the other in shared memory, so that their size is their alignment."""
+        assert math.prod(self.block) * element_bits(self.element) // 8 % SMALLEST_BYTES == 0, self.block
+
+    @property
+    def tile(self) -> str:
+        """As TTIR writes it."""
+        return f"{'x'.join(map(str, self.block))}x{self.element}"
+
+    def geometry(self, numbers: Sequence[Any] | Mapping[int, Any]) -> Geometry:
+        """That of the array in a launch that passes ``numbers``."""
+        return numbers[self.base], *self.extents(numbers)
+
+    def extents(self, numbers: Sequence[Any] | Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape and the strides of the array: of ``numbers``, those that a launch passes or those in its row."""
+        shape, strides = (
+            tuple((n if kind == "c" else numbers[n]) * factor for kind, n, factor in sources)
+            for sources in (self.shape, self.strides)
+        )
+        return shape, strides
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """How the kernel is told of the arrays of a list, whose table is function parameter ``parameter``.
+
+    The entry of an array starts with tensor maps for ``descriptors``; then comes a row of ``width`` numbers of 64 bits.
+    A table ``by_value`` is in the memory of the parameters; of others the address is passed.
+    """
+
+    parameter: int
+    width: int
+    descriptors: tuple[Descriptor, ...] = ()
+    by_value: bool = False
+
+    @property
+    def row_offset(self) -> int:
+        """Of the row, in bytes."""
+        return MAP_BYTES * len(self.descriptors)
+
+    @property
+    def entry_bytes(self) -> int:
+        unit = MAP_ALIGNMENT if self.descriptors else 8
+        return -(-(self.row_offset + 8 * self.width) // unit) * unit
+
+
+def element_bits(element: str) -> int:
+    """The width of an element; 64 for pointers."""
+    if element.startswith("!"):
+        return 64
+    return int(re.match(r"[a-z]+(\d+)", element)[1])  # type: ignore[index]
