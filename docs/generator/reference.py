@@ -17,6 +17,7 @@ from tilewright import cli, compilation, cpp, language, lib, ops, sanitizer, tun
 from tilewright.ir import ops as _ops
 from tilewright.ir.opdef import OPS, REQUIRED, Arity
 from tilewright.ir.printer import print_value
+from tilewright.view import View
 
 assert _ops  # declares every op
 
@@ -195,6 +196,11 @@ def _sanitizer() -> str:
     return _page("Sanitizer", f"{prose(sanitizer.__doc__)}\n\n{table}", [("sanitize", sanitizer.sanitize), *found])
 
 
+def _view() -> str:
+    intro = "Recordings of launches, as `tilewright view` makes them, from Python and in notebooks."
+    return _page("Viewing launches", intro, [("view", ct.view), ("View", View)])
+
+
 def _alias(value: Any) -> str:
     return re.sub(r"\b\w+(\.\w+)+\.", "", str(value)).replace("typing.", "")
 
@@ -258,6 +264,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "static": _language_page("At compile time", "static"),
     "errors": _errors,
     "sanitizer": _sanitizer,
+    "view": _view,
     "tune": _module("Tuning", tune),
     "compilation": _module("Compiling ahead", compilation),
     "cpp": _module("Tile C++", cpp),

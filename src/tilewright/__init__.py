@@ -24,6 +24,7 @@ from tilewright.runtime.timeout import compiler_timeout
 from tilewright.sanitizer import sanitize
 from tilewright.tune import autotune
 from tilewright.version import __version__
+from tilewright.view import view
 
 __all__ = [
     "__version__",
@@ -37,6 +38,7 @@ __all__ = [
     "sanitize",
     "tune",
     "use_backend",
+    "view",
 ]
 __all__ += language.__all__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import nullcontext, redirect_stdout
+from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
 from tilewright.sanitizer import Report, sanitize
 from tilewright.sanitizer.output import to_json
-from tilewright.view import Recorder, render
+from tilewright.view import Recorder, RecordingProgress, render
 
 
 def add_parser(commands: Any) -> None:
@@ -43,7 +43,8 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     check_writable(_output(options))
     recorder = Recorder(options.limit)
-    with sanitize(**schedule(options), sinks=[recorder]) as report:
+    progress = RecordingProgress()
+    with closing(progress), sanitize(**schedule(options), sinks=[recorder, progress]) as report:
         try:
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
                 status = run_program(options)

@@ -6,7 +6,8 @@ A region is one block. Ops keep their operands and attributes flat; the fields t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -141,6 +142,18 @@ class Function:
     may_alias: bool = False
     analyses: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    printer: ClassVar[Callable[[Function], str]]  # of ``ir.printer``, which stands on this module
+
     def walk(self) -> Iterator[Op]:
         """Every op, outer before inner, in program order."""
         return self.body.walk()
+
+    def __str__(self) -> str:
+        return type(self).printer(self)
+
+    def __repr__(self) -> str:
+        return f"<IR function {self.name} of {len(self.params)} parameters, {sum(1 for _ in self.walk())} ops>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the text form."""
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -39,6 +39,9 @@ class Listing:
     names: Mapping[Value, str]
 
 
+Function.printer = staticmethod(print_function)
+
+
 def listing(function: Function) -> Listing:
     """What ``print_function`` shows of ``function``, op by op."""
     printer = _Printer(False)

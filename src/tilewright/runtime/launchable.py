@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -186,6 +187,10 @@ class Launchable:
     def inspect(self) -> Inspection:
         """What has been compiled so far: the key of each specialization, why it was made, and all its stages."""
         return Inspection(self.name, self.hints, self.options, tuple(self._specializations.values()))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the signature, and what has been compiled, with every stage folded."""
+        return f"<p><code>{html.escape(repr(self))}</code></p>{self.inspect()._repr_html_()}"
 
     def compile_for(self, target: str | None, kernel_args: tuple[Any, ...], /) -> Specialization:
         """The kernel compiled for the GPU architecture ``target`` (``"sm_90"``, ``"gfx942"``), to be looked at.

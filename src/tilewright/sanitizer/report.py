@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,6 +145,18 @@ class Report:
         """The report as text for a terminal."""
         parts = [v.render() for v in self.violations]
         return "\n\n".join([*parts, self.summary()])
+
+    def __repr__(self) -> str:
+        return f"<report of {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the summary, then each violation, folded but for the first."""
+        shown = [f"<p>{html.escape(self.summary())}</p>"]
+        for number, found in enumerate(self.violations):
+            title = f"<b>{html.escape(found.category.name)}</b> {html.escape(f'{found.loc}: {found.message}')}"
+            text = f"<pre>{html.escape(found.render())}</pre>"
+            shown.append(f"<details{'' if number else ' open'}><summary>{title}</summary>{text}</details>")
+        return "".join(shown)
 
     def summary(self) -> str:
         """One line: how many launches and violations there were."""

@@ -38,7 +38,7 @@ def element_numbers(buffer: Buffer, distances: np.ndarray[Any, Any]) -> np.ndarr
     """
     shape = shape_of(buffer)
     strides = buffer.strides if buffer.shape is not None and buffer.strides is not None else (1,)
-    rest = np.unique(distances.reshape(-1))
+    rest = _increasing(distances.reshape(-1))
     # From the lowest address on, the coordinate along the longest stride is a quotient, and so on.
     rest = rest - sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
     index = [np.zeros_like(rest) for _ in shape]
@@ -55,4 +55,9 @@ def element_numbers(buffer: Buffer, distances: np.ndarray[Any, Any]) -> np.ndarr
     number = np.zeros_like(rest)
     for n, at in zip(shape, index):
         number = number * n + at
-    return np.sort(number[inside])
+    return _increasing(number[inside])
+
+
+def _increasing(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``numbers`` sorted and each once; those of a window of an array are that already."""
+    return numbers if (numbers[1:] > numbers[:-1]).all() else np.unique(numbers)
