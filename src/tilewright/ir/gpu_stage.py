@@ -46,7 +46,8 @@ def verify_gpu(function: Function) -> None:
 
     Besides what ``verify`` checks: only ops of the gpu dialect and those of Tile IR that work on distributed tiles;
     each tile has a layout over the registers, the lanes and the ``num_warps`` warps of the function that holds every
-    element, and a scalar none; all tiles of an elementwise op have one layout.
+    element, and a scalar none; all tiles of an elementwise op have one layout. Atomics work on tiles, of which each
+    element is updated by the thread that owns it (its free bits are 0): only there the old value is known.
     """
     verify(function)
     warps = num_warps(function)
@@ -59,6 +60,8 @@ def _block(block: Block, warps: int, *, combiner: bool) -> None:
             raise VerificationError(f"{op.name} is not an op of the gpu stage", op)
         for v in op.results:
             _value(v, op, warps)
+        if isinstance(op, (AtomicRmw, AtomicCas)) and not op.ptrs.tile.rank:
+            raise VerificationError(f"{op.name} is of a scalar, which every thread would update", op)
         if op.spec.elementwise or isinstance(op, _ALIKE):
             _one_layout(op)
         for region in op.regions:

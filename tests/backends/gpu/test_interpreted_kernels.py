@@ -2,19 +2,96 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.kernel_runs import compare, generated, seeds
 
-from tilewright.ir.errors import TileUnsupportedFeatureError
+import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
+from tilewright.ir.core import Block, Function
+from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+
+_WARPS = (4, 1, 8, 2)
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_same_as_the_reference(seed: int) -> None:
-    kernel = generated(seed)
-    try:
-        with interpreter_backend((4, 1, 8, 2)[seed % 4]) as backend:
-            compare(kernel, backend)
-    except TileUnsupportedFeatureError as error:
-        assert error.loc is not None and error.loc.line > 0
-        pytest.skip(f"not supported yet: {error.message}")
+    with interpreter_backend(_WARPS[seed % 4]) as backend:
+        compare(generated(seed), backend)
+
+
+def row_sums(x: ct.Array, y: ct.Array) -> None:
+    for i in range(2):
+        tile = ct.load(x, (i, 0), (1, 1024))
+        ct.store(y, (i, 0), tile / ct.sum(tile, axis=1, keepdims=True))
+
+
+def test_without_its_barriers_a_kernel_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The barriers between what warps exchange are needed: each of them."""
+    x, y = np.ones((2, 1024), np.float32), np.zeros((2, 1024), np.float32)
+    insert = InsertBarriers.run
+
+    def but(dropped: int | None) -> int:
+        """Launch without the barrier of that number; how many there are."""
+        count = 0
+
+        def run(self: InsertBarriers, function: Function) -> Function:
+            nonlocal count
+            inserted = insert(self, function)
+            for block in blocks(inserted):
+                kept = []
+                for op in block.ops:
+                    if not isinstance(op, Barrier) or count != dropped:
+                        kept.append(op)
+                    count += isinstance(op, Barrier)
+                block.ops = kept
+            return inserted
+
+        monkeypatch.setattr(InsertBarriers, "run", run)
+        with interpreter_backend(4) as backend:
+            ct.launch(None, (1,), ct.kernel(row_sums), (x, y), backend=backend)
+        return count
+
+    number = but(None)
+    assert (
+        number == 2
+    )  # before the partial sums of the warps are read, and before those of the next iteration are written
+    assert (y == np.float32(1 / 1024)).all()
+    for dropped in range(number):
+        with pytest.raises(Fault, match="^<?.*race: gpu.shared_") as found:
+            but(dropped)
+        assert found.value.loc is not None and found.value.loc.file == __file__
+
+
+def blocks(function: Function) -> list[Block]:
+    return [function.body, *(r for op in function.walk() for r in op.regions)]
+
+
+@ct.kernel
+def pack(x: ct.Array, y: ct.Array) -> None:
+    ct.store(y, (0,), ct.pack_to_bytes(ct.load(x, (0,), (16,))))
+
+
+def test_what_the_backend_lacks_is_named() -> None:
+    x, y = np.zeros(16, np.int32), np.zeros(64, np.uint8)
+    with (
+        interpreter_backend(4) as backend,
+        pytest.raises(TileUnsupportedFeatureError, match="has no pack on tiles") as e,
+    ):
+        ct.launch(None, (1,), pack, (x, y), backend=backend)
+    assert e.value.loc is not None and e.value.loc.file == __file__
+
+
+@ct.kernel
+def transpose(x: ct.Array, y: ct.Array) -> None:
+    ct.store(y, (0, 0), ct.transpose(ct.load(x, (0, 0), (256, 256))))
+
+
+def test_too_much_shared_memory_is_named() -> None:
+    x = np.zeros((256, 256), np.float64)
+    with interpreter_backend(4) as backend, pytest.raises(TileError, match="needs 524288 bytes of shared memory") as e:
+        ct.launch(None, (1,), transpose, (x, x.copy()), backend=backend)
+    assert "of 232448 bytes that a block can have" in e.value.message

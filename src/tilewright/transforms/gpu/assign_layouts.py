@@ -35,7 +35,7 @@ from tilewright.ir.ops.memory import (
     Print,
     Store,
 )
-from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape, Undefined
+from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import TileType, Type
 from tilewright.transforms.gpu.layout_choice import (
@@ -46,6 +46,7 @@ from tilewright.transforms.gpu.layout_choice import (
     mma_home,
     mma_instruction,
 )
+from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class _Assigner:
         self.accesses = AccessLayouts(function, warps)
         self.homes = Homes(function, self.accesses)
         self.warps = warps
+        self.used = {v for op in function.walk() for v in op.operands}
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
         self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
         self.b = Builder(Block(), function.loc)
@@ -180,8 +182,9 @@ class _Assigner:
         elif isinstance(op, (Load, Store)):
             self._access(op)
         elif isinstance(op, (AtomicRmw, AtomicCas)):
-            layout = self.accesses.layout(op.ptrs.tile.shape) if op.ptrs.tile.rank else None
-            self._define(op, self._clone(op, lambda v: self.get(v, layout)))
+            self._atomic(op)
+        elif isinstance(op, (Extract, Insert, Cat)):
+            self._rearrange(op)
         elif isinstance(op, Mma):
             self._mma(op)
         elif isinstance(op, CombiningOp):
@@ -196,6 +199,37 @@ class _Assigner:
             self._define(op, self._clone(op, self.at_home))
         else:
             self._tile_op(op)
+
+    def _atomic(self, op: AtomicRmw | AtomicCas) -> None:
+        """An atomic of a tile: the old values go from the threads that own the elements to all that hold them."""
+        if op.ptrs.tile.rank:
+            layout = self.accesses.layout(op.ptrs.tile.shape)
+            made = self._clone(op, lambda v: self.get(v, layout)).result
+        else:
+            layout = self.accesses.layout((1,))
+            types = {v: TileType(v.tile.dtype, (1,), layout) for v in op.operands}
+            one = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
+            made = self._clone(op, lambda v: one[v]).result
+        if op.result in self.used:
+            old = made if layout.is_injective else from_owners(self.b, made)
+            self._bind(op.result, old if op.ptrs.tile.rank else self.b.emit(Reshape, old, shape=()))
+
+    def _rearrange(self, op: Extract | Insert | Cat) -> None:
+        """What needs elements of other threads goes through shared memory."""
+        layout = self.layout(op.result)
+        if layout is None:  # the only part of a tile of rank 0
+            assert not isinstance(op, Cat)
+            self._bind(op.result, self.get(op.value if isinstance(op, Insert) else op.x, None))
+            return
+        if isinstance(op, Cat):
+            made = cat(self.b, self.at_home(op.lhs), self.at_home(op.rhs), op.axis, layout)
+        else:
+            indices = [self.get(v, None) for v in op.indices]
+            if isinstance(op, Extract):
+                made = extract(self.b, self.at_home(op.x), indices, layout)
+            else:
+                made = insert(self.b, self.at_home(op.x), self.at_home(op.value), indices, layout)
+        self._bind(op.result, made)
 
     def _beside(self, op: Op) -> Callable[[Value], Value]:
         """The operands of an op that looks at several tiles at once: those of one shape in one layout."""

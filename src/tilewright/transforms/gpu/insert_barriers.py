@@ -19,8 +19,9 @@ from tilewright.ir.ops.gpu.memory import (
     Barrier,
     SharedAlloc,
     SharedCopy,
+    SharedExtract,
     SharedLoad,
-    SharedStore,
+    SharedMemoryOp,
 )
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
@@ -161,14 +162,14 @@ class _Dependences:
             state.arriving.update(a for a in accesses if a.is_shared)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
-        if isinstance(op, (SharedLoad, SharedStore, AsyncCopy)):
+        if isinstance(op, (SharedMemoryOp, AsyncCopy)):
             allocation, copies = _allocation(op.buffer)
             assert allocation.offset is not None, "shared memory is not allocated yet"
             low, high = allocation.offset, allocation.offset + allocation.type.bytes
             if copies is not None:
                 size = allocation.type.bytes // allocation.type.copies
                 low, high = low + copies * size, low + (copies + 1) * size
-            yield _Access(not isinstance(op, SharedLoad), low=low, high=high)
+            yield _Access(not isinstance(op, (SharedLoad, SharedExtract)), low=low, high=high)
         if isinstance(op, AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):

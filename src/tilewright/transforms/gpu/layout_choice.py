@@ -27,7 +27,7 @@ from tilewright.ir.ops.memory import (
     Load,
     PointerMemoryOp,
 )
-from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.types import TileType
 
 VECTOR_BYTES = 16  # the widest access of a thread
@@ -215,7 +215,7 @@ class Homes:
             return home.permute(op.axes) if home is not None else None
         if isinstance(op, Mma):
             return mma_home(op, self._accesses.warps)
-        if isinstance(op, (Load, AtomicRmw, AtomicCas)):
+        if isinstance(op, (Load, AtomicRmw, AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None
 

@@ -33,6 +33,8 @@ from tilewright.ir.ops.gpu.memory import (
     GlobalStore,
     SharedAlloc,
     SharedCopy,
+    SharedExtract,
+    SharedInsert,
     SharedLoad,
     SharedStore,
 )
@@ -263,13 +265,15 @@ def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: A
 
 
 def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> Any:
-    """Each element once, whoever holds it."""
+    """Each element once, by its owner; other threads that hold it have something else than its old value."""
     fields = [getattr(op, f.name) for f in op.spec.operands]
     whole = [x if x is None else _whole(op, v, x) for v, x in zip(fields, operands)]
     types = [v.type for v in op.operands]
     found = _in_range(op, lambda: MEMORY[type(op)](cta.memory, op.attributes, types, *whole))
-    layout = op.result.tile.layout
-    return found if layout is None else distribute(found, layout)
+    layout = _layout(op.result)
+    held = distribute(found, layout)
+    wrong = np.frombuffer(b"\xa5" * held.itemsize, np.uint8).view(held.dtype)[0]
+    return np.where(owners(layout), held, wrong)
 
 
 def _shared_alloc(cta: CtaInterpreter, op: SharedAlloc) -> Buffer:
@@ -296,8 +300,41 @@ def _shared_load(cta: CtaInterpreter, op: SharedLoad, buffer: Buffer) -> Array:
 
 def _shared_store(cta: CtaInterpreter, op: SharedStore, buffer: Buffer, value: Array) -> tuple[()]:
     layout = _layout(op.value)
-    collect(op, value, layout)
+    if not isinstance(op.value.op, (AtomicRmw, AtomicCas)):  # whose results are with the owners only
+        collect(op, value, layout)
     offsets, chosen = _offsets(buffer, layout), owners(layout)
+    cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
+    return ()
+
+
+def _part_offsets(
+    op: SharedExtract | SharedInsert, buffer: Buffer, layout: LinearLayout, indices: list[Array]
+) -> Array:
+    """Where in ``buffer`` the elements of a part lie."""
+    place = np.zeros(elements(layout).shape, np.int64)
+    coordinates = np.unravel_index(elements(layout), layout.shape)
+    for axis, (along, i, n, m) in enumerate(zip(coordinates, indices, buffer.type.shape, layout.shape)):
+        if not 0 <= int(i) < n // m:
+            raise Fault(OUT_OF_RANGE, op, f"of part {int(i)} of {n // m} along axis {axis}")
+        place = place * n + int(i) * m + along
+    order = buffer.type.layout.table
+    offsets = np.empty(order.size, np.int64)
+    offsets[order] = np.arange(order.size)
+    return offsets[place]
+
+
+def _shared_extract(cta: CtaInterpreter, op: SharedExtract, buffer: Buffer, indices: list[Array]) -> Array:
+    offsets = _part_offsets(op, buffer, _layout(op.result), indices)
+    threads = _threads(offsets.shape)
+    return cta.shared.load(op, buffer, offsets.ravel(), threads.ravel()).reshape(offsets.shape)
+
+
+def _shared_insert(
+    cta: CtaInterpreter, op: SharedInsert, buffer: Buffer, value: Array, indices: list[Array]
+) -> tuple[()]:
+    layout = _layout(op.value)
+    collect(op, value, layout)
+    offsets, chosen = _part_offsets(op, buffer, layout, indices), owners(layout)
     cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
     return ()
 
@@ -353,6 +390,8 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     AtomicCas: _atomic,
     SharedAlloc: _shared_alloc,
     SharedCopy: _shared_copy,
+    SharedExtract: _shared_extract,
+    SharedInsert: _shared_insert,
     SharedLoad: _shared_load,
     SharedStore: _shared_store,
     Barrier: _barrier,

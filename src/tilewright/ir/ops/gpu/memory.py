@@ -7,7 +7,7 @@ from types import NoneType
 from tilewright.ir.core import Op, Value
 from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
-from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, optional_operand
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
 from tilewright.ir.ops.gpu.tiles import with_layout
 from tilewright.ir.ops.memory import PointerMemoryOp
 from tilewright.ir.ops.rules import bool_like, pointee, pointers, require, scalar_integer, tile
@@ -173,6 +173,45 @@ class SharedStore(SharedMemoryOp):
         with_layout(self, v)
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, f"{v} to {t}")
         _shared_vector(self, t, v, self.vector)
+        return ()
+
+
+def _subtile(op: Op, buffer: SharedType, part: TileType, indices: list[Value]) -> None:
+    scalar_integer(op, *indices)
+    fits = part.rank == len(buffer.shape) == len(indices) and part.dtype == buffer.dtype and buffer.copies == 1
+    require(fits and all(m <= n for m, n in zip(part.shape, buffer.shape)), op, f"{part} is no part of {buffer}")
+
+
+@define("gpu.shared_extract", effect=Effect.READ, table=GPU_OPS)
+class SharedExtract(SharedMemoryOp):
+    """The part of the tile in ``buffer`` that has the shape of ``type``, at grid index ``indices``, inside of the grid.
+
+    Its element c is element ``indices * shape + c`` of the buffer; as these are different bits, the offset of the one
+    is the exclusive or of the offsets of both summands.
+    """
+
+    buffer: Value = operand()
+    indices: list[Value] = operands()
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        with_layout(self, self.type)
+        _subtile(self, shared(self, self.buffer), self.type, self.indices)
+        return (self.type,)
+
+
+@define("gpu.shared_insert", effect=Effect.WRITE, table=GPU_OPS)
+class SharedInsert(SharedMemoryOp):
+    """Stores ``value`` to the part of ``buffer`` at grid index ``indices``, as ``gpu.shared_extract`` reads it."""
+
+    buffer: Value = operand()
+    value: Value = operand()
+    indices: list[Value] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        part = tile(self, self.value)
+        with_layout(self, part)
+        _subtile(self, shared(self, self.buffer), part, self.indices)
         return ()
 
 
