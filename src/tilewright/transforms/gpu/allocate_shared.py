@@ -81,7 +81,7 @@ def _intervals(function: Function) -> list[_Interval]:
             for region in op.regions:
                 parent[region] = op
                 number(region)
-            last[op] = count
+            last[op] = count - 1
 
     number(function.body)
     waits = [first[op] for op in function.walk() if isinstance(op, AsyncWait)]

@@ -105,6 +105,7 @@ class _Assigner:
             outer, self.b.loc = self.b.loc, value.op.loc
             found = self._recompute(value.op, value, layout)
             self.b.loc = outer
+            found.name = value.name
         self.made[value, layout] = found
         return found
 
