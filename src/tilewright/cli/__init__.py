@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tilewright.cli import bench, cache, check, completion, cxx, debug, demo, doctor, inspect, record, run, view
+from tilewright.cli import bench, cache, check, completion, cxx, debug, demo, doctor, inspect, record, run, tune, view
 from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError
 from tilewright.cli.failures import show
 from tilewright.cli.misplaced import hint_at_misplaced
@@ -18,7 +18,7 @@ from tilewright.version import __version__
 GROUPS = {
     "run programs": (demo, run, cxx),
     "find faults": (check, view, debug),
-    "measure": (bench,),
+    "measure": (bench, tune),
     "see and keep what is compiled": (inspect, record, cache),
     "set up": (doctor, completion),
 }

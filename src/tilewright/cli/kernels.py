@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from tilewright.cli.cpp import find_kernel, refuse_options
 from tilewright.cli.definitions import kernel_names, load_definition
@@ -12,6 +11,7 @@ from tilewright.cli.errors import UsageError
 from tilewright.cli.tileir import find_kernel as find_tileir_kernel
 from tilewright.cli.tileir import is_tileir
 from tilewright.runtime.launchable import Launchable
+from tilewright.tune import AutotunedKernel
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +22,16 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
 
 def find(options: argparse.Namespace) -> Launchable:
     """The kernel that the command names. UsageError when there is none."""
+    found = find_tunable(options)
+    return found.kernel if isinstance(found, AutotunedKernel) else found
+
+
+def find_tunable(options: argparse.Namespace) -> Launchable | AutotunedKernel:
+    """The kernel that the command names, with its configurations where it has some. UsageError when there is none."""
     if is_tileir(options.kernel):
         refuse_options(options)
         return find_tileir_kernel(options.kernel)
-    return find_kernel(options.kernel, options) or load_kernel(options.kernel)
+    return find_kernel(options.kernel, options) or load_object(options.kernel)
 
 
 def split_target(target: str) -> tuple[Path, str]:
@@ -36,20 +42,17 @@ def split_target(target: str) -> tuple[Path, str]:
     return Path(path), name
 
 
-def load_object(target: str) -> Any:
+def load_object(target: str) -> Launchable | AutotunedKernel:
     """What ``FILE::NAME`` names, a kernel or one that tunes itself. UsageError when it is something else."""
     path, name = split_target(target)
     found = load_definition(path, name)
-    if not isinstance(found, Launchable) and not getattr(found, "is_autotuned", False):
-        known = ", ".join(kernel_names(path))
-        raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
-    return found
+    if isinstance(found, (Launchable, AutotunedKernel)):
+        return found
+    known = ", ".join(kernel_names(path))
+    raise UsageError(f"{path} has no kernel {name} at its top level; it has: {known or 'none'}")
 
 
 def load_kernel(target: str) -> Launchable:
     """The kernel that ``FILE::KERNEL`` names. UsageError when there is none."""
     found = load_object(target)
-    if isinstance(found, Launchable):
-        return found
-    kernel: Launchable = found.kernel
-    return kernel
+    return found.kernel if isinstance(found, AutotunedKernel) else found
