@@ -8,8 +8,16 @@ import random
 import numpy as np
 import pytest
 
-from tilewright.analysis.gpu.layout_conversion import bank_conflicts, is_within_thread, shared_layout, within_warp
+from tilewright.analysis.gpu.layout_conversion import (
+    bank_conflicts,
+    copy_layout,
+    is_within_thread,
+    shared_layout,
+    within_warp,
+)
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.memory import is_vector
+from tilewright.ir.ops.gpu.mma import accumulator_layout, operand_layouts
 
 SEEDS = range(60)
 
@@ -92,3 +100,25 @@ def test_common_registers_make_vectors() -> None:
     assert vector == 4
     for layout in (source, target):
         assert shared.invert_and_compose(layout).bases(REGISTER)[:2] == (1, 2)
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+@pytest.mark.parametrize(("size", "instruction"), [(1, (16, 8, 32)), (2, (16, 8, 16)), (4, (16, 8, 8)), (8, (8, 8, 4))])
+@pytest.mark.parametrize("shape", [(64, 64), (128, 32), (32, 128)])
+def test_copies_of_operands_have_no_bank_conflicts(
+    shape: tuple[int, int], size: int, instruction: tuple[int, int, int], order: tuple[int, int]
+) -> None:
+    """What is copied in runs of 16 bytes, and read as fragments of matrix products, along k or across."""
+    vector, fast = 16 // size, order[0]
+    registers, lanes = [1, 1], [1, 1]
+    registers[fast] = vector
+    lanes[fast] = min(shape[fast] // vector, 32)
+    lanes[1 - fast] = 32 // lanes[fast]
+    source = LinearLayout.blocked(shape, registers, lanes, (4, 1) if fast else (1, 4), order)
+    for side in (0, 1):
+        acc = accumulator_layout(instruction, (shape[0], 64) if side == 0 else (64, shape[1]), 4)
+        target = operand_layouts(instruction, acc, shape[1 - side], 8 * size)[side]
+        shared = copy_layout(source, target, size, vector)
+        assert is_vector(shared, source, vector)
+        assert bank_conflicts(shared, source, size, vector) == 1
+        assert bank_conflicts(shared, target, size) == 1

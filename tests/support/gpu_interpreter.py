@@ -10,10 +10,10 @@ from tilewright.backends.gpu.interpreter import InterpreterBackend
 
 
 @contextmanager
-def interpreter_backend(num_warps: int) -> Iterator[str]:
+def interpreter_backend(num_warps: int, num_stages: int = 3) -> Iterator[str]:
     """The name of a backend that interprets kernels with CTAs of ``num_warps`` warps, registered meanwhile."""
-    backend = InterpreterBackend(num_warps)
-    name = f"{backend.name}-{num_warps}"
+    backend = InterpreterBackend(num_warps, num_stages)
+    name = f"{backend.name}-{num_warps}-{num_stages}"
     registry.register_backend(name, lambda: backend)
     try:
         yield name

@@ -33,6 +33,7 @@ PASSES = (
     "lower-views",
     "assign-layouts",
     "lower-reductions",
+    "pipeline-loads",
     "lower-conversions",
     "allocate-shared",
     "insert-barriers",

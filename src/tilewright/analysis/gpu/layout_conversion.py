@@ -35,8 +35,10 @@ class Span:
         rest, tag = self._reduce(vector, 0)
         return None if rest else tag
 
-    def __contains__(self, vector: int) -> bool:
-        return not self._reduce(vector, 0)[0]
+    @property
+    def vectors(self) -> list[tuple[int, int]]:
+        """A basis of the span, with tags."""
+        return list(self._rows)
 
     def _reduce(self, vector: int, tag: int) -> tuple[int, int]:
         for row, row_tag in self._rows:
@@ -94,93 +96,84 @@ def is_within_thread(conversion: LinearLayout) -> bool:
 def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int) -> tuple[LinearLayout, int]:
     """A layout in shared memory to which ``source`` stores, and from which ``target`` loads, without bank conflicts.
 
-    Also returns how many elements one access of a thread has.
-
-    The lowest bits of the offset are registers that both layouts have in common, which make vectors of up to 16 bytes;
-    the next ones choose the bank; the highest ones, the row, are directions in which no two lanes of a warp differ
-    that are served at once, neither in ``source`` nor in ``target``. So these lie in different banks, or in one word.
+    Also returns how many elements one access of a thread has: registers that both layouts have in common make vectors
+    of up to 16 bytes.
     """
-    found, vector = _shared_layout(source, target, element_bytes, _VECTOR_BYTES)
+    common = [b for b in source.bases(REGISTER) if b and b in target.bases(REGISTER)]
+    run = _independent(common, Span())[: log2(max(_VECTOR_BYTES // element_bytes, 1))]
+    vector = 1 << len(run)
+    found = _swizzled(source, target, element_bytes, run, len(run))
     if is_vector(found, source, vector) and is_vector(found, target, vector):
         return found, vector
-    return _shared_layout(source, target, element_bytes, element_bytes)
+    return _swizzled(source, target, element_bytes, [], 0), 1
 
 
-def _shared_layout(
-    source: LinearLayout, target: LinearLayout, element_bytes: int, most_bytes: int
-) -> tuple[LinearLayout, int]:
-    """``shared_layout`` with accesses of up to ``most_bytes``."""
+def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, vector: int) -> LinearLayout:
+    """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, ``target`` loads single elements."""
+    return _swizzled(source, target, element_bytes, source.bases(REGISTER)[: log2(vector)], 0)
+
+
+def _swizzled(
+    source: LinearLayout, target: LinearLayout, element_bytes: int, run: Sequence[int], target_bits: int
+) -> LinearLayout:
+    """A layout whose lowest offset bits are ``run``, the vector of ``source``; ``target`` has ``target_bits`` of these.
+
+    The next bits choose the bank; the highest ones, the row, are directions in which no two lanes of a warp differ that
+    are served at once, neither in ``source`` nor in ``target``. So these lie in different banks, or in one word.
+    """
     size = log2(math.prod(source.shape))
-    span = Span()
-    offsets: list[int] = []
+    span = Span((b, 0) for b in run)
+    offsets = list(run)
 
     def take(vectors: Iterable[int], count: int) -> None:
         for v in vectors:
             if len(offsets) < count and span.add(v):
                 offsets.append(v)
 
-    common = [b for b in source.bases(REGISTER) if b and b in target.bases(REGISTER)]
-    take(common, log2(max(most_bytes // element_bytes, 1)))
-    vector = 1 << len(offsets)
-    vector_bytes = element_bytes * vector
     # What lies in one word does not conflict: fill the word with lanes that differ in both layouts, else in one.
+    word = log2(max(BANK_BYTES // element_bytes, 1))
     lanes = [b for b in source.bases(LANE) if b], [b for b in target.bases(LANE) if b]
-    word = len(offsets) + log2(max(BANK_BYTES // vector_bytes, 1))
     take([b for b in lanes[0] if b in lanes[1]], word)
     take([*lanes[0], *lanes[1], *(1 << i for i in range(size))], word)
-    # Wider accesses are served by halves or quarters of a warp.
-    served = 5 - log2(max(vector_bytes // BANK_BYTES, 1))
-    at_once = [_independent(source.bases(LANE)[:served], span), _independent(target.bases(LANE)[:served], span)]
-    rows = _rows(at_once[0], at_once[1], span, size)
-    bank_bits = log2(BANKS * BANK_BYTES // element_bytes) if element_bytes <= BANKS * BANK_BYTES else 0
-    rows = rows[max(0, len(rows) - max(size - bank_bits, 0)) :]
-    row_span = Span((b, 0) for b in offsets)
-    for row in rows:
-        row_span.add(row)
-    offsets += [v for v in (*at_once[0], *at_once[1], *(1 << i for i in range(size))) if row_span.add(v)]
-    return LinearLayout(source.shape, ((OFFSET, (*offsets, *rows)),)), vector
+    at_once = []
+    for layout, bits in ((source, len(run)), (target, target_bits)):
+        own = offsets[: max(bits, word)] if layout is target else offsets
+        # Wider accesses are served by halves or quarters of a warp.
+        served = 5 - log2(max((element_bytes << bits) // BANK_BYTES, 1))
+        at_once.append([*own, *_independent(layout.bases(LANE)[:served], Span((v, 0) for v in own))])
+    rows = _rows(at_once[0], at_once[1], run, size)
+    count = max(size - log2(BANKS * BANK_BYTES // element_bytes), 0)
+    rows = rows[:count]
+    complement = Span((b, 0) for b in (*offsets, *rows))
+    offsets += [v for v in (*at_once[0], *at_once[1], *(1 << i for i in range(size))) if complement.add(v)]
+    return LinearLayout(source.shape, ((OFFSET, (*offsets, *rows)),))
 
 
 def _independent(vectors: Sequence[int], span: Span) -> list[int]:
-    """The vectors that are independent of each other and of ``span``."""
-    seen = Span(span._rows)
-    return [v for v in vectors if seen.add(v)]
+    """The vectors that are independent of each other and of ``span``, to which they are added."""
+    return [v for v in vectors if span.add(v)]
 
 
-def _rows(a: Sequence[int], b: Sequence[int], taken: Span, size: int) -> list[int]:
-    """The most directions that, modulo ``taken``, span nothing that ``a`` spans and nothing that ``b`` spans.
+def _rows(a: Sequence[int], b: Sequence[int], run: Sequence[int], size: int) -> list[int]:
+    """Directions that span nothing that ``a`` spans and nothing that ``b`` spans, the best first.
 
     With I spanned by both, a vector of ``a`` beyond I plus one of ``b`` beyond I is in neither, and neither are sums of
-    several of these; nor is anything outside of what both span together.
+    several of these; nor is anything outside of what both span together. None of these may have a part of ``run``,
+    which would change the order of elements in a vector: where that leaves too few directions, some of ``b`` are last.
     """
-    both = Span(taken._rows)
-    of_b = Span(taken._rows)
-    tagged = [(v, 1 << i) for i, v in enumerate(a)]
-    of_a = Span([(v, 0) for v, _ in taken._rows])
-    for v, tag in tagged:
-        of_a.add(v, tag)
-    for v in b:
-        of_b.add(v)
-    common = _intersection(a, b, taken)
-    inside = Span(taken._rows)
-    for v in common:
-        inside.add(v)
-    extra_a = _independent(a, inside)
-    extra_b = _independent(b, inside)
-    rows = [x ^ y for x, y in zip(extra_a, extra_b)]
-    for v in (*a, *b):
-        both.add(v)
-    outside = [v for v in (1 << i for i in range(size)) if both.add(v)]
-    return [*rows, *outside]
+    common = Span((v, 0) for v in (*_intersection(a, b), *run))
+    beyond_a, beyond_b = (_independent(vectors, Span(common.vectors)) for vectors in (a, b))
+    both = Span((v, 0) for v in (*a, *b))
+    outside = _independent([1 << i for i in range(size)], both)
+    pairs = [x ^ y for x, y in zip(beyond_a, beyond_b)]
+    return [*outside, *pairs, *beyond_b[len(pairs) :], *beyond_a[len(pairs) :]]
 
 
-def _intersection(a: Sequence[int], b: Sequence[int], taken: Span) -> list[int]:
-    """A basis of what both ``a`` and ``b`` span, modulo ``taken`` (Zassenhaus)."""
-    span = Span([(v, 0) for v, _ in taken._rows])
-    for v in a:
-        span.add(v, v)
+def _intersection(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    """A basis of what both ``a`` and ``b`` span (Zassenhaus)."""
+    span = Span((v, v) for v in a)
     found: list[int] = []
-    seen = Span(taken._rows)
+    seen = Span()
     for v in b:
         tag = span.solve(v)
         if tag is None:

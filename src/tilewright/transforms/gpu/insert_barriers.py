@@ -150,16 +150,18 @@ class _Dependences:
     def _op(self, op: Op, state: _State) -> None:
         if isinstance(op, AsyncWait):
             state.pending |= state.arriving  # as if the threads wrote it now
-            state.arriving.clear()
+            if not op.pending:
+                state.arriving.clear()
             return
         accesses = list(self._accesses(op))
         if any(a.depends_on(p) for a in accesses for p in state.pending):
             self.needed.add(op)
         if op in self.needed:
             state.pending.clear()
-        state.pending.update(accesses)
-        if isinstance(op, AsyncCopy):
+        if isinstance(op, AsyncCopy):  # what has not arrived no barrier makes readable
             state.arriving.update(a for a in accesses if a.is_shared)
+            accesses = [a for a in accesses if not a.is_shared]
+        state.pending.update(accesses)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
         if isinstance(op, (SharedMemoryOp, AsyncCopy)):

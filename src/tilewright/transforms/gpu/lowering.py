@@ -15,12 +15,16 @@ from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
 
-def passes_to_gpu(num_warps: int) -> tuple[Pass, ...]:
-    """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps."""
+def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
+    """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps.
+
+    Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all.
+    """
     return (
         LowerViews(),  # addresses decide about layouts
         Canonicalize(),  # constant indices, strides of one
@@ -30,6 +34,7 @@ def passes_to_gpu(num_warps: int) -> tuple[Pass, ...]:
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
+        PipelineLoads(num_stages),  # in the place of conversions, of what loops load
         LowerConversions(),
         DeadCodeElimination(),  # before memory is given to what nobody reads
         AllocateShared(),
@@ -37,9 +42,9 @@ def passes_to_gpu(num_warps: int) -> tuple[Pass, ...]:
     )
 
 
-def lower_to_gpu(function: Function, num_warps: int) -> Function:
+def lower_to_gpu(function: Function, num_warps: int, num_stages: int = 3) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks."""
-    lowered = run_passes(function, passes_to_gpu(num_warps))
+    lowered = run_passes(function, passes_to_gpu(num_warps, num_stages))
     if switch("TILEWRIGHT_VERIFY"):
         verify_gpu(lowered)
     return lowered

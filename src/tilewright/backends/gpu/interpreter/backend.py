@@ -51,13 +51,14 @@ class InterpreterExecutable:
 
 
 class InterpreterBackend:
-    """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA, and interprets them."""
+    """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them."""
 
     name = "gpu-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int = 4) -> None:
+    def __init__(self, num_warps: int = 4, num_stages: int = 3) -> None:
         self.num_warps = num_warps
+        self.num_stages = num_stages
 
     def unavailable(self) -> str | None:
         return None
@@ -70,4 +71,4 @@ class InterpreterBackend:
         return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
-        return InterpreterExecutable(lower_to_gpu(optimize(function), self.num_warps))
+        return InterpreterExecutable(lower_to_gpu(optimize(function), self.num_warps, self.num_stages))

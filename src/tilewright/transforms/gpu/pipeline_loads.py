@@ -1,0 +1,279 @@
+"""Software pipelining: the operands of matrix products are copied to shared memory some iterations ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.gpu.layout_conversion import copy_layout
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import bool_, int32
+from tilewright.ir.effects import effect_of, is_pure
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.gpu.memory import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    GlobalLoad,
+    SharedAlloc,
+    SharedCopy,
+    SharedLoad,
+    SharedMemoryOp,
+    is_vector,
+)
+from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat
+from tilewright.ir.ops.shape import Permute, constant_of
+from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, open_block
+from tilewright.ir.types import SharedType
+
+_COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
+
+
+@dataclass(frozen=True)
+class PipelineLoads:
+    """Copies what a loop loads for its matrix products asynchronously, ``stages`` - 1 iterations ahead.
+
+    A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
+    addresses follow from the induction variable, and whose loop stores nothing to global memory. There are fewer stages
+    where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
+    Runs before conversions are lowered: it takes the place of those of the operands.
+    """
+
+    name: ClassVar[str] = "pipeline-loads"
+    stages: int = 3
+    budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
+
+    def run(self, function: Function) -> Function:
+        loops = {
+            op: chosen
+            for op in function.walk()
+            if isinstance(op, For) and (chosen := _operand_loads(op, _users(function)))
+        }
+        return _Pipeliner(loops, self).function(function) if loops else function
+
+
+@dataclass(frozen=True)
+class _OperandLoad:
+    """A load, and the conversions that make operands of it, with the permutation between them, if there is one."""
+
+    op: GlobalLoad
+    uses: tuple[tuple[ConvertLayout, Permute | None], ...]
+
+    @property
+    def target(self) -> LinearLayout:
+        """The layout in which the first operand has the loaded tile."""
+        return _unpermuted(*self.uses[0])
+
+    @property
+    def source(self) -> LinearLayout:
+        """The layout in which the tile is copied."""
+        layout = self.op.ptrs.tile.layout
+        assert layout is not None
+        return layout
+
+    @property
+    def buffer(self) -> LinearLayout:
+        """The layout in shared memory."""
+        return copy_layout(self.source, self.target, self.op.result.tile.element.bytes, self.op.vector)
+
+    @property
+    def bytes(self) -> int:
+        t = self.op.result.tile
+        return t.size * t.element.bytes
+
+
+def _unpermuted(convert: ConvertLayout, permute: Permute | None) -> LinearLayout:
+    layout = convert.type.layout
+    assert layout is not None
+    return layout if permute is None else layout.permute([permute.axes.index(k) for k in range(layout.rank)])
+
+
+def _users(function: Function) -> dict[Value, list[Op]]:
+    users: dict[Value, list[Op]] = {}
+    for op in function.walk():
+        for v in op.operands:
+            users.setdefault(v, []).append(op)
+    return users
+
+
+def _operand_loads(loop: For, users: dict[Value, list[Op]]) -> list[_OperandLoad]:
+    """The loads of ``loop`` that can run ahead."""
+    body = loop.body
+    nested = [op for op in loop.walk() if op is not loop]
+    if not any(isinstance(op, GpuMma) for op in body.ops):
+        return []
+    if any(isinstance(op, (Continue, For)) and op is not body.terminator for op in nested):
+        return []
+    if any(effect_of(op) & Effect.WRITE and not isinstance(op, SharedMemoryOp) for op in body.ops):
+        return []
+    inside = {v: op for op in body.ops for v in op.results}
+    found = []
+    for op in body.ops:
+        if isinstance(op, GlobalLoad) and _can_be_copied(op) and _slice(op, body, inside) is not None:
+            uses = list(_operand_uses(op.result, users))
+            if uses and None not in uses:
+                load = _OperandLoad(op, tuple(u for u in uses if u is not None))
+                if is_vector(load.buffer, load.source, op.vector):
+                    found.append(load)
+    return found
+
+
+def _can_be_copied(op: GlobalLoad) -> bool:
+    layout = op.ptrs.tile.layout
+    zero = op.padding is None or constant_of(op.padding) == 0
+    size = op.vector * op.result.tile.element.bytes
+    return op.is_weak and layout is not None and layout.is_injective and zero and size in _COPY_BYTES
+
+
+def _operand_uses(
+    value: Value, users: dict[Value, list[Op]], permute: Permute | None = None
+) -> Iterator[tuple[ConvertLayout, Permute | None] | None]:
+    """The conversions that ``value`` goes to, directly or permuted; None for any other use."""
+    for op in users.get(value, []):
+        if isinstance(op, ConvertLayout):
+            yield op, permute
+        elif isinstance(op, Permute) and permute is None:
+            yield from _operand_uses(op.result, users, op)
+        else:
+            yield None
+
+
+def _slice(op: GlobalLoad, body: Block, inside: dict[Value, Op]) -> list[Op] | None:
+    """The ops of ``body`` that compute addresses and mask of ``op``, in order; None unless the induction variable and
+    values from outside are all that they need."""
+    needed: set[Op] = set()
+    pending = [v for v in (op.ptrs, op.mask) if v is not None]
+    while pending:
+        value = pending.pop()
+        source = inside.get(value)
+        if source is None:
+            if value in body.args[1:]:
+                return None
+        elif source not in needed:
+            if source.regions or not is_pure(source):
+                return None
+            needed.add(source)
+            pending.extend(source.operands)
+    return [o for o in body.ops if o in needed]
+
+
+@dataclass
+class _Ring:
+    """The buffer of a load: as many copies as there are stages."""
+
+    load: _OperandLoad
+    slice: list[Op]
+    buffer: Value
+
+
+class _Pipeliner(Rewriter):
+    def __init__(self, loops: dict[For, list[_OperandLoad]], options: PipelineLoads) -> None:
+        super().__init__()
+        self.loops = loops
+        self.options = options
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        loads = self.loops.get(op) if isinstance(op, For) else None
+        stages = min(self.options.stages, self.options.budget // max(sum(x.bytes for x in loads or ()), 1))
+        if not isinstance(op, For) or not loads or stages < 2:
+            super().insert(op, builder)
+            return
+        builder.loc = op.loc
+        _Loop(self, op, loads, stages, builder).emit()
+
+
+class _Loop:
+    """One pipelined loop."""
+
+    def __init__(self, outer: _Pipeliner, op: For, loads: Sequence[_OperandLoad], stages: int, b: Builder) -> None:
+        self.outer = outer
+        self.op = op
+        self.stages = stages
+        self.b = b
+        inside = {v: o for o in op.body.ops for v in o.results}
+        self.rings = []
+        for load in loads:
+            buffer = b.emit(SharedAlloc, type=SharedType(load.op.result.tile.element, load.buffer, stages))
+            self.rings.append(_Ring(load, _slice(load.op, op.body, inside) or [], buffer))
+
+    def emit(self) -> None:
+        op, b = self.op, self.b
+        lower, upper, step = (self.outer.value(v) for v in op.bounds)
+        number = lower.tile.element
+        for ahead in range(self.stages - 1):
+            at = lower if not ahead else b.emit(Add, lower, b.emit(Mul, step, b.constant(ahead, number)))
+            self._copy(at, upper, b.constant(ahead, int32))
+        inits = [*self.outer.all(op.inits), b.constant(0, int32), b.constant(self.stages - 1, int32)]
+        values: ValueMap = self.outer.values
+        body = open_block(op.body, values)
+        reading, writing = (body.add_arg(inits[-1].type) for _ in range(2))
+        with b.at(body):
+            b.emit_op(AsyncWait, pending=self.stages - 2)
+            distance = b.emit(Mul, step, b.constant(self.stages - 1, number))
+            self._copy(b.emit(Add, body.args[0], distance), upper, writing)
+            self._body(reading, writing)
+        made = b.emit_op(For, lower, upper, step, inits, body=body)
+        b.emit_op(AsyncWait)
+        for old, new in zip(op.results, made.results):
+            new.name = old.name
+            values[old] = new
+
+    def _copy(self, at: Value, upper: Value, slot: Value) -> None:
+        """Begin the copies of the iteration ``at``, if there is one, to the slot of that number."""
+        b = self.b
+        exists = b.emit(Cmp, at, upper, predicate=CmpPredicate.LT)
+        for ring in self.rings:
+            load = ring.load.op
+            values = dict(self.outer.values)
+            values[self.op.body.args[0]] = at
+            for source in ring.slice:
+                b.block.ops.append(clone_op(source, values))
+            pointers = values.get(load.ptrs, load.ptrs)
+            mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
+            if load.mask is not None:
+                mask = b.emit(And, values.get(load.mask, load.mask), mask)
+            b.emit_op(AsyncCopy, b.emit(SharedCopy, ring.buffer, slot), pointers, mask, vector=load.vector)
+        b.emit_op(AsyncCommit)
+
+    def _body(self, reading: Value, writing: Value) -> None:
+        """The ops of the loop; operands are read from the slot ``reading``."""
+        b = self.b
+        gone: set[Op] = set()
+        operands: dict[Op, tuple[_Ring, Permute | None]] = {}
+        for ring in self.rings:
+            gone.add(ring.load.op)
+            for convert, permute in ring.load.uses:
+                operands[convert] = ring, permute
+                if permute is not None:
+                    gone.add(permute)
+        for op in self.op.body.ops:
+            b.loc = op.loc
+            if op in gone:
+                continue
+            if isinstance(op, ConvertLayout) and op in operands:
+                ring, permute = operands[op]
+                slot = b.emit(SharedCopy, ring.buffer, reading)
+                t = ring.load.op.result.tile.with_layout(_unpermuted(op, permute))
+                loaded = b.emit(SharedLoad, slot, type=t)
+                if permute is not None:
+                    loaded = b.emit(Permute, loaded, axes=permute.axes)
+                self.outer.values[op.result] = loaded
+            elif isinstance(op, Continue):
+                following = [self._next(v) for v in (reading, writing)]
+                b.emit_op(Continue, [*self.outer.all(op.values), *following])
+            else:
+                self.outer.insert(op, b)
+
+    def _next(self, slot: Value) -> Value:
+        """The slot after ``slot``, in turn."""
+        b = self.b
+        after = b.emit(Add, slot, b.constant(1, int32))
+        ends = b.emit(Cmp, after, b.constant(self.stages, int32), predicate=CmpPredicate.EQ)
+        return b.emit(Select, ends, b.constant(0, int32), after)

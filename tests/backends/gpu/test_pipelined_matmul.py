@@ -1,0 +1,125 @@
+"""Loops whose operands are copied ahead: the results, what the loop looks like, and faults where it waits too little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+
+import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
+from tilewright.ir.core import Function
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, Barrier, GlobalLoad, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.instrumentation import observed_passes
+
+
+def matmul(a: ct.Array, b: ct.Array, c: ct.Array, transposed: ct.Constant[bool]) -> None:
+    acc = ct.zeros((32, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 32)):
+        x = ct.load(a, (ct.bid(0), k), (32, 32), padding_mode=ct.PaddingMode.ZERO)
+        if transposed:
+            y = ct.transpose(ct.load(b, (ct.bid(1), k), (64, 32), padding_mode=ct.PaddingMode.ZERO))
+        else:
+            y = ct.load(b, (k, ct.bid(1)), (32, 64), padding_mode=ct.PaddingMode.ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (ct.bid(0), ct.bid(1)), acc)
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Zeros at an address that is a multiple of 64."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.zeros(size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+def launch(
+    k: int, dtype: Any = np.float16, transposed: bool = False, warps: int = 4, stages: int = 3
+) -> list[Function]:
+    """Multiply, check the product, and return the function of the gpu stage."""
+    rng = np.random.default_rng(k)
+    a, b = aligned((64, k), dtype), aligned((64, k) if transposed else (k, 64), dtype)
+    for x in (a, b):
+        x[...] = rng.integers(-4, 5, x.shape)
+    c = aligned((64, 64), np.float32)
+    seen: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            seen.append(function)
+
+    with observed_passes(see), interpreter_backend(warps, stages) as backend:
+        ct.launch(None, (2, 1), ct.kernel(matmul), (a, b, c, transposed), backend=backend)
+    wide = b.astype(np.float32)
+    assert (c == a.astype(np.float32) @ (wide.T if transposed else wide)).all()
+    return seen
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("k", [32, 96, 176])
+def test_products(k: int, stages: int, transposed: bool) -> None:
+    """Also with fewer iterations than stages, and a last one that leaves the array."""
+    launch(k, stages=stages, transposed=transposed)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32])
+def test_other_dtypes(dtype: Any) -> None:
+    launch(64, dtype)
+
+
+def test_the_loop_copies_waits_and_multiplies() -> None:
+    """Two copies ahead, one wait and one barrier an iteration; nothing goes through registers."""
+    (function,) = launch(96)
+    (loop,) = (op for op in function.walk() if isinstance(op, For))
+    kinds = [type(op) for op in loop.body.ops]
+    counted = (AsyncWait, Barrier, AsyncCopy, SharedLoad, GpuMma, GlobalLoad, SharedStore)
+    assert [kinds.count(kind) for kind in counted] == [1, 1, 2, 2, 1, 0, 0]
+    order = [k for k in kinds if k in (AsyncWait, Barrier, SharedLoad)]
+    assert order == [AsyncWait, Barrier, SharedLoad, SharedLoad]
+    copies = [op for op in loop.body.ops if isinstance(op, AsyncCopy)]
+    assert [op.vector for op in copies] == [8, 8]
+
+
+def _changed(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = PipelineLoads.run
+
+    def wrong(self: PipelineLoads, function: Function) -> Function:
+        result = run(self, function)
+        for op in result.walk():
+            change(op)
+        return result
+
+    monkeypatch.setattr(PipelineLoads, "run", wrong)
+
+
+def test_a_wait_for_too_few_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(op: Any) -> None:
+        if isinstance(op, AsyncWait) and op.pending:
+            op.pending += 1
+
+    _changed(change, monkeypatch)
+    with pytest.raises(Fault) as found:
+        launch(96)
+    assert found.value.category == "read before arrival"
+
+
+def test_a_loop_that_stores_is_left_alone() -> None:
+    def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        acc = ct.zeros((32, 64), ct.float32)
+        for k in range(2):
+            acc = ct.mma(ct.load(a, (0, k), (32, 32)), ct.load(b, (k, 0), (32, 64)), acc)
+            ct.store(c, (0, 0), acc)
+
+    a, b, c = aligned((32, 64), np.float16), aligned((64, 64), np.float16), aligned((32, 64), np.float32)
+    a[...], b[...] = 1, 2
+    with interpreter_backend(4) as backend:
+        ct.launch(None, (1,), ct.kernel(program), (a, b, c), backend=backend)
+    assert (c == 128).all()
