@@ -114,3 +114,16 @@ def test_a_mask_that_is_false_everywhere_is_kept_on_copies(n: int) -> None:
     x, i, out = np.full((1, n), -2, np.int32), np.arange(64, dtype=np.int32), np.full(64, 9, np.int32)
     ct.launch(None, (1,), masked_by_a_constant, (x, i, out), backend="cpu")
     assert not out.any()
+
+
+@ct.kernel
+def doubled_columns(x, out):
+    ct.store(out, (0, 0), ct.broadcast_to(-ct.load(x, (0, 0), (32, 1)), (32, 4)) << (ct.ones((32, 4), ct.int8) & 7))
+
+
+def test_doubling_of_repeated_bytes_compiles() -> None:
+    """LLVM does not come to an end with it in vectors of 64 bytes."""
+    x, out = np.arange(32, dtype=np.int8).reshape(32, 1), np.zeros((32, 4), np.int8)
+    with ct.compiler_timeout(60):
+        ct.launch(None, (1,), doubled_columns, (x, out), backend="cpu")
+    np.testing.assert_array_equal(out, np.broadcast_to(-2 * x, (32, 4)))

@@ -54,6 +54,17 @@ def test_the_widest_element_fills_a_register(vector_bytes: int, lanes: int) -> N
     assert chosen(wide, vector_bytes) == (lanes, 1)
 
 
+def test_bytes_that_stand_several_times_in_a_row_go_by_half_registers() -> None:
+    nest = """
+      %z = nest([], [], []) {buffers = (8256)} : i8[16,64] {
+        %n = BODY : i8[16,64]
+        yield([%n])
+      }"""
+    assert chosen(nest.replace("BODY", "permute(%y) {axes = (0, 1)}"), 64) == (32, 1)
+    assert chosen(nest.replace("BODY", "permute(%y) {axes = (0, 1)}"), 32) == (32, 1)
+    assert chosen(nest.replace("BODY", "neg(%y)"), 64) == (64, 1)
+
+
 def test_reductions_of_what_costs_little_go_by_several_vectors_side_by_side() -> None:
     nest = "\n      %z = nest([], [], []) {buffers = (8256)} : f32[64] {"
     assert chosen(f"{nest}\n %v = neg(%x) : f32[16,64]{SUM}", 64) == (16, 4)

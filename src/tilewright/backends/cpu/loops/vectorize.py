@@ -13,6 +13,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, Store, StoreView
+from tilewright.ir.ops.shape import REARRANGING
 from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import TileType
 
@@ -43,7 +44,19 @@ class VectorizeNests:
         root = root_of(nest)
         if root is not None and not isinstance(root, _BY_VECTORS):
             return 1
-        return max(1, self.vector_bytes // widest_bytes(values))
+        widest = widest_bytes(values)
+        if widest == 1 and self.vector_bytes > _SAFE_BYTES and any(map(_rearranges, nest.body.ops)):
+            return _SAFE_BYTES
+        return max(1, self.vector_bytes // widest)
+
+
+# The x86 backend of LLVM 22 does not come to an end with a vector of 64 bytes that is twice another whose bytes stand
+# two or four times in a row; constants that fold late may make a doubling of any arithmetic.
+_SAFE_BYTES = 32
+
+
+def _rearranges(op: Op) -> bool:
+    return isinstance(op, REARRANGING) and op.x.tile.size > 1
 
 
 _BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled)
