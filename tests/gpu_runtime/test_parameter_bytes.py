@@ -1,0 +1,208 @@
+"""Every way to launch a kernel hands the same bytes to the driver: configuration, attributes, and each parameter."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from support.driver import Driver, encoded
+
+from tilewright.backends import native
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
+from tilewright.ir.gpu_parameters import Descriptor
+
+HALF_TILE = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
+BASE, MAP_BYTES = 1 << 40, 88  # of the maps of this driver
+HANDLE = 16
+# Format -> values, and the bytes that the driver is to find.
+NUMBERS: dict[str, list[tuple[Any, bytes]]] = {
+    "i1": [(True, b"\1" + bytes(7)), (False, bytes(8))],
+    "i8": [(-2, b"\xfe" + bytes(7))],
+    "u16": [(65535, b"\xff\xff" + bytes(6))],
+    "i32": [(-3, struct.pack("=i4x", -3)), (7, struct.pack("=i4x", 7))],
+    "i64": [(-(1 << 62), struct.pack("=q", -(1 << 62)))],
+    "u64": [(1 << 47, struct.pack("=Q", 1 << 47))],
+    "f32": [(-0.0, struct.pack("=f4x", -0.0)), (0.1, struct.pack("=f4x", 0.1)), (1e300, struct.pack("=f4x", np.inf))],
+    "tf32": [(1.5, struct.pack("=f4x", 1.5))],
+    "f64": [(0.1, struct.pack("=d", 0.1))],
+    "f16": [(-1.5, struct.pack("=e6x", -1.5)), (1e6, struct.pack("=e6x", np.inf))],
+    "bf16": [(1.5, struct.pack("=H6x", 0x3FC0)), (-0.0, struct.pack("=H6x", 0x8000))],
+    "f8e5m2": [(1.5, b"\x3e" + bytes(7))],
+}
+WIDTH = {"i1": 1, "i8": 1, "u16": 2, "i32": 4, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "f8e5m2": 1}
+
+
+class Seen(NamedTuple):
+    """What the driver was told of one launch."""
+
+    handle: int
+    shape: tuple[int, ...]  # grid, block and bytes of shared memory
+    attributes: list[tuple[int, bytes]]
+    parameters: list[bytes]
+
+
+class Recorder(Driver):
+    """Reads as many bytes of each parameter as ``sizes`` say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Seen] = []
+        self.streams: list[int] = []
+        self.sizes: list[int] = []
+        self.made: dict[int, Seen] = {}
+
+    def _read(self, pointers: int) -> list[bytes]:
+        addresses = (ctypes.c_uint64 * max(len(self.sizes), 1)).from_address(pointers)
+        return [ctypes.string_at(a, size) for a, size in zip(addresses, self.sizes)]
+
+    def _launch(self, config: Any, handle: Any, pointers: Any, _: None) -> int:
+        *shape, stream, place, count = struct.unpack("=7I4xQQI", ctypes.string_at(config, 52))
+        attributes = [struct.unpack("=I4x64s", ctypes.string_at(place + 72 * i, 72)) for i in range(count)]
+        self.streams.append(stream)
+        self.seen.append(Seen(handle, tuple(shape), attributes, self._read(pointers)))
+        return 0
+
+    def cuGraphAddKernelNode_v2(self, node: Any, graph: Any, before: None, count: Any, parameters: Any) -> int:
+        handle, *shape, pointers = struct.unpack_from("=Q7I4xQ", parameters)
+        self.made[graph.value] = Seen(handle, tuple(shape), [], self._read(pointers))
+        node._obj.value = graph.value
+        return 0
+
+    def cuGraphKernelNodeSetAttribute(self, node: Any, number: int, value: bytes) -> int:
+        self.made[node.value].attributes.append((number, value))
+        return 0
+
+    def _launch_graph(self, made: int, stream: int | None) -> int:
+        self.streams.append(stream or 0)
+        self.seen.append(self.made[made])
+        return 0
+
+
+class Case(NamedTuple):
+    artifact: Artifact
+    values: tuple[Any, ...]
+    grid: tuple[int, int, int]
+    stream: int
+    wanted: Seen
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    picked = [
+        (name, draw(st.sampled_from(NUMBERS[name])))
+        for name in draw(st.lists(st.sampled_from(sorted(NUMBERS)), max_size=5))
+    ]
+    formats, values = [n for n, _ in picked], [v for _, (v, _) in picked]
+    parameters = [data[: WIDTH.get(name, 8)] for name, (_, data) in picked]
+    maps, descriptors = [], []
+    for _ in range(draw(st.integers(0, 2))):
+        rows, pitch = draw(st.sampled_from([(1, 4), (1, 48), (5, 48), (300, 1 << 20)]))
+        first, base = len(formats), BASE + 128 * draw(st.integers(0, 9))
+        parameters += [struct.pack("=Q", base), struct.pack("=i", rows)]
+        formats, values = [*formats, "u64", "i32"], [*values, base, rows]
+        shape, strides = (("p", first + 1, 1), ("c", 48, 1)), (("c", pitch, 1), ("c", 1, 1))
+        descriptors.append(Descriptor(first, shape, strides, (0, 1), (64, 32), "f16", pairs=draw(st.booleans())))
+        maps.append(encoded(base, (48, rows), (max(2 * pitch, 16) if rows == 1 else 2 * pitch,)))
+    hidden, ctas = draw(st.integers(0, 2)), draw(st.sampled_from([1, 2, 4]))
+    shared, warps = draw(st.sampled_from([0, 1 << 16])), draw(st.sampled_from([1, 4, 8]))
+    grid = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)))
+    binary = GpuBinary(b"", "kernel", warps, ctas, shared, 0, 1, (HALF_TILE,) * len(maps))
+    paired = any(d.pairs for d in descriptors)
+    cluster = 2 if paired else ctas
+    attributes = [] if cluster == 1 or (paired and grid[0] % 2) else cluster_attributes(cluster)
+    shape = (grid[0] * ctas, grid[1], grid[2], 32 * warps, 1, 1, shared)
+    wanted = Seen(HANDLE, shape, attributes, [*parameters, *maps, *[bytes(8)] * hidden])
+    artifact = Artifact(binary, tuple(formats), tuple(descriptors), hidden)
+    return Case(artifact, tuple(values), grid, draw(st.sampled_from([0, 7, 1 << 40])), wanted)
+
+
+def cluster_attributes(ctas: int) -> list[tuple[int, bytes]]:
+    """CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, and its scheduling policy, which is to spread clusters."""
+    return [(4, struct.pack("=3I52x", ctas, 1, 1)), (5, struct.pack("=I60x", 1))]
+
+
+def run(kernel: GpuExecutable, case: Case) -> None:
+    kernel.run(case.grid, case.values, case.stream, 0)
+
+
+def launch(kernel: GpuExecutable, case: Case) -> None:
+    kernel.launch(case.grid, LaunchArguments(case.values, (), case.stream, 0))
+
+
+def bind(kernel: GpuExecutable, case: Case) -> None:
+    bound = kernel.bind(case.grid, LaunchArguments(case.values, (), case.stream, 0))
+    other = tuple(not v if v is True or v is False else v for v in case.values)
+    kernel.run((1, 2, 3), other, 9, 0)  # which has memory of its own
+    bound()
+
+
+def stub(kernel: GpuExecutable, case: Case) -> None:
+    found = kernel.launch_stub(0, {})
+    if found is None:
+        assert any(name in ("f16", "bf16", "f8e5m2") for name in case.artifact.formats)
+        return run(kernel, case)
+    code = native.maker().MachineCode(found.text)
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    numbers = [struct.pack("=d" if isinstance(v, float) else "=q", v) for v in case.values]
+    memory = ctypes.create_string_buffer(b"".join(numbers), 8 * len(numbers) + 8)
+    assert enter(ctypes.addressof(memory), *case.grid, case.stream) == 0
+    return None
+
+
+@pytest.mark.parametrize("way", [run, launch, bind, stub])
+@given(cases(), st.data())
+def test_the_driver_finds_what_the_kernel_is_passed(
+    way: Callable[[GpuExecutable, Case], None], case: Case, data: st.DataObject
+) -> None:
+    on = Recorder()
+    on.sizes = [len(p) for p in case.wanted.parameters]
+    function: Any = SimpleNamespace(name="kernel", params=())
+    kernel = GpuExecutable(function, case.artifact, FIRST, dict)
+    loaded: Any = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)
+    kernel._loaded[0] = loaded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "load", lambda: on)
+        way(kernel, case)
+        way(kernel, case._replace(stream=7) if data.draw(st.booleans()) else case)
+    assert on.seen[0 if way is not bind else 1] == case.wanted
+    assert on.seen[-1] == case.wanted and on.streams[-1] in (case.stream, 7)
+    assert len(on.seen) == (4 if way is bind else 2)
+
+
+def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A native launch picks the variant for its grid if only handle and shared memory differ, and gives up if not."""
+    on = Recorder()
+    on.sizes, on.processors = [8], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    binary = GpuBinary(b"", "kernel", 4, 1, 100, 0, 1, ())
+    kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8, 6)), FIRST, dict)
+    variants = {}
+    for handle, stages, other in (
+        (24, 8, dataclasses.replace(binary, shared_bytes=900)),
+        (32, 6, dataclasses.replace(binary, num_warps=8)),
+    ):
+        constraints = dataclasses.replace(FIRST, stages=stages)
+        variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
+        variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    found = kernel.launch_stub(0, variants)
+    assert found is not None
+    code = native.maker().MachineCode(found.text)
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 4)(code.address("enter"))
+    memory = ctypes.c_uint64(16)
+    assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0, 1, 1, 0]
+    assert [(s.handle, s.shape[0], s.shape[-1]) for s in on.seen] == [(24, 10, 900), (HANDLE, 21, 100)]
