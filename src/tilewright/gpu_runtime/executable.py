@@ -19,9 +19,9 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
-from tilewright.gpu_runtime.launch_parameters import LaunchParameters
+from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
 from tilewright.gpu_runtime.launch_stub import Loaded, launch_stub
-from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped, encode
+from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import Geometry
@@ -54,8 +54,11 @@ class GpuExecutable:
         self._function = function
         self._texts = texts
         self._reporting = reporting
+        self._parameters = ParameterLayout(artifact)
         self._numbers = NumberPacker(artifact.formats)
-        self._numbers_only = not (self._numbers.converts or artifact.descriptors)  # what a plain launch has to write
+        # What a plain launch writes: numbers, or more, which it skips for equal arguments unless it refills.
+        self._numbers_only = not (self._numbers.converts or artifact.descriptors or artifact.tables)
+        self._refills = bool(self._numbers.has_floats or artifact.tables)  # equal floats may be zeros of either sign
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.parameter for t in artifact.tables if t.by_value]
@@ -79,25 +82,33 @@ class GpuExecutable:
         """``launch`` with tables among the ``values``."""
         if self._has_depths:
             self._require_depth(grid, device)
-        if self._tables or not self._plain_launch:
+        if self._tables:
             self._require_room(values)
+        if not self._plain_launch:
             self._start(grid, LaunchArguments(values, (), stream, device))
             return
         try:
             params = self._local.params
         except AttributeError:
-            params = self._local.params = LaunchParameters(self.artifact)
+            params = self._memory()
         kernel = self._loaded.get(device) or self._kernel(device)
         if params.grid != grid or params.stream != stream:
-            params.configure(self.artifact.binary, grid, stream)
+            params.configure(grid, stream)
         if self._numbers_only:
             self._numbers.write(params.numbers, values)
-        elif self._numbers.has_floats or params.filled != (values, device):  # equal floats may be zeros of either sign
+        elif self._refills or params.filled != (values, device):
             params.filled = None
             self._fill(params, LaunchArguments(values, (), stream, device), [])
             params.filled = values, device
         if params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None):
             self._run(params, kernel)
+
+    def _memory(self) -> LaunchParameters:
+        """The memory of this thread's launches."""
+        found: LaunchParameters | None = getattr(self._local, "params", None)
+        if found is None:
+            found = self._local.params = LaunchParameters(self._parameters)
+        return found
 
     def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
         """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
@@ -137,21 +148,13 @@ class GpuExecutable:
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
-        params = getattr(self._local, "params", None)
-        if params is None:
-            params = self._local.params = LaunchParameters(self.artifact)
+        params = self._memory()
         if self._only_copies and self._repeated(params, grid, arguments):
             return
         if self._staged and not self._layout(arguments.values).pays(math.prod(grid)):
             # the kernel that reads such arrays where they are, with plain loads
             raise NeedsVariant(replace(self.constraints, staging=False))
         kernel = self._loaded.get(arguments.device) or self._kernel(arguments.device)
-        if self._plain_launch:
-            if params.grid != grid or params.stream != arguments.stream:
-                params.configure(self.artifact.binary, grid, arguments.stream)
-            self._fill(params, arguments, [])
-            self._run(params, kernel)
-            return
         with kernel.device.current():
             self._launch_with_memory(params, kernel, grid, arguments)
 
@@ -170,7 +173,7 @@ class GpuExecutable:
             if self.artifact.local_bytes:
                 address = self._room(self.artifact.local_bytes * math.prod(grid), arguments, borrowed)
                 arguments = arguments._replace(values=(*arguments.values, address))
-            params.configure(self.artifact.binary, grid, arguments.stream)
+            params.configure(grid, arguments.stream)
             self._fill(params, arguments, borrowed)
             self._run(params, kernel)
             params.held = grid, arguments
@@ -211,8 +214,8 @@ class GpuExecutable:
         self, grid: tuple[int, int, int], arguments: LaunchArguments
     ) -> tuple[LaunchParameters, Callable[[], None]]:
         """The memory of a launch that has nothing to do before or after it, and what queues it."""
-        params, kernel = LaunchParameters(self.artifact), self._kernel(arguments.device)
-        params.configure(self.artifact.binary, grid, arguments.stream)
+        params, kernel = LaunchParameters(self._parameters), self._kernel(arguments.device)
+        params.configure(grid, arguments.stream)
         self._fill(params, arguments, [])
         return params, functools.partial(self._run, params, kernel)
 
@@ -223,8 +226,8 @@ class GpuExecutable:
         others: list[tuple[int, Loaded | None]] = []
         for most, stages in self._limits(device) if self._has_depths else []:
             found = variants.get(replace(self.constraints, stages=stages)) if stages else self
-            others.append((most, None if found is None else (found.artifact, found._kernel(device))))
-        return launch_stub(self.artifact, self._kernel(device), others)
+            others.append((most, None if found is None else (found._parameters, found._kernel(device))))
+        return launch_stub(self._parameters, self._kernel(device), others)
 
     def _run(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
         code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
@@ -302,14 +305,13 @@ class GpuExecutable:
 
     def _map(self, i: int, base: int, shape: tuple[int, ...], strides: tuple[int, ...], device: int) -> TensorMap:
         """The tensor map of descriptor ``i``."""
-        key = i, base, shape, strides
+        key = i, base, shape, strides, device  # what describes an array without elements is of the device
         known = self._maps.get(key)
         if known is None:
             if len(self._maps) >= _MAX_MAPS:
                 self._maps.clear()
             known = TensorMap()
-            d, meta = self.artifact.descriptors[i], self.artifact.binary.descriptors[i]
-            encode(known.address, d, meta, base, shape, strides, device)
+            self._parameters.maps[i].encode(known.address, base, shape, strides, device)
             self._maps[key] = known
         return known
 

@@ -1,18 +1,17 @@
-"""The memory of one launch as the driver reads it."""
+"""What a launch hands to a kernel, and the memory of one launch as the driver reads it."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.tables import TableMemory
-from tilewright.gpu_runtime.tensormap import TensorMap
+from tilewright.gpu_runtime.tensormap import MapEncoder, TensorMap
 from tilewright.ir.gpu_parameters import TableForm
 
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
@@ -20,26 +19,57 @@ _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
 _MAX_TABLES = 64  # that one of them remembers; a program with lists of more kinds than that starts over
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 
+T = TypeVar("T")
+
+
+class ParameterLayout:
+    """The parameters of a kernel in their order, and its configuration but for grid and stream. Launches from Python,
+    from machine code and as graphs are made from it."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        binary = artifact.binary
+        self.formats, self.added = artifact.formats, artifact.hidden
+        self.maps = [MapEncoder(d, box) for d, box in zip(artifact.descriptors, binary.descriptors)]
+        self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
+        self.ctas, self.shared_bytes = binary.num_ctas, binary.shared_bytes  # of a block of the grid, and of a CTA
+        self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
+        self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors)
+        self._threads = binary.block_threads
+
+    @property
+    def attribute_count(self) -> int:
+        return len(self.attributes) // _ATTRIBUTE.size
+
+    def ordered(self, numbers: Sequence[T], maps: Sequence[T], added: Sequence[T]) -> list[T]:
+        """All parameters: the numbers, the tensor maps, then the pointers that the compiler added, which are null."""
+        return [*numbers, *maps, *added]
+
+    def configuration(self, grid: tuple[int, int, int], stream: int, attributes: int) -> tuple[int, ...]:
+        """What ``_CONFIG`` packs. The launch attributes are at the address ``attributes``."""
+        x, y, z = grid
+        count = 0 if self.pairs and x % 2 != 0 else self.attribute_count
+        return x * self.ctas, y, z, self._threads, 1, 1, self.shared_bytes, stream, attributes, count
+
+    def launched_like(self, other: ParameterLayout) -> bool:
+        """Whether both take the same parameters, threads and attributes."""
+        mine, others = ((x._described, x._threads, x.attributes, x.ctas) for x in (self, other))
+        return mine == others
+
 
 class LaunchParameters:
     """The numbers, pointers to them, and the configuration."""
 
-    SHARED, STREAM, ATTRIBUTES = 24, 32, 48  # the places in the configuration; of attributes that of their number
+    SHARED, STREAM, ATTRIBUTES = 24, 32, 48  # offsets in the configuration; of attributes that of their number
 
-    def __init__(self, artifact: Artifact) -> None:
-        binary = artifact.binary
-        count = len(artifact.formats)
-        slots = count + artifact.hidden
-        self.numbers = ctypes.create_string_buffer(8 * max(slots, 1))
+    def __init__(self, layout: ParameterLayout) -> None:
+        self.layout = layout
+        count = len(layout.formats)
+        self.numbers = ctypes.create_string_buffer(8 * max(count + layout.added, 1))
         start = ctypes.addressof(self.numbers)
-        maps = len(binary.descriptors)
-        # The order of the parameters: the numbers, the tensor maps, then pointers that the compiler added, all null.
-        pointers = [start + 8 * i for i in range(count)] + [0] * maps + [start + 8 * i for i in range(count, slots)]
+        slots = range(start, start + 8 * (count + layout.added), 8)
+        pointers = layout.ordered(slots[:count], [0] * len(layout.maps), slots[count:])
         self.pointers = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
-        self.pairs = any(d.pairs for d in artifact.descriptors)
-        attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
-        self.attributes = ctypes.create_string_buffer(attributes, max(len(attributes), 1))
-        self.attribute_count = len(attributes) // _ATTRIBUTE.size
+        self.attributes = ctypes.create_string_buffer(layout.attributes, max(len(layout.attributes), 1))
         self.config = ctypes.create_string_buffer(_CONFIG.size)
         self.grid: tuple[int, int, int] | None = None  # of the configuration, as is the stream
         self.stream = 0
@@ -54,14 +84,8 @@ class LaunchParameters:
         self.config_pointer = ctypes.c_void_p(ctypes.addressof(self.config))
         self.pointer_pointer = ctypes.c_void_p(ctypes.addressof(self.pointers))
 
-    def configure(self, binary: GpuBinary, grid: tuple[int, int, int], stream: int) -> None:
-        x, y, z = grid
-        alone = self.pairs and x % 2 != 0
-        threads, attributes = binary.block_threads, ctypes.addressof(self.attributes)
-        _CONFIG.pack_into(
-            self.config, 0, x * binary.num_ctas, y, z, threads, 1, 1, binary.shared_bytes, stream, attributes,
-            0 if alone else self.attribute_count,
-        )  # fmt: skip
+    def configure(self, grid: tuple[int, int, int], stream: int) -> None:
+        _CONFIG.pack_into(self.config, 0, *self.layout.configuration(grid, stream, ctypes.addressof(self.attributes)))
         self.grid, self.stream = grid, stream
 
     @property

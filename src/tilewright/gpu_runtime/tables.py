@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.gpu_runtime import driver, tensormap
+from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.tensormap import MapEncoder
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableForm
 
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -28,6 +29,7 @@ class TableMemory:
         self.addresses = list(table.addresses)
         self.words: list[ctypes.c_uint64] = []  # the addresses in memory
         self.maps: list[list[int]] = []  # where those with the address are, for each array
+        encoders = [MapEncoder(d, boxes[d.tile]) for d in form.descriptors]
         self._replace = _REPLACE(driver.address("cuTensorMapReplaceAddress"))
         for i, row in enumerate(table.filled()):
             place = self.address + i * entry_bytes
@@ -36,7 +38,7 @@ class TableMemory:
             self.maps.append([])
             for k, d in enumerate(form.descriptors):
                 shape, strides = d.extents(row.tolist())
-                tensormap.encode(place + MAP_BYTES * k, d, boxes[d.tile], table.addresses[i], shape, strides, device)
+                encoders[k].encode(place + MAP_BYTES * k, table.addresses[i], shape, strides, device)
                 if 0 not in shape:
                     self.maps[-1].append(place + MAP_BYTES * k)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import driver
@@ -22,23 +22,6 @@ _STEPS, _MOST_ELEMENTS = 1 << 40, 1 << 32  # along an axis: bytes from one to th
 
 class Unmapped(Exception):
     """There is no tensor map of an array: rows in reversed order, or farther from each other than a map can say."""
-
-
-class _Tile(NamedTuple):
-    """What a map says of its tiles, whatever the array: in the order of the arguments of cuTensorMapEncodeTiled."""
-
-    element: int
-    rank: int
-    box: ctypes.Array[ctypes.c_uint32]
-    steps: ctypes.Array[ctypes.c_uint32]
-    modes: tuple[int, int, int, int]  # interleaving, swizzling, what is fetched into the L2 cache, elements outside
-
-    @classmethod
-    def of(cls, d: Descriptor, meta: Mapping[str, Any]) -> _Tile:
-        rank, words = len(d.axes), ctypes.c_uint32 * len(d.axes)
-        element = _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0)
-        modes = _NO_INTERLEAVING, meta["swizzle"], _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE
-        return cls(element, rank, words(*reversed(meta["block_size"])), words(*[1] * rank), modes)
 
 
 @functools.cache
@@ -62,67 +45,66 @@ class TensorMap:
         self.address = start + -start % MAP_ALIGNMENT
 
 
-def encode(
-    place: int,
-    d: Descriptor,
-    meta: Mapping[str, Any],
-    base: int,
-    shape: Sequence[int],
-    strides: Sequence[int],
-    device: int,
-) -> None:
-    """Write the map of an array to ``place``. Unmapped where there is none."""
-    rank = len(d.axes)
-    extents = [shape[a] for a in reversed(d.axes)]
-    steps = [strides[a] * meta["elem_size"] for a in reversed(d.axes)]
-    if 0 in extents:
-        base, extents, steps = _nothing(device), [1] * rank, [meta["elem_size"]] + [16] * (rank - 1)
-    outer = _outer_steps(steps, extents)
-    if not all(0 <= step < _STEPS for step in outer) or max(extents) > _MOST_ELEMENTS:
-        raise Unmapped
-    tile = _Tile.of(d, meta)
-    driver.call(
-        "cuTensorMapEncodeTiled",
-        ctypes.c_void_p(place),
-        tile.element,
-        rank,
-        ctypes.c_uint64(base),
-        (ctypes.c_uint64 * rank)(*extents),
-        (ctypes.c_uint64 * max(rank - 1, 1))(*outer),
-        tile.box,
-        tile.steps,
-        *tile.modes,
-    )
+class MapEncoder:
+    """Writes the tensor maps of arrays that ``d`` describes, from Python or in machine code.
 
+    ``box`` tells what one copy moves: its extents, the swizzle of shared memory, and the bytes of an element.
+    """
 
-def _outer_steps(steps: Sequence[int], extents: Sequence[int]) -> list[int]:
-    """The strides of all axes but the innermost, in bytes. An axis of one element may have any."""
-    return [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]
+    def __init__(self, d: Descriptor, box: Mapping[str, Any]) -> None:
+        self._d, self._item = d, box["elem_size"]
+        self._rank, words = len(d.axes), ctypes.c_uint32 * len(d.axes)
+        self._axes = d.axes[::-1]  # the innermost first, as the driver has them
+        self._element = _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0)
+        self._box, self._steps = words(*reversed(box["block_size"])), words(*[1] * self._rank)
+        # interleaving, swizzling, what is fetched into the L2 cache, elements outside
+        self._modes = _NO_INTERLEAVING, box["swizzle"], _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE
 
+    def encode(self, place: int, base: int, shape: Sequence[int], strides: Sequence[int], device: int) -> None:
+        """Write the map of an array to ``place``. Unmapped where there is none."""
+        rank, item = self._rank, self._item
+        extents, steps = [shape[a] for a in self._axes], [strides[a] * item for a in self._axes]
+        if 0 in extents:
+            base, extents, steps = _nothing(device), [1] * rank, [item] + [16] * (rank - 1)
+        outer = [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]  # of one row: any
+        if not all(0 <= step < _STEPS for step in outer) or max(extents) > _MOST_ELEMENTS:
+            raise Unmapped
+        driver.call(
+            "cuTensorMapEncodeTiled",
+            ctypes.c_void_p(place),
+            self._element,
+            rank,
+            ctypes.c_uint64(base),
+            (ctypes.c_uint64 * rank)(*extents),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*outer),
+            self._box,
+            self._steps,
+            *self._modes,
+        )
 
-def emit_encode(body: Body, d: Descriptor, meta: Mapping[str, Any]) -> str:
-    """Where ``encode`` in machine code writes a map, on the stack: encoding takes less time than finding one made
-    before. Required is that there is one; the array is among the numbers at ``%values``."""
-    tile = _Tile.of(d, meta)
-    extents, steps = body.stack(f"[{tile.rank} x i64]"), body.stack(f"[{tile.rank} x i64]")
-    for i, axis in enumerate(reversed(d.axes)):
-        extent = _number(body, d.shape[axis], 1)
-        body.require(body.let(f"icmp ne i64 {extent}, 0"))
-        body.store("i64", extent, extents, 8 * i)
-        if i:
-            step = _number(body, d.strides[axis], meta["elem_size"])
-            one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
-            odd = body.let(f"and i1 {one}, {low}")
-            body.store("i64", body.let(f"select i1 {odd}, i64 16, i64 {step}"), steps, 8 * (i - 1))
-    found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
-    base, modes = body.load("ptr", "%values", 8 * d.base), ", ".join(f"i32 {mode}" for mode in tile.modes)
-    arguments = (
-        f"ptr {found}, i32 {tile.element}, i32 {tile.rank}, ptr {base}, ptr {extents}, ptr {steps}, "
-        f"ptr {body.memory(tile.box)}, ptr {body.memory(tile.steps)}, {modes}"
-    )
-    code = body.let(f"call i32 {pointer(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
-    body.require_equal("i32", code, 0)
-    return found
+    def emit(self, body: Body) -> str:
+        """Where ``encode`` in machine code writes a map, on the stack: encoding takes less time than finding one made
+        before. Required is that there is one; the array is among the numbers at ``%values``."""
+        d, rank = self._d, self._rank
+        extents, steps = body.stack(f"[{rank} x i64]"), body.stack(f"[{rank} x i64]")
+        for i, axis in enumerate(self._axes):
+            extent = _number(body, d.shape[axis], 1)
+            body.require(body.let(f"icmp ne i64 {extent}, 0"))
+            body.store("i64", extent, extents, 8 * i)
+            if i:
+                step = _number(body, d.strides[axis], self._item)
+                one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
+                odd = body.let(f"and i1 {one}, {low}")
+                body.store("i64", body.let(f"select i1 {odd}, i64 16, i64 {step}"), steps, 8 * (i - 1))
+        found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
+        base, modes = body.load("ptr", "%values", 8 * d.base), ", ".join(f"i32 {mode}" for mode in self._modes)
+        arguments = (
+            f"ptr {found}, i32 {self._element}, i32 {rank}, ptr {base}, ptr {extents}, ptr {steps}, "
+            f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {modes}"
+        )
+        code = body.let(f"call i32 {pointer(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
+        body.require_equal("i32", code, 0)
+        return found
 
 
 def _number(body: Body, of: tuple[str, int, int], times: int) -> str:
