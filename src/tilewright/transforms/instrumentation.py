@@ -34,6 +34,7 @@ PASSES = (
     "assign-layouts",
     "lower-reductions",
     "pipeline-loads",
+    "split-fma",
     "lower-conversions",
     "allocate-shared",
     "insert-barriers",

@@ -16,6 +16,7 @@ from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -35,6 +36,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
         PipelineLoads(num_stages),  # in the place of conversions, of what loops load
+        SplitFma(),  # reads what was copied, else stores in the place of conversions
         LowerConversions(),
         DeadCodeElimination(),  # before memory is given to what nobody reads
         AllocateShared(),
