@@ -22,6 +22,7 @@ from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
 from tilewright.runtime.timeout import compiler_timeout
 from tilewright.sanitizer import sanitize
+from tilewright.system.environment import SettingError
 from tilewright.tune import autotune
 from tilewright.version import __version__
 from tilewright.view import view
@@ -43,7 +44,7 @@ __all__ = [
 __all__ += language.__all__
 
 
-show_short_tracebacks(language.TileError, unless=language.TileInternalError)
+show_short_tracebacks((language.TileError, SettingError), unless=language.TileInternalError)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -361,6 +361,18 @@ def test_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["page"], found["launches"], found["accesses"]) == ("program.html", 1, 2)
 
 
+def test_settings_that_make_no_sense_are_misuse(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("program.py").write_text(KERNELS + "x = np.ones(8)\nct.launch(None, (1,), shift, (x, x, 2.0, 8))\n")
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "banana")
+    for command in (["run", "program.py"], ["inspect", "kernels.py::shift", *ARGS]):
+        assert main(command) == MISUSE
+        said = capsys.readouterr().err
+        assert said.startswith("tilewright: TILEWRIGHT_VERIFY='banana' is no switch; it takes 1, true, yes, on or ")
+        assert said.count("\n") == 1
+
+
 def test_sizes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_argument("f32[2K,3]").shape == (2048, 3)
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "1.5M")

@@ -110,12 +110,12 @@ def test_a_program_without_python(project: Path) -> None:
 
 
 def test_command_lines_that_are_wrong(project: Path) -> None:
-    assert "tilewright c++ has no option --nonsense" in compiler(project, "main.cu", "--nonsense", status=1)
-    assert "there is no file missing.o" in compiler(project, "main.cu", "missing.o", status=1)
-    assert "no file to compile" in compiler(project, "-c", status=1)
-    wrong = compiler(project, "-c", "status.cpp", status=1)
+    assert "tilewright c++ has no option --nonsense" in compiler(project, "main.cu", "--nonsense", status=2)
+    assert "there is no file missing.o" in compiler(project, "main.cu", "missing.o", status=2)
+    assert "no file to compile" in compiler(project, "-c", status=2)
+    wrong = compiler(project, "-c", "status.cpp", status=3)
     assert "status.cpp:1:23: use of undeclared identifier 'STATUS'" in wrong
-    undefined = compiler(project, "status.cpp", "-DSTATUS=main(0,0);}int main(int,char**);int f(){return 0", status=1)
+    undefined = compiler(project, "status.cpp", "-DSTATUS=main(0,0);}int main(int,char**);int f(){return 0", status=3)
     assert "status.cpp:1:" in undefined and "main" in undefined
 
 

@@ -311,16 +311,16 @@ def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) ->
         ("extern void elsewhere(); elsewhere();", "elsewhere"),
     ):
         out, err, status = run_main(tmp_path, environment, body)
-        assert (out, status) == ("", 1)
+        assert (out, status) == ("", 3)
         assert words in err
     out, err, status = run_main(tmp_path, environment, "k<<<1, 1>>>();", "__tile_global__ void k() { throw 1; }\n")
-    assert (out, status) == ("", 1)
+    assert (out, status) == ("", 3)
     assert "program.cu:6:28: exceptions are not available in tile code" in err
     (tmp_path / "kernels.cu").write_text(HEAD + KERNELS)
     alone = run(tmp_path / "kernels.cu", environment)
-    assert alone.returncode == 1 and "kernels.cu has no function main" in alone.stderr
+    assert alone.returncode == 3 and "kernels.cu has no function main" in alone.stderr
     missing = run(tmp_path / "nowhere.cu", environment)
-    assert (missing.returncode, missing.stdout) == (1, "") and "there is no file" in missing.stderr
+    assert (missing.returncode, missing.stdout) == (2, "") and "there is no file" in missing.stderr
 
 
 def test_exit_status_arguments_and_macros(tmp_path: Path, environment: dict[str, str]) -> None:

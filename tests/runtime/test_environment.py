@@ -90,5 +90,5 @@ def test_numbers_of_threads(value: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", value if value != "0" else "x")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "/nowhere")
-    with pytest.raises(ValueError, match="TILEWRIGHT_CACHE_SIZE=.* is not a number of bytes"):
+    with pytest.raises(ValueError, match="TILEWRIGHT_CACHE_SIZE: .* is no size"):
         ct.launch(None, (1,), increment.replace_hints(), (np.zeros(4),), backend="reference")

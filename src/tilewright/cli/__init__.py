@@ -12,6 +12,7 @@ from tilewright.cli.failures import show
 from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
+from tilewright.system.environment import SettingError
 from tilewright.version import __version__
 
 # What people come for -> the modules of the commands.
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
         status: int = options.run(options)
-    except UsageError as e:
+    except (UsageError, SettingError) as e:
         say(f"tilewright: {e}", error=True)
         return MISUSE
     except (Failure, TileError) as e:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.cli.errors import FINE, UsageError
+from tilewright.cli.errors import FINE
 from tilewright.cli.output import say
 from tilewright.runtime.cache import DiskCache, Entry, disk_cache
 from tilewright.system.sizes import show_size
@@ -22,10 +22,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
-        cache = disk_cache()
-    except ValueError as e:  # of the variables that describe it
-        raise UsageError(str(e)) from None
+    cache = disk_cache()
     if cache is None:
         say("null" if options.json else "the disk cache is switched off (TILEWRIGHT_CACHE_DIR)")
         return FINE

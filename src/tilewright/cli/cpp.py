@@ -12,6 +12,7 @@ from tilewright.cli.errors import UsageError
 from tilewright.cpp.host.build import Libraries
 from tilewright.cpp.module import Module, request_of
 from tilewright.cpp.translation import Request
+from tilewright.ir.errors import TileError
 from tilewright.runtime.launchable import Launchable
 
 _SUFFIX = r"\.(?:cu|cuh|cc|cpp|cxx|h|hpp)"
@@ -103,4 +104,9 @@ def find_kernel(target: str, options: Any) -> Launchable | None:
     if match is None:
         refuse_options(options)
         return None
-    return Module(requested(match["path"], options)).kernel(match["kernel"])
+    try:
+        return Module(requested(match["path"], options)).kernel(match["kernel"])
+    except TileError as e:
+        if e.loc is None:  # the name is wrong, not the program
+            raise UsageError(str(e)) from None
+        raise

@@ -12,7 +12,7 @@ import numpy as np
 
 import tilewright as ct
 from tilewright.backends.registry import backend_names, get_backend
-from tilewright.cli.errors import FINDINGS, FINE, UsageError
+from tilewright.cli.errors import FINDINGS, FINE
 from tilewright.cli.output import say
 from tilewright.frontend.cpp.toolchain import require_compiler
 from tilewright.ir.errors import TileError
@@ -52,10 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _findings() -> dict[str, Any]:
     """What was found out about this machine; a backend ``works``, does not, or is not here (None)."""
-    try:
-        cache = disk_cache()
-    except ValueError as e:  # of the variables that describe it
-        raise UsageError(str(e)) from None
+    cache = disk_cache()
     backends: dict[str, dict[str, Any]] = {}
     for name in backend_names():
         missing = _missing(name)

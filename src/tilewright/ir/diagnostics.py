@@ -53,10 +53,13 @@ def _source_with_caret(loc: Loc) -> list[str]:
 
 
 def wants_full_traceback() -> bool:
-    """Whether TILEWRIGHT_TRACEBACK asks for all frames. ValueError for a value that it does not take."""
+    """Whether TILEWRIGHT_TRACEBACK asks for all frames.
+
+    A value that it does not take is said, and no error: there is one already, which is to be shown.
+    """
     text = os.environ.get("TILEWRIGHT_TRACEBACK", "")
-    if text.strip().lower() not in ("", "short", "full"):
-        raise ValueError(f"TILEWRIGHT_TRACEBACK={text!r} is neither 'short' nor 'full'")
+    if text.strip().lower() not in ("", "short", "full") and sys.stderr is not None:
+        sys.stderr.write(f"tilewright: TILEWRIGHT_TRACEBACK={text!r} is neither 'short' nor 'full'\n")
     return text.strip().lower() == "full"
 
 
@@ -103,8 +106,8 @@ def _highlighted(message: str) -> Iterator[str]:
             yield line
 
 
-def show_short_tracebacks(kind: type[BaseException], unless: type[BaseException]) -> None:
-    """Make Python print the errors of ``kind`` that nothing catches by ``short_traceback``, but those of ``unless``.
+def show_short_tracebacks(kinds: tuple[type[BaseException], ...], unless: type[BaseException]) -> None:
+    """Make Python print the errors of ``kinds`` that nothing catches by ``short_traceback``, but those of ``unless``.
 
     A program that has a hook of its own keeps it.
     """
@@ -112,7 +115,7 @@ def show_short_tracebacks(kind: type[BaseException], unless: type[BaseException]
         return
 
     def hook(found: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        if not isinstance(error, kind) or isinstance(error, unless) or wants_full_traceback():
+        if not isinstance(error, kinds) or isinstance(error, unless) or wants_full_traceback():
             sys.__excepthook__(found, error, tb)
             return
         stream: TextIO | None = sys.stderr

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.system.environment import SettingError
 from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
 from tilewright.system.sizes import parse_size
 from tilewright.transforms.instrumentation import passes_are_watched
@@ -206,7 +207,7 @@ def disk_cache() -> DiskCache | None:
     try:
         limit = parse_size(text)
     except ValueError as e:
-        raise ValueError(f"TILEWRIGHT_CACHE_SIZE: {e}") from None
+        raise SettingError(f"TILEWRIGHT_CACHE_SIZE: {e}") from None
     try:
         source_fingerprint()
         return _opened(folder or str(user_folder()), limit)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tilewright.backends.cancellation import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
+from tilewright.system.environment import SettingError
 from tilewright.system.overtime import Overtime, within
 
 _T = TypeVar("_T")
@@ -57,7 +58,7 @@ def _environment() -> float | None:
     except ValueError:
         seconds = 0.0
     if not _is_limit(seconds):
-        raise ValueError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
+        raise SettingError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
     return seconds
 
 

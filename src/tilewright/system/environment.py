@@ -6,6 +6,11 @@ import functools
 import os
 from typing import Any
 
+
+class SettingError(ValueError):
+    """A variable of the environment holds what it does not take."""
+
+
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -25,8 +30,10 @@ def place(name: str) -> tuple[Any, Any]:
 
 
 def switch(name: str) -> bool:
-    """Whether the variable ``name`` switches something on; a missing or empty one does not. ValueError for other values
-    than those of switches."""
+    """Whether the variable ``name`` switches something on; a missing or empty one does not.
+
+    SettingError for other values than those of switches.
+    """
     text = variable(name)
     return text is not None and _is_on(name, text)
 
@@ -37,5 +44,5 @@ def _is_on(name: str, text: str) -> bool:
     if word in _ON:
         return True
     if word and word not in _OFF:
-        raise ValueError(f"{name}={text!r} is no switch; it takes {', '.join(_ON)} or {', '.join(_OFF)}")
+        raise SettingError(f"{name}={text!r} is no switch; it takes {', '.join(_ON)} or {', '.join(_OFF)}")
     return False

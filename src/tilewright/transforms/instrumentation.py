@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import verify
-from tilewright.system.environment import switch, variable
+from tilewright.system.environment import SettingError, switch, variable
 
 Observer = Callable[[str, Function], None]  # of the name of a pass and what the pass gave
 
@@ -77,5 +77,6 @@ def _is_printed(name: str) -> bool:
     wanted = [word.strip() for word in text.split(",")]
     unknown = [word for word in wanted if word != "all" and word not in PASSES]
     if unknown:
-        raise ValueError(f"TILEWRIGHT_PRINT_IR={text!r}: no pass is called {unknown[0]!r}; all, or {', '.join(PASSES)}")
+        known = ", ".join(PASSES)
+        raise SettingError(f"TILEWRIGHT_PRINT_IR={text!r}: no pass is called {unknown[0]!r}; all, or {known}")
     return "all" in wanted or name in wanted

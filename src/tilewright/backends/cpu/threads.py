@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from tilewright.backends.cpu.context import WORKER_BYTES
-from tilewright.system.environment import variable
+from tilewright.system.environment import SettingError, variable
 
 _ALIGNMENT = 64
 _SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
@@ -23,7 +23,7 @@ def thread_count() -> int:
     wanted = variable("TILEWRIGHT_NUM_THREADS")
     if wanted is not None:
         if not (wanted.isascii() and wanted.isdigit()) or int(wanted) < 1:
-            raise ValueError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
+            raise SettingError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
         return int(wanted)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
