@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ _CHECKER = doctest.OutputChecker()
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _LIBRARIES = {"pytorch": "torch", "jax": "jax"}  # what a page is about
 # What has no value outside of a kernel, or nothing to show.
-_WITHOUT_EXAMPLE = {"foreign_pointer_dtype", "static_exception", "next_block", "block_prefix"}
+_WITHOUT_EXAMPLE = {"next_block", "block_prefix"}
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +54,18 @@ def check(text: str, name: str, globs: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("name, value", list(public()), ids=lambda v: v if isinstance(v, str) else "")
 def test_docstrings(name: str, value: Any) -> None:
-    check(value.__doc__, name, {"ct": ct, "np": np, "lib": lib})
+    check(value.__doc__, name, {"ct": ct, "np": np, "lib": lib, "Annotated": Annotated, "Any": Any})
 
 
-def test_every_operation_has_an_example() -> None:
+def test_every_public_name_has_an_example() -> None:
+    described = {n: v for module in (ct, lib) for n, v in vars(module).items() if n in module.__all__}
     missing = {
         name
-        for module in (language, lib)
-        for name in module.__all__
-        if callable(value := getattr(module, name))
-        and not isinstance(value, (type, ct.DType))
-        and getattr(value, "__module__", "").startswith(module.__name__)
+        for name, value in described.items()
+        if callable(value)
+        and not isinstance(value, ct.DType)
+        and not (isinstance(value, type) and issubclass(value, BaseException))
+        and getattr(value, "__module__", "").startswith("tilewright.")
         and not doctest.DocTestParser().get_examples(value.__doc__ or "")
     }
     assert missing <= _WITHOUT_EXAMPLE

@@ -28,6 +28,9 @@ class DType:
 
     Attributes: ``name`` (``"float32"``), ``short`` (``"f32"``, the spelling of the IR text form),
     ``bitwidth``, ``kind``, and ``storage``, the NumPy dtype that holds one element in host memory.
+
+    >>> ct.bfloat16.short, ct.bfloat16.bitwidth, ct.float32.storage
+    ('bf16', 16, dtype('float32'))
     """
 
     __slots__ = ("bitwidth", "exponent_bits", "kind", "mantissa_bits", "name", "short", "storage")

@@ -9,6 +9,9 @@ class RoundingMode(enum.Enum):
     """How the exact result of a floating-point operation is mapped to a representable value.
 
     On integer ``div`` and ``rem`` the IR uses RZ, RM and RP for C, floor and ceiling division.
+
+    >>> ct.add(np.float32(1), np.float32(1e-8), rounding_mode=ct.RoundingMode.RP) > 1
+    Tile(True, dtype=bool_)
     """
 
     RN = "nearest_even"
@@ -22,7 +25,11 @@ class RoundingMode(enum.Enum):
 
 
 class PaddingMode(enum.Enum):
-    """The value that a load gives to tile elements which lie outside the array."""
+    """The value that a load gives to tile elements which lie outside the array.
+
+    >>> ct.load(np.arange(3.0), (0,), (4,), padding_mode=ct.PaddingMode.NEG_INF)
+    Tile([  0.,   1.,   2., -inf], dtype=float64)
+    """
 
     UNDETERMINED = "undetermined"
     ZERO = "zero"
@@ -33,7 +40,12 @@ class PaddingMode(enum.Enum):
 
 
 class MemoryOrder(enum.Enum):
-    """Memory order of a memory operation; WEAK means not atomic."""
+    """Memory order of a memory operation; WEAK means not atomic.
+
+    >>> counter = np.zeros(1, np.int32)
+    >>> ct.atomic_add(counter, (0,), 5, memory_order=ct.MemoryOrder.RELAXED)  # the old value
+    Tile(0, dtype=int32)
+    """
 
     WEAK = "weak"
     RELAXED = "relaxed"
@@ -43,7 +55,12 @@ class MemoryOrder(enum.Enum):
 
 
 class MemoryScope(enum.Enum):
-    """The threads that a strong memory operation can synchronize with."""
+    """The threads that a strong memory operation can synchronize with.
+
+    >>> counter = np.zeros(1, np.int32)
+    >>> ct.atomic_add(counter, (0,), 5, memory_scope=ct.MemoryScope.DEVICE)  # the old value
+    Tile(0, dtype=int32)
+    """
 
     NONE = "none"
     BLOCK = "block"

@@ -23,6 +23,9 @@ class ByTarget:
 
     ``ByTarget(default=2, sm_90=4)`` is 4 on sm_90 and 2 elsewhere; without ``default`` the option's own
     default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError. Source: guide 2.4.11.2.
+
+    >>> ct.ByTarget(default=2, sm_90=4).resolve("sm_90")
+    4
     """
 
     __slots__ = ("default", "values")

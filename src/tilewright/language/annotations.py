@@ -12,7 +12,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class ConstantAnnotation:
-    """Marks a parameter whose value is embedded in the code."""
+    """Marks a parameter whose value is embedded in the code: what ``Constant`` is for type checkers.
+
+    >>> Annotated[int, ct.ConstantAnnotation()] == ct.Constant[int]
+    True
+    """
 
 
 if TYPE_CHECKING:
@@ -23,6 +27,14 @@ else:
         """``Constant`` or ``Constant[T]``: the argument's value is embedded in the code.
 
         Every distinct value compiles the kernel anew. Applies through tuples. Source: guide 2.4.5.1.
+
+        >>> @ct.kernel
+        ... def fill(out, TILE: ct.Constant[int], value: ct.Constant):
+        ...     ct.store(out, (ct.bid(0),), ct.full((TILE,), value, ct.float32))
+        >>> out = np.zeros(4, np.float32)
+        >>> ct.launch(None, (2,), fill, (out, 2, 0.5))
+        >>> out
+        array([0.5, 0.5, 0.5, 0.5], dtype=float32)
         """
 
         __metadata__ = (ConstantAnnotation(),)
@@ -37,6 +49,15 @@ class ArrayAnnotation:
 
     ``index_dtype`` is int32 or int64; ``static_shape_dims`` and ``static_stride_dims`` name axes whose extents become
     constants in the kernel (negative axes count from the end). ValueError and TypeError for anything else.
+
+    >>> @ct.kernel
+    ... def widths(x: Annotated[Any, ct.ArrayAnnotation(static_shape_dims=(-1,))], out):
+    ...     ct.static_assert(x.shape[1] == 8)  # a constant: the kernel is compiled anew for other widths
+    ...     ct.store(out, (0,), ct.full((1,), x.shape[1], ct.int32))
+    >>> out = np.zeros(1, np.int32)
+    >>> ct.launch(None, (1,), widths, (np.zeros((2, 8)), out))
+    >>> out
+    array([8], dtype=int32)
     """
 
     index_dtype: DType = int32
@@ -72,6 +93,17 @@ class ListAnnotation:
     """A parameter that is a list of arrays, each described by ``element``.
 
     ``element`` is an ``ArrayAnnotation`` or an ``Annotated`` type that holds exactly one; TypeError otherwise.
+
+    >>> @ct.kernel
+    ... def add_all(xs: Annotated[list, ct.ListAnnotation(element=ct.ArrayAnnotation())], out):
+    ...     total = ct.zeros((4,), ct.float64)
+    ...     for i in range(len(xs)):
+    ...         total += ct.load(xs[i], (0,), (4,))
+    ...     ct.store(out, (0,), total)
+    >>> out = np.zeros(4)
+    >>> ct.launch(None, (1,), add_all, ([np.ones(4), np.arange(4.0)], out))
+    >>> out
+    array([1., 2., 3., 4.])
     """
 
     element: Any

@@ -45,6 +45,9 @@ def foreign_pointer_dtype(pointee_dtype: Any) -> PointerType:
     """The dtype of opaque pointers to elements of ``pointee_dtype``, which is what ``Array.foreign_pointer`` has.
 
     TypeError when ``pointee_dtype`` is no dtype, or itself one of pointers. Source: behaviour of `cuda.tile` 1.7.
+
+    >>> ct.foreign_pointer_dtype(ct.float32) == ct.foreign_pointer_dtype(np.float32)
+    True
     """
     pointee = to_dtype(pointee_dtype)
     if pointee is None:

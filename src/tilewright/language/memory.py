@@ -16,6 +16,11 @@ class Slice:
     """``length`` consecutive positions from ``start``: a dense index of the advanced indexing functions.
 
     ``start`` is a signed integer scalar, ``length`` a constant power of two.
+
+    >>> rows = ct.arange(2, dtype=ct.int32)
+    >>> ct.load_advanced_indexing(np.arange(10).reshape(2, 5), (rows, ct.Slice(3, 2)))
+    Tile([[3, 4],
+          [8, 9]], dtype=int64)
     """
 
     def __new__(cls, start: Any, length: int, /) -> Any:

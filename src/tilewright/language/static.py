@@ -45,7 +45,18 @@ def static_iter(iterable: Iterable[_T]) -> Iterable[_T]:
 
 @tile_operation
 def static_exception(exc: BaseException, /) -> BaseException:
-    """In ``raise static_exception(...)``: stops the compilation when tracing reaches the statement."""
+    """In ``raise static_exception(...)``: stops the compilation when tracing reaches the statement.
+
+    >>> @ct.kernel
+    ... def narrow(x, TILE: ct.Constant[int]):
+    ...     if TILE > 16:
+    ...         raise ct.static_exception(ValueError("TILE is at most 16"))
+    >>> try:
+    ...     ct.launch(None, (1,), narrow, (np.zeros(32), 32))
+    ... except ct.TileError as e:
+    ...     print("TILE is at most 16" in str(e))
+    True
+    """
     raise exc
 
 

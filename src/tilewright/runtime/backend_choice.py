@@ -21,7 +21,17 @@ FORCED: list[str] = []  # backends that run every launch of the process, whateve
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within this context, in this thread, kernels run on the backend ``name``. ValueError for an unknown one."""
+    """Within this context, in this thread, kernels run on the backend ``name``. ValueError for an unknown one.
+
+    >>> @ct.kernel
+    ... def fill(x):
+    ...     ct.store(x, (ct.bid(0),), ct.ones((4,), ct.float32))
+    >>> x = np.zeros(3, np.float32)
+    >>> with ct.use_backend("reference"):
+    ...     ct.launch(None, (1,), fill, (x,))
+    >>> x
+    array([1., 1., 1.], dtype=float32)
+    """
     if name not in backend_names():
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(backend_names())}")
     token = CURRENT.set(name)

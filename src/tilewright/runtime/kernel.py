@@ -37,6 +37,15 @@ class kernel(Launchable):
     (a power of two up to 16), ``occupancy`` (1 to 32), ``opt_level`` (0 to 3), ``num_worker_warps`` (a power of two up
     to 32). ValueError for values outside, TypeError for anything but a Python function and for direct calls.
     Source: guide 2.4.1, 2.4.11.
+
+    >>> @ct.kernel(occupancy=2)
+    ... def double(x, TILE: ct.Constant[int]):
+    ...     i = ct.bid(0)
+    ...     ct.store(x, (i,), 2 * ct.load(x, (i,), (TILE,)))
+    >>> x = np.arange(6)
+    >>> ct.launch(None, (2,), double, (x, 4))
+    >>> x
+    array([ 0,  2,  4,  6,  8, 10])
     """
 
     @overload

@@ -45,6 +45,15 @@ def launch(
     Everything that is wrong with a launch is said before any block runs: TypeError for wrong kinds of arguments,
     ValueError and OverflowError for wrong values, RuntimeError for unknown keywords, TileError for mistakes in the
     kernel. Source: guide 2.4.2.
+
+    >>> @ct.kernel
+    ... def scale(x, factor=2.0):
+    ...     i = ct.bid(0)
+    ...     ct.store(x, (i,), factor * ct.load(x, (i,), (4,)))
+    >>> x = np.ones(6)
+    >>> ct.launch(None, (ct.cdiv(6, 4),), scale, (x,), factor=3.0)
+    >>> x
+    array([3., 3., 3., 3., 3., 3.])
     """
     if kernel_args is _FORGOTTEN:
         raise TypeError(

@@ -26,6 +26,15 @@ def compiler_timeout(timeout_sec: float | None) -> Iterator[None]:
     """Within this context a compilation that takes longer raises TileCompilerTimeoutError.
 
     It holds for the whole process, not for one thread. None means no limit. Source: behaviour of `cuda.tile` 1.7.
+
+    >>> @ct.kernel
+    ... def clear(x):
+    ...     ct.store(x, (ct.bid(0),), ct.zeros((4,), ct.int32))
+    >>> x = np.ones(4, np.int32)
+    >>> with ct.compiler_timeout(60):
+    ...     ct.launch(None, (1,), clear, (x,))
+    >>> x
+    array([0, 0, 0, 0], dtype=int32)
     """
     outer = _seconds
     set_limit(timeout_sec)

@@ -62,6 +62,15 @@ def sanitize(
     ``disable`` and ``enable`` name categories to turn off and on (``CATEGORIES`` lists them). ``schedule`` is
     ``"in-order"``, ``"reverse"``, ``"interleave"`` or ``"random"``, the last one by ``seed``. ``sinks`` receive every
     memory access. ValueError for an unknown category or schedule. Source: C++ reference 3.1.
+
+    >>> @ct.kernel
+    ... def total(x, out):
+    ...     old = ct.load(out, (0,), (1,))  # every block changes out[0]
+    ...     ct.store(out, (0,), old + ct.sum(ct.load(x, (ct.bid(0),), (4,)), keepdims=True))
+    >>> with ct.sanitize() as report:
+    ...     ct.launch(None, (2,), total, (np.ones(8), np.zeros(1)))
+    >>> report.clean, sorted({v.category.name for v in report.violations})
+    (False, ['data-race'])
     """
     categories = DEFAULT.union(category(c).name for c in enable).difference(category(c).name for c in disable)
     session = Session(Report(), categories, stop, Schedule(schedule, seed), tuple(sinks))
