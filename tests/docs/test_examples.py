@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright import compilation, cpp, language, lib, tune
+from tilewright import compilation, cpp, lib, tune
 from tilewright.frontend.cpp.toolchain import find_compiler
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("**/*.md"))
