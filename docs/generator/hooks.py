@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import diagrams
 import gallery
 import listings
+import performance
 import reference
 import tables
 
@@ -30,7 +31,8 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated whole."""
     changelog = Path(config.docs_dir).parent / "CHANGELOG.md"
-    made = {**reference.pages(), **gallery.pages(), "releases.md": changelog.read_text(encoding="utf-8")}
+    made = {**reference.pages(), **gallery.pages(), "performance.md": performance.page()}
+    made["releases.md"] = changelog.read_text(encoding="utf-8")
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files

@@ -59,6 +59,15 @@ def test_the_reference_names_everything(generator: Callable[[str], Any]) -> None
         assert f"`{name}`" in text, name
 
 
+def test_charts_show_the_tables_of_the_benchmarks(generator: Callable[[str], Any]) -> None:
+    performance = generator("performance")
+    found = performance.ratios("| work | ratio | NumPy |\n|---|--:|--:|\n| add | 0.50 | 2.0 |\n| mul | 4.00 | 1.0 |\n")
+    assert found == {"add": 0.5, "mul": 4.0} and performance.ratios("| a | b |\n|---|---|\n| c | 1 |\n") == {}
+    assert all(f">{r}<" in performance.chart(found) for r in ("0.50", "4.00"))
+    page = performance.page()
+    assert page.count("<svg ") >= 3 and "| softmax 4096x1024 |" in page and "## On a GPU" in page
+
+
 def test_listings_are_those_of_the_kernel(generator: Callable[[str], Any]) -> None:
     walk = generator("listings").Walk((DOCS / "machine-code.md").read_text(encoding="utf-8"))
     assert walk.listing("Tile IR").startswith("```mlir\nfunc @axpy(")
