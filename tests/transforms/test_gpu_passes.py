@@ -119,7 +119,7 @@ def test_tiles_are_split_among_the_ctas_of_a_cluster() -> None:
 
 def test_what_a_pass_is_not_for_is_given_back() -> None:
     function = parse_function(SPLIT)
-    flatten = FlattenPersistentLoops(HOPPER, staging=True)
-    for p in (SplitTiles(AMPERE), flatten, FlattenPersistentLoops(AMPERE, staging=True), PipelineAttention((), 4)):
+    flatten = FlattenPersistentLoops(HOPPER, realign=True)
+    for p in (SplitTiles(AMPERE), flatten, FlattenPersistentLoops(AMPERE, realign=True), PipelineAttention((), 4)):
         assert p.run(function) is function
     assert AnalysisManager(function).get(multicast_loads) == {}

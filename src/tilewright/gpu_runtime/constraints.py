@@ -11,7 +11,7 @@ class Constraints:
     """How a kernel is to be compiled. The defaults are what is tried first."""
 
     descriptors: bool = True  # tiles move through tensor descriptors; also: the grid may be another one
-    staging: bool = True  # such tiles may be of re-aligned copies of arrays
+    realign: bool = True  # such tiles may be of re-aligned copies of arrays
     multicast: bool = True  # pairs of CTAs may share loads
     capacity: int = 0  # arrays that a table of a list has room for by value; 0: tables are passed as addresses
     sink_loads: bool = False  # loads are sunk to their first use

@@ -22,9 +22,11 @@ _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
 _PINNED, _ON_DEVICE, _RELEASE_THRESHOLD = 1, 1, 4
 _POOL = struct.Struct("=I4x2I72x")  # kind of memory, kind and number of the place
-_KEPT = 1 << 29  # bytes for launches to come, while none has them
+_KEPT = 1 << 29  # bytes for launches to come, while none has them: chosen, not measured
 _CAPTURING = 1
 _RELAXED = 2
+# CUDA C++ Programming Guide: what kernels may use without asking, bytes of shared memory and blocks of a cluster.
+_STATIC_SHARED, _PORTABLE_CLUSTER = 49152, 8
 _OLDEST = 12000  # the first version with tensor maps and launches with attributes
 _CANNOT_LOAD = (200, 209, 218, 222)  # an image that is invalid, for no GPU here, or of a version to come
 INVALID_VALUE = 1
@@ -254,9 +256,9 @@ class LoadedKernel:
         with on.current(), beside_captures():  # a graph that is being recorded may be what launches it first
             _load_module(module, code)
             call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
-            if shared_bytes > 49152:
+            if shared_bytes > _STATIC_SHARED:
                 call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
-            if num_ctas > 8:
+            if num_ctas > _PORTABLE_CLUSTER:
                 call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
             self.registers = self._attribute(_REGISTERS)
             self.local_bytes = self._attribute(_LOCAL_BYTES)

@@ -62,11 +62,11 @@ class GpuExecutable:
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
         self._by_value = [t.parameter for t in artifact.tables if t.by_value]
-        self._staged = any(d.staged for d in artifact.descriptors)
+        self._realigns = any(d.needs_realign for d in artifact.descriptors)
         copied = any(not t.by_value for t in artifact.tables)
-        self._temporary = bool(copied or self._staged or artifact.local_bytes)
+        self._temporary = bool(copied or self._realigns or artifact.local_bytes)
         self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
-        self._only_copies = self._staged and not (  # before it, and numbers to write
+        self._only_copies = self._realigns and not (  # before it, and numbers to write
             artifact.tables or artifact.local_bytes or artifact.reports or self._numbers.converts
         )
         self._has_depths = any(artifact.depths)
@@ -151,9 +151,9 @@ class GpuExecutable:
         params = self._memory()
         if self._only_copies and self._repeated(params, grid, arguments):
             return
-        if self._staged and not self._layout(arguments.values).pays(math.prod(grid)):
+        if self._realigns and not self._layout(arguments.values).pays(math.prod(grid)):
             # the kernel that reads such arrays where they are, with plain loads
-            raise NeedsVariant(replace(self.constraints, staging=False))
+            raise NeedsVariant(replace(self.constraints, realign=False))
         kernel = self._loaded.get(arguments.device) or self._kernel(arguments.device)
         with kernel.device.current():
             self._launch_with_memory(params, kernel, grid, arguments)
@@ -270,7 +270,7 @@ class GpuExecutable:
             self._place_tables(params, values, arguments, borrowed)
         self._numbers.write(params.numbers, values)
         if binary.descriptors:
-            if self._staged:
+            if self._realigns:
                 arrays = self._aligned(params, arguments, borrowed)
             else:
                 arrays = [d.geometry(values) for d in self.artifact.descriptors]
@@ -284,7 +284,7 @@ class GpuExecutable:
 
     def _without_maps(self) -> NeedsVariant:
         """The need of the kernel without tensor maps, for arrays of which there are none."""
-        return NeedsVariant(replace(self.constraints, descriptors=False, staging=False))
+        return NeedsVariant(replace(self.constraints, descriptors=False, realign=False))
 
     def _aligned(
         self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.gpu_runtime import driver
 
 FOREIGN = (driver.INVALID_CONTEXT, driver.INVALID_HANDLE, driver.CONTEXT_DESTROYED)  # not of the current context
-_MOST_BLOCKS = 65535  # along the second and the third axis of a grid
+# Along the second and the third axis of a grid: CUDA C++ Programming Guide, technical specifications.
+_MOST_BLOCKS = 65535
 
 
 def refused(kernel: str, code: int, grid: tuple[int, int, int], stream: int, on: driver.Device) -> driver.CudaError:

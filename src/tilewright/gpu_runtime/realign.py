@@ -10,9 +10,10 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import Descriptor, Geometry
 from tilewright.ir.parser import parse_function
 
-_UNIT = 16  # bytes
+_UNIT = 16  # bytes that addresses and strides are multiples of: CUDA Driver API, cuTensorMapEncodeTiled
 _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read faster
-_WORTH_PER_BLOCK = 1 << 21  # bytes of an array per block of the grid up to which a copy pays
+# Bytes of an array per block of the grid up to which a copy pays: chosen, no measurement on record.
+_WORTH_PER_BLOCK = 1 << 21
 _REMEMBERED = 64  # layouts of a kernel
 _TILE = 8, 256
 _WIDEST = _TILE[1] * 65535  # elements of a row, of which the grid has that many tiles
@@ -132,7 +133,7 @@ def layouts(descriptors: Sequence[Descriptor], metas: Sequence[Mapping[str, Any]
 
 def _copy_of(d: Descriptor, item: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> Copy | None:
     """That of the array which ``d`` describes; None where the TMA unit can read it where it is."""
-    if not d.staged or not (base % _UNIT or any(strides[axis] * item % _UNIT for axis in d.axes[:-1])):
+    if not d.needs_realign or not (base % _UNIT or any(strides[axis] * item % _UNIT for axis in d.axes[:-1])):
         return None
     outer, inner = d.axes
     return Copy(base, item, shape[outer], shape[inner], strides[outer])

@@ -17,7 +17,9 @@ _TFLOAT32 = 11  # float32 in memory
 _NO_INTERLEAVING, _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 2, 0
 
 
-_STEPS, _MOST_ELEMENTS = 1 << 40, 1 << 32  # along an axis: bytes from one to the next, and how many
+# Along an axis: bytes from one to the next, and how many. CUDA Driver API, cuTensorMapEncodeTiled, globalStrides and
+# globalDim.
+_STEPS, _MOST_ELEMENTS = 1 << 40, 1 << 32
 
 
 class Unmapped(Exception):

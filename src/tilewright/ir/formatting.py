@@ -1,4 +1,4 @@
-"""The text of values that tile code prints. Fact sheet 1.16."""
+"""The text of values that tile code prints."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Descriptor:
     (``"p", index, factor``) or a constant (``"c", n, 1``); ``base`` is the index of one. Axes are those of the array in
     the order ``axes``; ``block`` is the tile.
     Those of ``listed`` arrays, those of the table ``base``, are in a row of that (``"t", column, 1``).
-    A ``staged`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
+    A ``needs_realign`` array of rank 2 may have an address or a stride that the TMA unit cannot take: the launch then
     describes a copy of it. One that ``rounds`` turns float32 into tfloat32. Tiles of one in ``pairs`` may be loaded by
     two blocks together.
     """
@@ -38,7 +38,7 @@ class Descriptor:
     axes: tuple[int, ...]
     block: tuple[int, ...]
     element: str
-    staged: bool = False
+    needs_realign: bool = False
     rounds: bool = False
     pairs: bool = False
     listed: bool = False

@@ -94,7 +94,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def rotated(function: Function, warps: int = 4) -> Function:
-    return PipelineAttention(tuple(find_dependent_mma_loops(function, HOPPER, staging=True)), warps).run(function)
+    return PipelineAttention(tuple(find_dependent_mma_loops(function, HOPPER, realign=True)), warps).run(function)
 
 
 @pytest.mark.parametrize("keys", [0, 1, 128, 129, 300])

@@ -198,10 +198,10 @@ def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
 def test_a_stride_that_the_copy_engine_cannot_take() -> None:
     odd = np.zeros((512, 515), ml_dtypes.bfloat16)[:, :512]
     artifact = compiled(product, (odd, odd, HALF, 128, 128, 64), "sm_90")
-    assert [d.staged for d in artifact.descriptors] == [True, True, False]
+    assert [d.needs_realign for d in artifact.descriptors] == [True, True, False]
     function = specialization(product, (odd, odd, HALF, 128, 128, 64), "reference").function
-    plain = compile_for(function, parse_target("sm_90"), {}, Constraints(staging=False))
-    assert [d.staged for d in plain.descriptors] == [False]  # the result
+    plain = compile_for(function, parse_target("sm_90"), {}, Constraints(realign=False))
+    assert [d.needs_realign for d in plain.descriptors] == [False]  # the result
 
 
 def test_offsets_inside_a_tile_take_32_bits_only_where_they_fit() -> None:

@@ -93,7 +93,7 @@ def in_shares(a, b, c, flags, rows, columns, SPLITS: ct.Constant[int]):
 
 def shared(kernel: Launchable, *args: Any) -> tuple[Function, Function]:
     function = optimize(specialization(kernel, args, "reference").function)
-    return function, FlattenPersistentLoops(HOPPER, staging=True).run(function)
+    return function, FlattenPersistentLoops(HOPPER, realign=True).run(function)
 
 
 def telling(flat: Function) -> Function:
@@ -137,7 +137,7 @@ def test_pairs_share_what_both_need(rows: int, columns: int) -> None:
         assert flat is not function
         operands = [0, 1] if kernel is not in_grid else [1] if group else [0]
         assert [load.result.tile.shape == (16, TN) for load in shared_loads(flat)] == [bool(n) for n in operands]
-        assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, multicast=False).run(function))
+        assert not shared_loads(FlattenPersistentLoops(HOPPER, realign=True, multicast=False).run(function))
         values = {"a": a, "b": b, "c": c, "flags": flags, "rows": rows, "columns": columns}
         run(REFERENCE, telling(flat), grid, **values)
         total = c.reshape(parts, rows * TM, n).sum(axis=0)[:m]
@@ -302,9 +302,9 @@ def test_halves_towards_zero_of_narrow_numbers() -> None:
     text = print_function(optimize(specialization(in_bytes, (a, a.copy(), c, extra), "reference").function))
     assert text.count("RoundingMode.RM") == 1
     function = parse_function(text.replace("RoundingMode.RM", "RoundingMode.RZ"))
-    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True).run(function))
+    assert not shared_loads(FlattenPersistentLoops(HOPPER, realign=True).run(function))
     wide = text.replace("i8", "i32").replace("RoundingMode.RM", "RoundingMode.RZ")
-    assert shared_loads(FlattenPersistentLoops(HOPPER, staging=True).run(parse_function(wide)))
+    assert shared_loads(FlattenPersistentLoops(HOPPER, realign=True).run(parse_function(wide)))
 
 
 @ct.kernel

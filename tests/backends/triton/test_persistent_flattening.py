@@ -74,7 +74,7 @@ def optimized(kernel: Launchable, *args: Any) -> Function:
 
 
 def flattened(function: Function) -> Function:
-    return FlattenPersistentLoops(HOPPER, staging=True).run(function)
+    return FlattenPersistentLoops(HOPPER, realign=True).run(function)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_pairs_of_blocks_share_loads(blocks: int) -> None:
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 168)))
     bias, c = rng.integers(-4, 5, 168).astype(np.float32), np.full((200, 168), np.nan, np.float32)
     function = optimized(product, a, b, bias, c, 0, 1, 64)
-    flat = FlattenPersistentLoops(HOPPER, staging=True).run(function)
+    flat = FlattenPersistentLoops(HOPPER, realign=True).run(function)
     assert len(shared_loads(flat)) == 1
-    assert not shared_loads(FlattenPersistentLoops(HOPPER, staging=True, multicast=False).run(function))
+    assert not shared_loads(FlattenPersistentLoops(HOPPER, realign=True, multicast=False).run(function))
     verify(flat)
     run(REFERENCE, flat, (blocks,), a=a, b=b, bias=bias, c=c, first=0, step=1)
     expected = a.astype(np.float32) @ b + np.where(np.arange(168) // 64 % 2 == 0, bias, 0)
@@ -140,7 +140,7 @@ def test_pairs_share_all_tiles_of_one_operand_before_they_may_wait(blocks: int) 
     rng = np.random.default_rng(blocks)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((200, 40), (40, 392)))
     c, done = np.full((200, 392), np.nan, np.float32), np.zeros(1, np.int32)
-    flat = FlattenPersistentLoops(HOPPER, staging=True).run(optimized(thirds, a, b, c, done))
+    flat = FlattenPersistentLoops(HOPPER, realign=True).run(optimized(thirds, a, b, c, done))
     assert [load.result.tile.shape for load in shared_loads(flat)] == [(16, 64)] * 3
     verify(flat)
     run(REFERENCE, flat, (blocks,), a=a, b=b, c=c, done=done)
@@ -234,7 +234,7 @@ def sharing(a, b, c, flags):
 @pytest.mark.parametrize("kernel", [apart, choosing, strided, waiting, counting, reading, sharing])
 def test_blocks_that_do_not_share(kernel: Launchable) -> None:
     a, c, flags = np.zeros((264, 264), np.float16), np.zeros((264, 264), np.float32), np.zeros(1, np.int32)
-    flat = FlattenPersistentLoops(HOPPER, staging=True).run(optimized(kernel, a, a.copy(), c, flags))
+    flat = FlattenPersistentLoops(HOPPER, realign=True).run(optimized(kernel, a, a.copy(), c, flags))
     assert len(shared_loads(flat)) == (kernel is sharing)
 
 

@@ -80,7 +80,7 @@ def stages(kernel: Launchable, args: tuple[Any, ...], target: str = "sm_90", **o
     """The stages of the loops of ``kernel`` that may run ahead."""
     function = optimize(specialization(kernel, args, "reference").function)
     gpu = parse_target(target)
-    streams = find_pipelinable_loops(function, gpu, descriptors=True, staging=True)
+    streams = find_pipelinable_loops(function, gpu, descriptors=True, realign=True)
     found = choose_num_stages(streams, gpu, options)
     return [found[stream.loop].stages if stream.loop in found else 1 for stream in streams]
 
@@ -127,15 +127,15 @@ def test_how_deep_the_pipelines_are(width: int, latency: Any, target: str) -> No
     assert stages(scaled_with(latency), (ROWS, ROWS, width), target, num_stages=2) == [2]
 
 
-@pytest.mark.parametrize(("turns", "wanted"), [(1, []), (16, []), (17, ["4"]), (None, ["4", "1"])])
-def test_few_turns_do_not_run_ahead(turns: int | None, wanted: list[str]) -> None:
+@pytest.mark.parametrize(("trip_count", "wanted"), [(1, []), (16, []), (17, ["4"]), (None, ["4", "1"])])
+def test_loops_of_few_iterations_are_not_pipelined(trip_count: int | None, wanted: list[str]) -> None:
     """Where their number is not known, the kernel has the loop in both forms."""
-    known = turns is not None
+    known = trip_count is not None
 
     @ct.kernel
     def summed(x, out, n):
         found = ct.zeros((1, 1024), ct.float32)
-        for i in range(turns if known else n):
+        for i in range(trip_count if known else n):
             found = found + ct.load(x, (ct.bid(0), i), (1, 1024))
         ct.store(out, (ct.bid(0), 0), found.astype(out.dtype))
 

@@ -76,14 +76,14 @@ class Looking(Driver):
         return np.frombuffer(b"".join(rows_), np.uint16).reshape(rows, columns)
 
 
-def product_of(copier: Any, on: Driver, turned: bool = False, number: str = "f32") -> Any:
+def product_of(copier: Any, on: Driver, transposed: bool = False, number: str = "f32") -> Any:
     """A kernel that loads tiles of two arrays of 16 bits, of which each is a base, two extents and a stride; then comes
-    a ``number``. The second one is read along its columns if it is ``turned``."""
+    a ``number``. The second one is read along its columns if it is ``transposed``."""
     described = []
-    for first, axes in ((0, (0, 1)), (4, (1, 0) if turned else (0, 1))):
+    for first, axes in ((0, (0, 1)), (4, (1, 0) if transposed else (0, 1))):
         strides = (("p", first + 3, 1), ("c", 1, 1))
         shape = (("p", first + 1, 1), ("p", first + 2, 1))
-        d = Descriptor(first, shape, strides[::-1] if turned and first else strides, axes, (64, 64), "i16", staged=True)
+        d = Descriptor(first, shape, strides[::-1] if transposed and first else strides, axes, (64, 64), "i16", needs_realign=True)
         described.append((d, {"elem_size": 2, "block_size": [64, 64], "swizzle": 3}))
     return executable((*("u64", "i32", "i32", "i32") * 2, number), on, described, copier=copier)
 
@@ -143,15 +143,15 @@ def test_the_kernel_that_copies_is_kept_for_later_processes(tmp_path: Path, monk
     assert copiers() == first
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_what_the_copy_engine_reads(looking: Looking, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_what_the_copy_engine_reads(looking: Looking, transposed: bool) -> None:
     rng, copier = np.random.default_rng(0), Copier()
-    kernel = product_of(copier, looking, turned)
+    kernel = product_of(copier, looking, transposed)
     for columns, others, begin in ((67, 128, 0), (128, 67, 0), (67, 69, 0), (128, 128, 0), (128, 128, 1)):
         a = rng.integers(0, 99, (9, columns + 8)).astype(np.uint16)[:, begin : begin + columns]
         b = rng.integers(0, 99, (columns, others)).astype(np.uint16)
         values = numbers_of(a, b)
-        if turned:
+        if transposed:
             values = *values[:5], *values[6:4:-1], *values[7:]
         needed = sum(x.ctypes.data % 16 != 0 or x.strides[0] % 16 != 0 for x in (a, b))
         for _ in range(2):  # the second time it knows the arrays
@@ -221,6 +221,6 @@ def test_other_numbers(looking: Looking, kind: str, columns: int) -> None:
 )
 def test_which_arrays_are_worth_a_copy(numbers: Any, blocks: int, worth: bool) -> None:
     base, item, rows, columns, step = numbers
-    d = Descriptor(0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", staged=True)
+    d = Descriptor(0, (("p", 1, 1), ("p", 2, 1)), (("p", 3, 1), ("c", 1, 1)), (0, 1), (64, 64), "i16", needs_realign=True)
     layout = realign.Layout([d], [{"elem_size": item}], dict(enumerate((base + 2, rows, columns, step))))
     assert layout.pays(blocks) == worth

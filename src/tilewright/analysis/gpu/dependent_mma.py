@@ -15,12 +15,12 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 
 
-def find_dependent_mma_loops(function: Function, target: GpuTarget, *, staging: bool) -> Sequence[For]:
+def find_dependent_mma_loops(function: Function, target: GpuTarget, *, realign: bool) -> Sequence[For]:
     """The loops of ``function`` with two MMA ops of 16-bit floats, one computed from the other, in which the TMA
     unit does all loads. Empty when there is another MMA loop: what is decided for them holds for all."""
     if not target.has_wgmma:
         return []
-    plan = AnalysisManager(function).get(plan_lowering, target, True, staging)
+    plan = AnalysisManager(function).get(plan_lowering, target, True, realign)
     loops = mma_loops(function)
     return loops if all(_is_dependent(loop, plan) for loop in loops) else []
 

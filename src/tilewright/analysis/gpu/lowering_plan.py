@@ -14,10 +14,10 @@ Shape = tuple[int, ...]
 
 
 class PipelineDepth(NamedTuple):
-    """How the loads of a loop are pipelined: with so many ``stages``, where it has more than so many ``turns``."""
+    """How the loads of a loop are pipelined: with so many ``stages``, where it has more than ``few_iterations``."""
 
     stages: int
-    turns: int
+    few_iterations: int
 
 
 @dataclass

@@ -21,7 +21,7 @@ from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 
 _MOVES = (Reshape, Permute)
-_SMALLEST_M = 64  # of the matrix instructions
+_SMALLEST_M = 64  # PTX ISA, shapes of wgmma.mma_async
 
 
 def plan_products(plan: LoweringPlan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
@@ -35,7 +35,7 @@ def plan_products(plan: LoweringPlan, function: Function, uses: Mapping[Value, l
         for op in loop.body.ops:
             if isinstance(op, Mma) and op.x.tile.element.short == "tf32" and op.x.tile.rank == 2:
                 operand = _register_operand(op, plan)
-                if operand is not None and _only_sums(op, loop, uses, turns=operand == 1):
+                if operand is not None and _only_sums(op, loop, uses, transposed=operand == 1):
                     plan.register_operand[op] = operand
 
 
@@ -49,12 +49,12 @@ def _register_operand(op: Mma, plan: LoweringPlan) -> int | None:
     return None
 
 
-def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, turns: bool) -> bool:
+def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, transposed: bool) -> bool:
     """Whether nothing in ``loop`` but the MMA op ``op`` sees the sum, nor what is done in some iterations only where
     it is not turned around: Triton waits in no other place for it."""
     body = loop.body
     seen = {body.terminator}
-    if not turns:
+    if not transposed:
         seen |= {nested for o in body.ops if isinstance(o, If) for nested in o.walk()}
     return op.acc in body.args and uses[op.acc] == [op] and seen.issuperset(uses[op.result])
 

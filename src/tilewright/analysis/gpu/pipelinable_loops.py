@@ -26,21 +26,22 @@ from tilewright.ir.ops.linear import CombiningOp, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.types import TileType
 
+# Chosen for the kernels without MMA ops of benchmarks/gpu.py; none was measured alone.
 _FEW_STAGES, _STAGES = 3, 4
 _LEAST_BYTES = 1 << 10  # of one iteration: for less it is not worth the instructions
 _FEW_BYTES = 1 << 13  # of the tiles that pass through shared memory in an iteration, for the deeper pipeline
-_FEW_TURNS, _FEW_IN_ALL = 8, 1 << 15  # iterations of a loop, and bytes that all of them load, that are not pipelined
+_FEW_ITERATIONS, _FEW_IN_ALL = 8, 1 << 15  # of a loop that is not pipelined, and bytes that all of them load
 _BLOCKS = 8  # of an SM that can have it
 _HEAVY = 6  # a latency that asks for the deeper pipeline
 
 
 @dataclass(frozen=True)
 class PipelinableLoop:
-    """A loop of at most ``turns`` iterations, each of which loads ``loads`` bytes that are pipelined; ``stores`` bytes
-    leave through shared memory. ``latency`` is the largest hint of its loads."""
+    """A loop of at most ``trip_count`` iterations, each of which loads ``loads`` bytes that are pipelined; ``stores``
+    bytes leave through shared memory. ``latency`` is the largest hint of its loads."""
 
     loop: Op
-    turns: int
+    trip_count: int
     loads: int
     stores: int
     latency: int | None
@@ -48,17 +49,17 @@ class PipelinableLoop:
     @property
     def few_iterations(self) -> int:
         """The number of iterations up to which pipelining does not pay."""
-        return max(_FEW_TURNS, _FEW_IN_ALL // self.loads)
+        return max(_FEW_ITERATIONS, _FEW_IN_ALL // self.loads)
 
 
 def find_pipelinable_loops(
-    function: Function, target: GpuTarget, *, descriptors: bool, staging: bool
+    function: Function, target: GpuTarget, *, descriptors: bool, realign: bool
 ) -> list[PipelinableLoop]:
     """The loops of ``function`` whose loads may be pipelined, in a kernel without MMA ops for an NVIDIA GPU."""
     if not target.is_cuda or any(isinstance(op, MmaOp) for op in function.walk()):
         return []
     facts = AnalysisManager(function).get(IntegerRanges)
-    plan = AnalysisManager(function).get(plan_lowering, target, descriptors, staging)
+    plan = AnalysisManager(function).get(plan_lowering, target, descriptors, realign)
     loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
     innermost = (loop for loop in loops if _is_innermost(loop) and not carries_reductions(loop))
     streams = (_stream(loop, max_trip_count(facts, loop), plan.descriptors, target) for loop in innermost)
@@ -75,14 +76,14 @@ def _is_innermost(loop: For) -> bool:
     return not any(isinstance(op, LoopOp) for op in loop.body.walk())
 
 
-def _stream(loop: For, turns: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
+def _stream(loop: For, trip_count: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
     loads = [op for op in loop.body.ops if isinstance(op, (Load, LoadView))]
     loads = [op for op in loads if op.is_weak]
     stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_engine]
     hints = [resolved(op.latency, target) for op in loads]
     return PipelinableLoop(
         loop,
-        turns,
+        trip_count,
         sum(_bytes(op.result.tile) for op in loads),
         sum(_bytes(op.value.tile) for op in stores),
         max((hint for hint in hints if hint is not None), default=None),
@@ -102,7 +103,9 @@ def choose_num_stages(
         found = {stream.loop: PipelineDepth(given["num_stages"], 0) for stream in streams}
     else:
         found = {
-            s.loop: PipelineDepth(_stages(s, target), s.few_iterations) for s in streams if s.turns > s.few_iterations
+            s.loop: PipelineDepth(_stages(s, target), s.few_iterations)
+            for s in streams
+            if s.trip_count > s.few_iterations
         }
     return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
 
@@ -125,4 +128,4 @@ def _stages(stream: PipelinableLoop, target: GpuTarget) -> int:
 
 def reduce_stages(ahead: Mapping[Op, PipelineDepth]) -> dict[Op, PipelineDepth]:
     """What to try next where that does not fit."""
-    return {loop: PipelineDepth(n - 1, turns) for loop, (n, turns) in ahead.items() if n > _FEW_STAGES}
+    return {loop: PipelineDepth(n - 1, few) for loop, (n, few) in ahead.items() if n > _FEW_STAGES}

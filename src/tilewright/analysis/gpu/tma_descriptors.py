@@ -29,22 +29,23 @@ from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, LoadView, M
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
-_LARGEST_BOX = 256
+_LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
+# Chosen for the matmuls of benchmarks/gpu.py; not measured alone.
 _PIECE_BYTES = 1 << 15  # of a result of MMA ops that is stored in pieces
 _SMALLEST_PIECE = 32  # elements
 Source = tuple[str, int, int]  # as in ``Descriptor``
 _TOWARD_MMA = frozenset((Reshape, Permute, Cast, Bitcast, Mul, Select, Broadcast))
 
 
-def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, staging: bool) -> LoweringPlan:
-    """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``staging`` those of copies, for arrays
+def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, realign: bool) -> LoweringPlan:
+    """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``realign`` those of copies, for arrays
     that are only read and that an MMA loop reads."""
     analyses = AnalysisManager(function)
     roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
     plan = LoweringPlan(roots.tables)
     if target.has_tma and descriptors:
         uses = analyses.get(uses_of)
-        _describe(plan, function, roots, uses, target, facts, staging=staging)
+        _describe(plan, function, roots, uses, target, facts, realign=realign)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
             plan_products(plan, function, uses)
@@ -74,7 +75,7 @@ def _describe(
     target: GpuTarget,
     facts: IntegerRanges,
     *,
-    staging: bool,
+    realign: bool,
 ) -> None:
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
@@ -89,8 +90,8 @@ def _describe(
         root = roots.underlying_object(op.view)
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
-        may_stage = staging and op in looped and root not in written | mixed and None not in written
-        found = descriptor(op, params, plan.tables, facts, target, may_stage=may_stage)
+        may_realign = realign and op in looped and root not in written | mixed and None not in written
+        found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign)
         if found is not None:
             plan.descriptors[op] = found
 
@@ -187,7 +188,7 @@ def _innermost(access: LoadView | StoreView) -> int | None:
 
 
 def descriptor(
-    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerRanges, target: GpuTarget, *, may_stage: bool
+    op: Any, params: dict[Value, int], tables: Tables, facts: IntegerRanges, target: GpuTarget, *, may_realign: bool
 ) -> Descriptor | None:
     """The descriptor for the tiles of ``op``, or None when the TMA unit cannot move them."""
     partition: PartitionViewType = op.view.type
@@ -229,7 +230,7 @@ def descriptor(
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the TMA unit takes a tile from shared memory, where one follows the other
     aligned = _is_aligned(view, t, inner, facts)
-    if not aligned and not (may_stage and t.rank == 2 and listed is None):
+    if not aligned and not (may_realign and t.rank == 2 and listed is None):
         return None
     element = memory_element(t.dtype, target)
     return Descriptor(base, shape, strides, tuple(axes), block, element, not aligned, listed=listed is not None)

@@ -28,7 +28,7 @@ from tilewright.ir.types import TileType
 from tilewright.system import deadlines
 
 _SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
-_WORTH_A_THREAD = 100_000  # element operations: they take about as long as waking a thread
+_WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
 _CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise

@@ -94,7 +94,7 @@ def _executable(function: Function, artifact: Artifact) -> GpuExecutable:
     def texts() -> Mapping[str, str]:
         return {"CUDA Tile IR": print_module(export_module([Kernel(function)]))}
 
-    return GpuExecutable(function, artifact, Constraints(descriptors=False, staging=False), texts)
+    return GpuExecutable(function, artifact, Constraints(descriptors=False, realign=False), texts)
 
 
 def _to_bytes(executable: GpuExecutable) -> bytes:

@@ -170,14 +170,14 @@ def _attempt(
     function: Function, target: GpuTarget, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
 ) -> Artifact:
     """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
-    descriptors, staging, stages = how.descriptors, how.staging, how.stages
+    descriptors, realign, stages = how.descriptors, how.realign, how.stages
     part = run_passes(optimize(function), split_for_gpu(target, unasked=descriptors))  # without, others launch it
     blocks = AnalysisManager(part).get(cluster_size)
     multicast = how.multicast and blocks == 1
-    optimized = run_passes(part, prepare_for_gpu(target, descriptors, staging, multicast, sink_loads=how.sink_loads))
+    optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, multicast, sink_loads=how.sink_loads))
     shared = AnalysisManager(optimized).get(multicast_loads)
-    chains = find_dependent_mma_loops(optimized, target, staging=staging) if descriptors and not how.sink_loads else []
-    streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, staging=staging)
+    chains = find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
+    streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
     ahead = choose_num_stages(streams, target, options)
     light = target.is_cuda and prefers_few_warps(optimized, ahead)
     chosen = choose(optimized, target, options, chained=bool(chains), light=light)
@@ -191,7 +191,7 @@ def _attempt(
             target,
             version(),
             descriptors=descriptors,
-            staging=staging,
+            realign=realign,
             shared=shared,
             capacity=how.capacity,
             ahead=ahead,
@@ -224,7 +224,7 @@ def _attempt(
         if not (descriptors or how.capacity):
             raise
         why = f"the PTX has an unknown form ({e}), so there are no tensor descriptors and no tables by value"
-        raise how.but(why, descriptors=False, staging=False, capacity=0, sink_loads=False) from e
+        raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
     kernel, binary = made.kernel, made.binary
     if made.failed:
         slower = "It compiles without tensor memory, whose products are slower."
@@ -300,7 +300,7 @@ def _decisions(
         *["tensor memory: not used, for the compiler fails"] * bool(made.failed),
         f"tensor descriptors: {len(kernel.all_descriptors)}",
         f"TMA multicast descriptors: {len(kernel.shared_maps)}",
-        f"TMA descriptors on re-aligned copies: {sum(d.staged for d in kernel.descriptors)}",
+        f"TMA descriptors on re-aligned copies: {sum(d.needs_realign for d in kernel.descriptors)}",
         f"ignored hints: {', '.join(ignored) or 'none'}",
     ]
     return "\n".join(lines) + "\n"

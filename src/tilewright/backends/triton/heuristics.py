@@ -87,6 +87,8 @@ def _is_kept(op: Op) -> bool:
     return any(not tile.is_pointer and tile.element.is_floating for tile in tiles)
 
 
+# Words are 32-bit registers. The numbers were chosen for the kernels of benchmarks/gpu.py; no measurement of each
+# alone is on record.
 _WORDS = 16  # of the largest tile, per thread
 _STREAM_WORDS = 32
 _PRODUCT_WORDS = 192  # of all results of MMA ops, per thread
@@ -97,7 +99,7 @@ _FEW_WORDS = 112  # if they take no more of each thread
 _FEW_RESULTS = 128 * 128
 _THIN = 32  # rows or columns of a result that needs few MMA ops for what it loads
 SHALLOW, _MOST_STAGES, _DEEPEST = 3, 4, 8
-RESERVED = 1024  # bytes of shared memory that an SM keeps for itself, for each block
+RESERVED = 1024  # bytes of shared memory of each block that CUDA takes: NVIDIA Hopper Tuning Guide, shared memory
 
 
 def _guess_products(function: Function, found: list[MmaOp], target: GpuTarget, chained: bool) -> Options:

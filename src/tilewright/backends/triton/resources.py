@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.triton.options import REGISTERS
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
@@ -33,8 +34,8 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Loa
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota
 from tilewright.ir.types import TileType, Type
 
-_REGISTERS = 65536  # of 32 bits, of an SM
-_THREAD_REGISTERS = 255
+_THREAD_REGISTERS = 255  # CUDA C++ Programming Guide, technical specifications per compute capability
+# The next five were chosen where compilation starts to take minutes; the times are not on record.
 # Words of a tile that a thread may have. What has no register is in memory; for more than these, above all of MMA ops
 # and in long kernels, the compiler takes minutes.
 _MOST_WORDS = 1024
@@ -44,7 +45,7 @@ _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
 _PRODUCTS = (Mma, MmaScaled)
-_ROWS_OF_MATRIX_UNITS = 64  # MMA ops of fewer rows are computed another way
+_WGMMA_ROWS = 64  # MMA ops of fewer rows are computed another way: PTX ISA, shapes of wgmma.mma_async
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
 _INSTRUCTIONS: dict[type[Op], int] = {
@@ -72,7 +73,7 @@ def _largest_tile(function: Function) -> tuple[Type, Loc]:
 
 def _registers(num_warps: int) -> int:
     """What each thread of a block of ``num_warps`` warps has."""
-    return min(_THREAD_REGISTERS, _REGISTERS // (32 * num_warps))
+    return min(_THREAD_REGISTERS, REGISTERS // (32 * num_warps))
 
 
 def enough_warps(function: Function, target: GpuTarget, num_warps: int) -> int:
@@ -174,7 +175,7 @@ def check_shared(function: Function, target: GpuTarget) -> None:
     for op in products:
         loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
         sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
-        both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _ROWS_OF_MATRIX_UNITS
+        both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _WGMMA_ROWS
         needed = sum(sizes) if both else max(sizes, default=0)
         if needed > target.shared_memory:
             raise TileError(

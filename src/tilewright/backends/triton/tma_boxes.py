@@ -17,7 +17,7 @@ _LAYOUT = re.compile(
     re.MULTILINE,
 )
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
-_LARGEST_BOX = 256
+_LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
 
 
 def boxes(text: str) -> dict[str, dict[str, Any]]:

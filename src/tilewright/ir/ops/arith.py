@@ -493,7 +493,7 @@ class Cast(Op):
 
     Integers wrap or extend; float to integer truncates, saturating, and NaN gives 0; anything to bool tests for
     non-zero; to a float rounds by ``rounding``. ``saturating`` says that the program relies on what becomes of NaN and
-    of floats that the integer type cannot hold, which are undefined behaviour elsewhere. Fact sheet 3.6 and 3.7.
+    of floats that the integer type cannot hold, which are undefined behaviour elsewhere.
     """
 
     x: Value = operand()

@@ -1,4 +1,4 @@
-"""Conversions between dtypes. Fact sheet 3.6 and 3.7."""
+"""Conversions between dtypes."""
 
 from __future__ import annotations
 

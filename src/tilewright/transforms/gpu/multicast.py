@@ -147,7 +147,7 @@ def _pays(load: Any, plan: LoweringPlan, facts: IntegerRanges) -> bool:
     """Whether the rows of a matrix do not start on sectors. Those of a copy do. Of a list, blocks may load from arrays
     that are not the same."""
     d, type_ = plan.descriptors[load], load.view.type
-    if d.staged or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
+    if d.needs_realign or d.listed or len(d.block) != 2 or 1 in d.block or type_.view.dtype.bitwidth != _HALF:
         return False
     return not has_pitch(load.view.op.view.op, type_.view, d.axes[-1], facts, _SECTOR)
 

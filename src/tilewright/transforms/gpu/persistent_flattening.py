@@ -66,17 +66,17 @@ class FlattenPersistentLoops:
     provides ``multicast_loads``, for which the blocks must take their steps together. ``multicast`` allows those."""
 
     target: GpuTarget
-    staging: bool
+    realign: bool
     multicast: bool = True
     name: ClassVar[str] = "flatten-persistent-loops"
 
     def run(self, function: Function) -> Function:
-        return _flattened(function, self.target, self.staging, self.multicast) if self.target.has_wgmma else function
+        return _flattened(function, self.target, self.realign, self.multicast) if self.target.has_wgmma else function
 
 
-def _flattened(function: Function, target: GpuTarget, staging: bool, multicast: bool) -> Function:
+def _flattened(function: Function, target: GpuTarget, realign: bool, multicast: bool) -> Function:
     facts = AnalysisManager(function).get(IntegerRanges)
-    plan = AnalysisManager(function).get(plan_lowering, target, True, staging)
+    plan = AnalysisManager(function).get(plan_lowering, target, True, realign)
     loops_around = (op for op in function.walk() if isinstance(op, For))
     nests: dict[Op, LoopNest] = {op: nest for op in loops_around if (nest := _nest(op, plan)) is not None}
     for nest in nests.values() if multicast else ():
@@ -92,7 +92,7 @@ def _flattened(function: Function, target: GpuTarget, staging: bool, multicast: 
         return function
     flattener = _Flattener(function, nests, loops)
     flat = flattener.function(function)
-    plan = AnalysisManager(flat).get(plan_lowering, target, True, staging)
+    plan = AnalysisManager(flat).get(plan_lowering, target, True, realign)
     if any(_is_interrupted(loop, plan) for loop in flattener.loops_of_all):
         return function
     AnalysisManager(flat).provide(multicast_loads, flattener.shared)

@@ -23,12 +23,12 @@ def split_for_gpu(target: GpuTarget, *, unasked: bool) -> tuple[Pass, ...]:
 
 
 def prepare_for_gpu(
-    target: GpuTarget, descriptors: bool, staging: bool, multicast: bool, *, sink_loads: bool
+    target: GpuTarget, descriptors: bool, realign: bool, multicast: bool, *, sink_loads: bool
 ) -> tuple[Pass, ...]:
     """What does not depend on the number of warps."""
     passes: list[Pass] = [ContractFma(target)]  # after the split, which looks for MMA ops; before what counts ops
     if descriptors:
-        passes.append(FlattenPersistentLoops(target, staging, multicast))  # needs the TMA loads of single tiles
+        passes.append(FlattenPersistentLoops(target, realign, multicast))  # needs the TMA loads of single tiles
     if sink_loads:
         passes.append(SinkLoads())  # last of those that move loads
     return tuple(passes)

@@ -16,7 +16,7 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.vector.types import F32, F64, I32, I64
 from tilewright.ir.dtypes import DType
 
-UNROLL = 4  # steps of k per iteration of the inner loop
+UNROLL = 4  # steps of k per iteration of the inner loop: chosen, no measurement on record
 
 
 # Rows and vectors of accumulators, for a number of vector registers and the bytes of each. The rest of the registers

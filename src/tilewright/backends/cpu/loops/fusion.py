@@ -48,6 +48,7 @@ COSTS: dict[type[Op], int] = {
     **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
     **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
 }
+# Chosen; no measurement of them alone is on record.
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
 CHEAP = 3  # computing this much again costs less than keeping it in memory
 SMALLEST_SQUARE = 4  # elements along a side; less is not worth transposing in registers

@@ -215,15 +215,15 @@ class ControlFlow:
     # -- loops
 
     def _for(self, op: For) -> None:
-        """A loop that runs ahead where it has many turns is there twice."""
+        """A loop that is pipelined only where it has many iterations is there twice."""
         s, w = self.s, self.s.w
-        stages, turns = s.plan.ahead.get(op, _NOT_AHEAD)
-        count = normalized_loop(s, op, max(stages, turns))
-        if turns == 0 or min_trip_count(s.facts, op) > turns:
+        stages, few = s.plan.ahead.get(op, _NOT_AHEAD)
+        count = normalized_loop(s, op, max(stages, few))
+        if few == 0 or min_trip_count(s.facts, op) > few:
             s.bind_flat(op.results, self._counted(op, count, stages))
             return
-        few = w.op("arith.muli", count.step, w.like(turns, count.step))
-        many = w.compare("slt", w.op("arith.addi", count.lower, few), count.upper)
+        span = w.op("arith.muli", count.step, w.like(few, count.step))
+        many = w.compare("slt", w.op("arith.addi", count.lower, span), count.upper)
         forms = s.flat_types([r.type for r in op.results])
         results = self._branches(
             many, forms, lambda: self._counted(op, count, stages), lambda: self._counted(op, count, 0)
