@@ -12,6 +12,24 @@ from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.rounding import FloatFormat, Overflow, format_of
 
+
+class _BFloatType(ir.Type):  # type: ignore[misc]
+    """LLVM's bfloat, which llvmlite does not have."""
+
+    null = "0.0"
+    intrinsic_name = "bf16"
+
+    def __str__(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(_BFloatType)
+
+
+BFLOAT = _BFloatType()
 _FLOAT32 = format_of(float32)
 RN, RZ, RM, RP, RA = (getattr(RoundingMode, name) for name in ("RN", "RZ", "RM", "RP", "RA"))
 
@@ -86,6 +104,9 @@ def round_to_dtype(x: Val, target: DType, mode: RoundingMode = RN) -> Val:
     if x.scalar == F32 and mode is RN:
         if short == "f16" and x.at.features.half:
             return Val(x.at, x.at.builder.fpext(half(x).value, x.at.type(F32)))
+        if short == "bf16" and x.at.features.bfloat_rounding:
+            narrow = x.at.builder.fptrunc(x.value, x.at.type(BFLOAT))
+            return Val(x.at, x.at.builder.fpext(narrow, x.at.type(F32)))
         if short in ("bf16", "tf32"):
             return _round_mantissa(x, 23 - format_of(target).mantissa)
     if format_of(target).min_exponent == -126:

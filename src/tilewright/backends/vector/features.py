@@ -17,6 +17,7 @@ class HostFeatures:
     scale: bool = False  # multiplication by a power of two given by its exponent, in one instruction
     wide: bool = False  # AVX-512: F, VL, BW and DQ
     bfloat: bool = False  # conversion of float32 to bfloat16 that takes subnormal numbers as zeros
+    bfloat_rounding: bool = False  # conversion of float32 to bfloat16 that takes all numbers
     dot_bytes: bool = False  # sums of four products of bytes, in vectors of 512 bits
 
     @staticmethod

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.backends.triton.ttir.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.rounding import (
     directed,

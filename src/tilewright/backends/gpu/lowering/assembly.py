@@ -1,0 +1,42 @@
+"""PTX instructions as inline assembly, for what LLVM has no instruction for, or would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+VOID = ir.VoidType()
+_CONSTRAINTS = {I1: "b", I16: "h", F16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}
+
+
+def constraint(type_: ir.Type) -> str:
+    """The kind of register that holds a value of ``type_``."""
+    return _CONSTRAINTS[type_]
+
+
+def assembly(
+    builder: ir.IRBuilder,
+    text: str,
+    results: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    *,
+    effects: bool = False,
+) -> list[ir.Value]:
+    """The ``results`` of the PTX ``text``, in which ``$0``, ``$1``, ... are the results and then the operands.
+
+    With ``effects`` it stays where it is, as often as it is, and memory changes; without, it is a function of the
+    operands.
+    """
+    constraints = [f"={constraint(t)}" for t in results] + [constraint(v.type) for v in operands]
+    if effects:
+        constraints.append("~{memory}")
+    single = len(results) == 1
+    type_ = VOID if not results else results[0] if single else ir.LiteralStructType(results)
+    function = ir.FunctionType(type_, [v.type for v in operands])
+    found = builder.asm(function, text, ",".join(constraints), list(operands), effects)
+    if single:
+        return [found]
+    return [builder.extract_value(found, i) for i in range(len(results))]

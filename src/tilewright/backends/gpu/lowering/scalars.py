@@ -1,0 +1,384 @@
+"""Elementwise ops on scalars: what a thread does with one element. ``RULES`` maps each op class to what emits it.
+
+Registers hold elements as ``backends.vector`` says: floats of 16 and fewer bits as float32 values. The formulas are
+those of that package, but where PTX has an instruction: for rounding modes, flushing of subnormal numbers, minimum and
+maximum, and approximate functions where the op or its stated accuracy allows them. LLVM contracts nothing: what it
+writes says ``.rn``, which ptxas leaves alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
+from tilewright.backends.vector import HostFeatures, VectorEmitter
+from tilewright.backends.vector.convert import BFLOAT
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType, int32, uint32
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.ops.arith import (
+    Abs,
+    Add,
+    And,
+    Atan2,
+    Bitcast,
+    Cast,
+    Ceil,
+    Cmp,
+    Cos,
+    Cosh,
+    Div,
+    Exp,
+    Exp2,
+    Floor,
+    Fma,
+    IsInf,
+    IsNan,
+    Log,
+    Log2,
+    Max,
+    Min,
+    Mul,
+    MulHi,
+    Neg,
+    Not,
+    Or,
+    Pow,
+    Rem,
+    Rsqrt,
+    Select,
+    Shl,
+    Shr,
+    Sin,
+    Sinh,
+    Sqrt,
+    Sub,
+    Tan,
+    Tanh,
+    Xor,
+    flushes_to_zero,
+    is_plain,
+    operand_dtype,
+    operand_tile,
+    rounding_of,
+)
+from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
+from tilewright.ir.types import ElementType, PointerType
+
+Registers = Sequence[ir.Value]
+FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True)
+_SUFFIX = {
+    RoundingMode.RN: "rn",
+    RoundingMode.RZ: "rz",
+    RoundingMode.RM: "rm",
+    RoundingMode.RP: "rp",
+    RoundingMode.FULL: "full",
+    RoundingMode.APPROX: "approx",
+}
+_LOG2_E = math.log2(math.e)
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # 15 bits, so that products with exponents are exact
+_MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, in the low bits
+
+
+class ScalarEmitter:
+    """Emits elementwise ops at the position of ``builder``."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.builder = builder
+        self.vector = VectorEmitter(builder, None, FEATURES)
+
+    def emit(self, op: Op, operands: Registers) -> ir.Value:
+        """The element of the result of ``op``, given those of its operands.
+
+        TileUnsupportedFeatureError, at the op, for one that is not elementwise.
+        """
+        rule: Rule = RULES.get(type(op), _unsupported)
+        return rule(self, op, operands)
+
+    def shared(self, op: Op, operands: Registers) -> ir.Value:
+        """By the formula that all processors have in common."""
+        tile = operand_tile(op)
+        return self.vector.emit(op.name, tile.dtype, operands, op.attributes, op.result.tile.dtype)
+
+    def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:
+        """The result of one instruction without effects."""
+        return assembly(self.builder, text, [result], operands)[0]
+
+    def instruction(self, name: str, operands: Registers) -> ir.Value:
+        """The instruction ``name`` on float32 or float64 operands, with a result of their type."""
+        places = ", ".join(f"${i}" for i in range(len(operands) + 1))
+        kind = "f64" if operands[0].type == F64 else "f32"
+        return self.asm(f"{name}.{kind} {places};", operands, operands[0].type)
+
+    def const(self, type_: ir.Type, value: float) -> ir.Constant:
+        return ir.Constant(type_, value)
+
+
+Rule = Callable[[ScalarEmitter, Any, Registers], ir.Value]
+
+
+def _unsupported(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+    raise TileUnsupportedFeatureError(
+        f"the gpu backend has no code for {op.name}; use the triton backend (TILEWRIGHT_BACKEND=triton)", op.loc
+    )
+
+
+def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+    return e.shared(op, operands)
+
+
+# -- arithmetic
+
+
+def _division(e: ScalarEmitter, op: Div | Rem, operands: Registers) -> ir.Value:
+    """Of integers of 8 and 16 bits in 32, as the hardware does, and ptxas negates 16 bits wrongly."""
+    dtype = operand_dtype(op)
+    if not dtype.is_integer or dtype.bitwidth >= 32:
+        return _arithmetic(e, op, operands) if isinstance(op, Div) else e.shared(op, operands)
+    wide, extend = (int32, e.builder.sext) if dtype.is_signed else (uint32, e.builder.zext)
+    found = e.vector.emit(op.name, wide, [extend(x, I32) for x in operands], op.attributes, wide)
+    return e.builder.trunc(found, operands[0].type)
+
+
+def _arithmetic(e: ScalarEmitter, op: Add | Sub | Mul | Div | Sqrt | Fma, operands: Registers) -> ir.Value:
+    dtype = operand_dtype(op)
+    if not dtype.is_float or is_plain(op):
+        return e.shared(op, operands)
+    mode = rounding_of(op)
+    if dtype.bitwidth == 16:
+        return e.shared(op, operands)
+    ftz = ".ftz" if flushes_to_zero(op) else ""
+    return e.instruction(f"{op.name}.{_SUFFIX[mode]}{ftz}", operands)
+
+
+def _fma(e: ScalarEmitter, op: Fma, operands: Registers) -> ir.Value:
+    dtype = operand_dtype(op)
+    if dtype.bitwidth != 16 or not is_plain(op):
+        return _arithmetic(e, op, operands)
+    narrow = F16 if dtype.short == "f16" else BFLOAT
+    bits = [e.builder.bitcast(e.builder.fptrunc(x, narrow), I16) for x in operands]
+    found = e.asm(f"fma.rn.{dtype.short} $0, $1, $2, $3;", bits, I16)
+    return e.builder.fpext(e.builder.bitcast(found, narrow), F32)
+
+
+def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
+    width = operand_dtype(op).bitwidth
+    if width < 32:
+        return e.shared(op, operands)
+    return e.asm(f"mul.hi.u{width} $0, $1, $2;", operands, operands[0].type)
+
+
+def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
+    """Of integers of 8 and 16 bits as a sum."""
+    (x,) = operands
+    if operand_dtype(op).is_float or x.type.width > 16:
+        return e.shared(op, operands)
+    return _negated_word(e, x)
+
+
+def _negated_word(e: ScalarEmitter, x: ir.Value) -> ir.Value:
+    """-x of 8 or 16 bits, which ptxas must not see as a negation: it makes one of 32 bits whose upper half is wrong."""
+    wide = x if x.type == I16 else e.builder.sext(x, I16)
+    found = e.asm("{ .reg .b16 flipped; not.b16 flipped, $1; add.s16 $0, flipped, 1; }", [wide], I16)
+    return found if x.type == I16 else e.builder.trunc(found, x.type)
+
+
+def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
+    """By a comparison: ptxas takes what it knows as an absolute value for a number that is not negative."""
+    (x,) = operands
+    dtype = operand_dtype(op)
+    if not dtype.is_signed or dtype.is_float:
+        return e.shared(op, operands)
+    if x.type.width <= 16:
+        negated = _negated_word(e, x)
+        return e.builder.select(e.builder.icmp_signed("<", x, e.const(x.type, 0)), negated, x)
+    width = x.type.width
+    text = f"{{ .reg .pred negative; .reg .b{width} negated; neg.s{width} negated, $1; "
+    text += f"setp.lt.s{width} negative, $1, 0; selp.b{width} $0, negated, $1, negative; }}"
+    return e.asm(text, operands, x.type)
+
+
+def _extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
+    dtype = operand_dtype(op)
+    if dtype.is_bool:
+        return (e.builder.or_ if isinstance(op, Max) else e.builder.and_)(*operands)
+    if not dtype.is_floating:
+        return _integer_extremum(e, op, operands)
+    if dtype.short == "f64":
+        return _extremum_of_doubles(e, op, operands)
+    # Of a maximum with 0 after a minimum with 1, ptxas makes a saturation, which gives 0 for NaN; not of this one.
+    nan = op.propagate_nan or (isinstance(op, Max) and is_maximum_of_numbers(op))
+    return e.instruction(f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}", operands)
+
+
+def _integer_extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
+    """Of 16 bits by comparison in the wider type: ptxas is wrong about pairs of these."""
+    x = operands[0]
+    signed = operand_dtype(op).is_signed
+    kind = f"{'s' if signed else 'u'}{max(x.type.width, 32)}"
+    if x.type.width >= 32:
+        return e.asm(f"{op.name}.{kind} $0, $1, $2;", operands, x.type)
+    extend = e.builder.sext if signed else e.builder.zext
+    wide = [extend(v, I32) for v in operands]
+    return e.builder.trunc(e.asm(f"{op.name}.{kind} $0, $1, $2;", wide, I32), x.type)
+
+
+def _extremum_of_doubles(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
+    """There is no form that propagates NaN."""
+    x, y = operands
+    found = e.instruction(op.name, operands)
+    if not op.propagate_nan:
+        return found
+    either = e.builder.fcmp_unordered("uno", x, y)
+    return e.builder.select(either, e.const(F64, math.nan), found)
+
+
+def _select(e: ScalarEmitter, op: Select, operands: Registers) -> ir.Value:
+    """A selection that is a maximum of numbers with 0 is that one: see ``analysis.gpu.clamps``."""
+    tile = op.x.tile
+    if not tile.is_pointer and tile.element.is_float and tile.element.short != "f64":
+        both = selected_maximum(op)
+        if both is not None:
+            chosen = [operands[1] if v is op.x else operands[2] for v in both]
+            return e.instruction("max.NaN", chosen)
+    return e.builder.select(*operands)
+
+
+# -- approximate functions
+
+
+def _exp(e: ScalarEmitter, op: Exp, operands: Registers) -> ir.Value:
+    """e**x = 2**n * 2**f with n the integer nearest to x * log2(e), and the exponential of f by an instruction."""
+    (x,) = operands
+    dtype = operand_dtype(op)
+    if dtype.short == "f64":
+        return e.shared(op, operands)
+    b = e.builder
+    if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
+        return e.asm("ex2.approx.f32 $0, $1;", [b.fmul(x, e.const(F32, _LOG2_E))], F32)
+
+    def fma(p: ir.Value, q: float, r: ir.Value) -> ir.Value:
+        return e.asm("fma.rn.f32 $0, $1, $2, $3;", [p, e.const(F32, q), r], F32)
+
+    low, high = e.const(F32, -104.0), e.const(F32, 89.0)  # beyond, the result is 0 or infinite
+    bounded = e.instruction("min.NaN", [e.instruction("max.NaN", [x, low]), high])
+    shifted = fma(bounded, _LOG2_E, e.const(F32, _MAGIC))
+    n = b.fsub(shifted, e.const(F32, _MAGIC))
+    f = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, bounded))
+    power = e.asm("ex2.approx.ftz.f32 $0, $1;", [b.fmul(f, e.const(F32, _LOG2_E))], F32)
+    count = b.sub(b.bitcast(shifted, I32), ir.Constant(I32, 0x4B400000))
+    half = b.ashr(count, ir.Constant(I32, 1))
+    result = power
+    for part in (half, b.sub(count, half)):  # two steps reach subnormal numbers
+        scale = b.shl(b.add(part, ir.Constant(I32, 127)), ir.Constant(I32, 23))
+        result = b.fmul(result, b.bitcast(scale, F32))
+    return _rounded(e, result, dtype)
+
+
+def _exp2(e: ScalarEmitter, op: Exp2, operands: Registers) -> ir.Value:
+    dtype = operand_dtype(op)
+    if dtype.short == "f64":
+        return e.shared(op, operands)
+    ftz = ".ftz" if op.flush_to_zero else ""
+    return _rounded(e, e.asm(f"ex2.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
+
+
+def _tanh(e: ScalarEmitter, op: Tanh, operands: Registers) -> ir.Value:
+    if operand_dtype(op).short == "f32" and op.rounding is RoundingMode.APPROX:
+        return e.asm("tanh.approx.f32 $0, $1;", operands, F32)
+    return e.shared(op, operands)
+
+
+def _rsqrt(e: ScalarEmitter, op: Rsqrt, operands: Registers) -> ir.Value:
+    dtype = operand_dtype(op)
+    if dtype.short == "f64":
+        return e.shared(op, operands)
+    ftz = ".ftz" if op.flush_to_zero else ""
+    return _rounded(e, e.asm(f"rsqrt.approx{ftz}.f32 $0, $1;", operands, F32), dtype)
+
+
+def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
+    """A float32 result as a value of ``dtype``."""
+    if dtype.bitwidth != 16:
+        return x
+    narrow = F16 if dtype.short == "f16" else BFLOAT
+    return e.builder.fpext(e.builder.fptrunc(x, narrow), F32)
+
+
+def _round_to_integer(e: ScalarEmitter, op: Floor | Ceil, operands: Registers) -> ir.Value:
+    (x,) = operands
+    kind = "f64" if x.type == F64 else "f32"
+    return e.asm(f"cvt.{'rmi' if isinstance(op, Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
+
+
+# -- pointers, which are addresses
+
+
+def pointee_bytes(dtype: ElementType) -> int:
+    """How far apart the elements are that a pointer of ``dtype`` steps over; untyped ones count bytes."""
+    assert isinstance(dtype, PointerType)
+    return 1 if dtype.pointee is None else dtype.pointee.bytes
+
+
+def _offset(e: ScalarEmitter, op: PtrOffset, operands: Registers) -> ir.Value:
+    pointer, offset = operands
+    distance = _extended(e, offset, op.offset.tile.element)
+    return e.builder.add(pointer, e.builder.mul(distance, ir.Constant(I64, pointee_bytes(op.ptr.tile.dtype))))
+
+
+def _extended(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
+    if x.type == I64:
+        return x
+    return e.builder.sext(x, I64) if dtype.is_signed else e.builder.zext(x, I64)
+
+
+def _difference(e: ScalarEmitter, op: PtrDiff, operands: Registers) -> ir.Value:
+    distance = e.builder.sub(*operands)
+    found = e.builder.sdiv(distance, ir.Constant(I64, pointee_bytes(op.lhs.tile.dtype)))
+    return e.builder.trunc(found, ir.IntType(op.dtype.bitwidth)) if op.dtype.bitwidth < 64 else found
+
+
+def _bitcast(e: ScalarEmitter, op: Bitcast, operands: Registers) -> ir.Value:
+    source, target = op.x.tile.dtype, op.dtype
+    if isinstance(source, PointerType) or isinstance(target, PointerType):
+        bits = operands[0] if isinstance(source, PointerType) else e.vector.to_storage(source, operands[0])
+        bits = bits if bits.type == I64 else e.builder.bitcast(bits, I64)
+        return bits if isinstance(target, PointerType) else _from_bits(e, target, bits)
+    return e.shared(op, operands)
+
+
+def _from_bits(e: ScalarEmitter, dtype: DType, bits: ir.Value) -> ir.Value:
+    return e.vector.to_register(dtype, e.builder.bitcast(bits, F64) if dtype.is_floating else bits)
+
+
+def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+    return operands[0]
+
+
+RULES: dict[type[Op], Rule] = {
+    **dict.fromkeys((Add, Sub, Mul, Sqrt), _arithmetic),
+    **dict.fromkeys((Div, Rem), _division),
+    Fma: _fma,
+    MulHi: _mulhi,
+    Neg: _neg,
+    Abs: _abs,
+    **dict.fromkeys((Max, Min), _extremum),
+    Select: _select,
+    Exp: _exp,
+    Exp2: _exp2,
+    Tanh: _tanh,
+    Rsqrt: _rsqrt,
+    **dict.fromkeys((Floor, Ceil), _round_to_integer),
+    **dict.fromkeys((And, Or, Xor, Not, Shl, Shr, Cmp, Cast, IsNan, IsInf), _shared),
+    **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),
+    PtrOffset: _offset,
+    PtrDiff: _difference,
+    Bitcast: _bitcast,
+    **dict.fromkeys((PtrToInt, IntToPtr), _same),
+}

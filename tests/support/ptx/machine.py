@@ -1,0 +1,396 @@
+"""Runs an entry of PTX for all threads of a CTA, instruction by instruction, each for the threads that have come to it.
+
+Of these, those that are furthest behind go first, so that diverged threads meet again. What a GPU would do wrong is an
+error: accesses out of range or not aligned, shuffles with lanes that are not there, barriers that not all reach, and
+instructions that are not known.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from support.ptx.arithmetic import DTYPES, Unknown, compare, compute, values
+from support.ptx.parser import Entry, Instruction, Operand
+
+from tilewright.backends.launch_arguments import Buffer
+from tilewright.backends.reference.memory import Memory
+from tilewright.ir.dtypes import uint8
+from tilewright.ir.semantics import evaluate
+
+Array = np.ndarray[Any, Any]
+LANES = 32
+SHARED = "shared_memory"  # the symbol of what a launch gives a CTA
+_ADDRESS = re.compile(r"\[([^\]+]+)(?:\+(-?\d+))?\]")
+_SPECIAL = {"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%laneid", "%warpid"}
+_UNSIGNED = {1: np.bool_, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_SHARED_WINDOW = 1 << 24  # where shared memory begins; addresses in it are 32 bits
+
+
+class Fault(Exception):
+    """What a GPU would do wrong."""
+
+
+@dataclass
+class SharedMemory:
+    data: Array
+    written: Array
+
+
+class Cta:
+    """The threads of one CTA, with the values of the parameters as bytes."""
+
+    def __init__(
+        self, entry: Entry, parameters: Sequence[bytes], memory: Memory, threads: int, shared_bytes: int,
+        cta: tuple[int, int, int], grid: tuple[int, int, int],
+    ) -> None:  # fmt: skip
+        self.entry, self.memory, self.threads = entry, memory, threads
+        self.parameters = {name: value for (name, _), value in zip(entry.parameters, parameters)}
+        self.registers = {n: np.zeros(threads, _UNSIGNED[b]) for n, b in entry.registers.items()}
+        self.shared = SharedMemory(np.zeros(shared_bytes, np.uint8), np.zeros(shared_bytes, np.bool_))
+        self.special: dict[str, Array] = {}
+        number = np.arange(threads, dtype=np.uint32)
+        everywhere = np.ones(threads, np.uint32)
+        self.special = {"%tid.x": number, "%tid.y": 0 * number, "%tid.z": 0 * number, "%laneid": number % LANES}
+        self.special |= {"%ntid.x": everywhere * threads, "%ntid.y": everywhere, "%ntid.z": everywhere}
+        for i, axis in enumerate("xyz"):
+            self.special[f"%ctaid.{axis}"] = everywhere * np.uint32(cta[i])
+            self.special[f"%nctaid.{axis}"] = everywhere * np.uint32(grid[i])
+        self.constants: dict[str, int] = {}
+        self._held: list[Array] = []
+        for name, data in entry.constants.items():
+            array = np.zeros(len(data) // 8 + 1, np.uint64).view(np.uint8)
+            array[: len(data)] = np.frombuffer(data, np.uint8)
+            self._held.append(array)
+            start = array.ctypes.data
+            self.constants[name] = start
+            memory.add(Buffer(name, start, start, start + array.size, uint8, False))
+        self.carry = np.zeros(threads, np.uint64)
+        self.pc = np.zeros(threads, np.int64)
+        self.waiting = np.full(threads, -1, np.int64)  # the barrier that a thread waits at
+        self.exited = np.zeros(threads, np.bool_)
+        self.targets = set(entry.labels.values())
+
+    def run(self) -> None:
+        """Until all threads have ended."""
+        code = self.entry.instructions
+        while not self.exited.all():
+            ready = ~self.exited & (self.waiting < 0)
+            if not ready.any():
+                self._release()
+                continue
+            at = int(self.pc[ready].min())
+            active = ready & (self.pc == at)
+            while True:
+                instruction = code[at]
+                if self._step(instruction, active, at):
+                    break
+                at += 1
+                if at in self.targets:
+                    self.pc[active] = at
+                    break
+
+    def _release(self) -> None:
+        waiting = self.waiting[~self.exited]
+        if (waiting != waiting[0]).any():
+            raise Fault(f"threads wait at different barriers: {sorted(set(waiting.tolist()))}")
+        if self.exited.any():
+            raise Fault("threads wait at a barrier after others have ended")
+        self.waiting[:] = -1
+
+    def _step(self, i: Instruction, active: Array, at: int) -> bool:
+        """Execute ``i``; whether threads may now be at other places than the next one."""
+        chosen = active
+        if i.guard is not None:
+            guard = self.registers[i.guard[0]]
+            chosen = active & (~guard if i.guard[1] else guard)
+        name = i.opcode[0]
+        try:
+            if name == "bra":
+                self.pc[active] = at + 1
+                self.pc[chosen] = self.entry.labels[str(i.operands[0])]
+                return True
+            if name in ("ret", "exit"):
+                self.pc[active] = at + 1
+                self.exited |= chosen
+                return True
+            if name in ("bar", "barrier"):
+                self._barrier(i, chosen)
+                self.pc[active] = at + 1
+                return True
+            if chosen.any():
+                with np.errstate(all="ignore"):
+                    _INSTRUCTIONS.get(name, _plain)(self, i, chosen)
+        except (Unknown, Fault, KeyError) as error:
+            raise type(error)(f"{error} in: {i.text}") from error
+        return False
+
+    def _barrier(self, i: Instruction, chosen: Array) -> None:
+        if i.opcode[1] not in ("sync", "cta") or len(i.operands) != 1:
+            raise Unknown(".".join(i.opcode))
+        self.waiting[chosen] = int(str(i.operands[0]))
+
+    # -- operands
+
+    def read(self, operand: Operand) -> Array:
+        """The bits of a register or an immediate operand."""
+        if isinstance(operand, tuple):
+            raise Unknown(f"vector {operand}")
+        found = self.registers.get(operand)
+        if found is not None:
+            return found
+        if operand in self.special:
+            return self.special[operand]
+        if operand.startswith("0f"):
+            return np.full(self.threads, int(operand[2:], 16), np.uint32)
+        if operand.startswith("0d"):
+            return np.full(self.threads, int(operand[2:], 16), np.uint64)
+        if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
+            return np.full(self.threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
+        if operand in self.constants:
+            return np.full(self.threads, self.constants[operand], np.uint64)
+        if operand == SHARED:
+            return np.full(self.threads, _SHARED_WINDOW, np.uint64)
+        raise Unknown(f"operand {operand}")
+
+    def write(self, operand: Operand, bits: Array, chosen: Array) -> None:
+        if operand == "_":
+            return
+        register = self.registers[str(operand)]
+        register[chosen] = bits.astype(register.dtype)[chosen]
+
+    def place(self, operand: Operand) -> tuple[str, int]:
+        found = _ADDRESS.fullmatch(str(operand))
+        if found is None:
+            raise Unknown(f"address {operand}")
+        return found[1], int(found[2] or 0)
+
+    def address(self, operand: Operand) -> Array:
+        base, offset = self.place(operand)
+        return self.read(base).astype(np.int64) + offset
+
+    # -- memory
+
+    def load(self, space: str, address: Array, size: int, chosen: Array) -> Array:
+        """``size`` bytes for each chosen thread, as ``[threads, size]``."""
+        found = np.zeros((self.threads, size), np.uint8)
+        for data, where, places in self._areas(space, address, size, chosen, writing=False):
+            found[where] = data[places]
+        return found
+
+    def store(self, space: str, address: Array, data: Array, chosen: Array) -> None:
+        for area, where, places in self._areas(space, address, data.shape[1], chosen, writing=True):
+            area[places] = data[where]
+
+    def _areas(self, space: str, address: Array, size: int, chosen: Array, *, writing: bool) -> list[tuple[Array, Array, Array]]:  # fmt: skip
+        if (address[chosen] % size).any():
+            raise Fault(f"an address that is no multiple of {size}")
+        reach = np.arange(size)
+        if space == "shared":
+            at = address[chosen] - _SHARED_WINDOW
+            if (at < 0).any() or (at + size > self.shared.data.size).any():
+                raise Fault(f"outside of {self.shared.data.size} bytes of shared memory: {at.min()} to {at.max()}")
+            places = at[:, None] + reach
+            if writing:
+                self.shared.written[places] = True
+            elif not self.shared.written[places].all():
+                raise Fault("shared memory is read before it is written")
+            return [(self.shared.data, np.flatnonzero(chosen), places)]
+        left, found = chosen.copy(), []
+        for buffer, data in zip(self.memory.buffers, self.memory.bytes):
+            inside = left & (address >= buffer.low) & (address + size <= buffer.high)
+            if inside.any():
+                if writing and not buffer.writable:
+                    raise Fault(f"a store to {buffer.name}, which is read-only")
+                found.append((data, np.flatnonzero(inside), (address[inside] - buffer.low)[:, None] + reach))
+                left &= ~inside
+        if left.any():
+            raise Fault(f"an access outside of all arrays, at {address[left][0]:#x}")
+        return found
+
+
+def _plain(cta: Cta, i: Instruction, chosen: Array) -> None:
+    operands = [cta.read(x) for x in i.operands[1:]]
+    if i.opcode[0] in ("and", "or", "xor", "not") and i.opcode[1] == "pred":
+        ops: dict[str, Callable[..., Array]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not}  # fmt: skip
+        cta.write(i.operands[0], ops[i.opcode[0]](*operands), chosen)
+        return
+    # What inactive threads hold must not stop those that are active.
+    safe = [np.where(chosen, x, np.array(1, x.dtype)) for x in operands]
+    cta.write(i.operands[0], compute(i.opcode, safe), chosen)
+
+
+def _add(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Sums with a carry, which the next one takes; others as usual."""
+    if "cc" not in i.opcode and i.opcode[0] == "add":
+        _plain(cta, i, chosen)
+        return
+    width = DTYPES[i.opcode[-1]].bitwidth
+    a, b = (cta.read(x).astype(np.uint64) for x in i.operands[1:])
+    if width != 64:
+        raise Unknown(i.text)
+    first = a + b
+    total = first + cta.carry if i.opcode[0] == "addc" else first
+    if "cc" in i.opcode:
+        cta.carry = ((first < a) | (total < first)).astype(np.uint64)
+    cta.write(i.operands[0], total, chosen)
+
+
+def _mov(cta: Cta, i: Instruction, chosen: Array) -> None:
+    to, source = i.operands
+    if isinstance(to, tuple):
+        bits = cta.read(source).astype(np.uint64)
+        each = int(i.opcode[1][1:]) // len(to)
+        for k, part in enumerate(to):
+            cta.write(part, bits >> np.uint64(k * each) & np.uint64((1 << each) - 1), chosen)
+    elif isinstance(source, tuple):
+        each = int(i.opcode[1][1:]) // len(source)
+        total = np.zeros(cta.threads, np.uint64)
+        for k, part in enumerate(source):
+            total |= (cta.read(part).astype(np.uint64) & np.uint64((1 << each) - 1)) << np.uint64(k * each)
+        cta.write(to, total, chosen)
+    else:
+        cta.write(to, cta.read(source), chosen)
+
+
+def _setp(cta: Cta, i: Instruction, chosen: Array) -> None:
+    _, predicate, *modifiers, kind = i.opcode
+    found = compare(predicate, modifiers, DTYPES[kind], *(cta.read(x) for x in i.operands[1:3]))
+    if "|" in str(i.operands[0]) or len(i.operands) > 3:
+        raise Unknown(i.text)
+    cta.write(i.operands[0], found, chosen)
+
+
+def _selp(cta: Cta, i: Instruction, chosen: Array) -> None:
+    x, y, condition = (cta.read(v) for v in i.operands[1:])
+    cta.write(i.operands[0], np.where(condition, x.astype(np.uint64), y.astype(np.uint64)), chosen)
+
+
+def _ld(cta: Cta, i: Instruction, chosen: Array) -> None:
+    parts = _parts(i)
+    space, kind = parts[0], parts[-1]
+    if space == "param":
+        base, offset = cta.place(i.operands[1])
+        if base in cta.parameters:
+            size = DTYPES[kind].bytes
+            bits = int.from_bytes(cta.parameters[base][offset : offset + size], "little")
+            cta.write(i.operands[0], np.full(cta.threads, bits, np.uint64), chosen)
+        else:
+            cta.write(i.operands[0], cta.read(base), chosen)
+        return
+    width = DTYPES[kind].bytes
+    to = i.operands[0] if isinstance(i.operands[0], tuple) else (i.operands[0],)
+    _check_vector(parts, to)
+    data = cta.load(space, cta.address(i.operands[1]), width * len(to), chosen)
+    for k, register in enumerate(to):
+        bits = np.ascontiguousarray(data[:, k * width : (k + 1) * width]).view(f"u{width}")[:, 0]
+        cta.write(register, bits.view(f"i{width}").astype(np.int64).view(np.uint64) if kind[0] == "s" else bits, chosen)
+
+
+def _st(cta: Cta, i: Instruction, chosen: Array) -> None:
+    parts = _parts(i)
+    space, kind = parts[0], parts[-1]
+    if space == "param":
+        base, _ = cta.place(i.operands[0])
+        cta.write(base, cta.read(i.operands[1]), chosen)
+        return
+    width = DTYPES[kind].bytes
+    source = i.operands[1] if isinstance(i.operands[1], tuple) else (i.operands[1],)
+    _check_vector(parts, source)
+    raw = [cta.read(x).astype(f"u{width}")[:, None].view(np.uint8) for x in source]
+    cta.store(space, cta.address(i.operands[0]), np.concatenate(raw, 1), chosen)
+
+
+# Words of loads and stores that do not change what they do in this interpreter.
+_WORDS = ("weak", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys", "L1::evict_last", "L1::evict_first", "L1::no_allocate", "volatile")  # fmt: skip
+
+
+def _parts(i: Instruction) -> list[str]:
+    """The space, the vector and the type of a load or store; what names no space goes to global memory here."""
+    parts = [p for p in i.opcode[1:] if p not in _WORDS]
+    return parts if parts[0] in ("global", "shared", "param") else ["global", *parts]
+
+
+def _check_vector(parts: Sequence[str], registers: Sequence[Operand]) -> None:
+    count = int(parts[1][1:]) if len(parts) > 2 and parts[1][0] == "v" else 1
+    if count != len(registers) or parts[0] not in ("global", "shared"):
+        raise Unknown(".".join(parts))
+
+
+def _cvta(cta: Cta, i: Instruction, chosen: Array) -> None:
+    cta.write(i.operands[0], cta.read(i.operands[1]), chosen)
+
+
+def _shfl(cta: Cta, i: Instruction, chosen: Array) -> None:
+    if i.opcode[:2] != ("shfl", "sync") or i.opcode[2] not in ("bfly", "idx") or i.opcode[3] != "b32":
+        raise Unknown(".".join(i.opcode))
+    x, lane = cta.read(i.operands[1]), cta.read(i.operands[2]).astype(np.int64)
+    here = np.arange(cta.threads)
+    source = here ^ lane if i.opcode[2] == "bfly" else here // LANES * LANES + lane % LANES
+    if str(i.operands[3]) != "31" or str(i.operands[4]) not in ("-1", "0xffffffff"):
+        raise Unknown(i.text)
+    if not chosen[source[chosen]].all():
+        raise Fault("a shuffle with a lane that is not there")
+    cta.write(i.operands[0], x[source], chosen)
+
+
+def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
+    parts = [p for p in i.opcode[1:] if p not in (*_WORDS, "acq_rel", "noftz", "global")]
+    kind, type_ = parts[0], DTYPES[parts[-1]]
+    to = i.operands[0] if i.opcode[0] == "atom" else None
+    address, operands = (i.operands[1], i.operands[2:]) if to is not None else (i.operands[0], i.operands[1:])
+    places, size = cta.address(address), type_.bytes
+    given = [values(cta.read(x), type_) for x in operands]
+    for thread in np.flatnonzero(chosen):
+        one = np.zeros(cta.threads, np.bool_)
+        one[thread] = True
+        old = cta.load("global", places, size, one)[thread].view(type_.storage)
+        mine = [x[thread : thread + 1] for x in given]
+        if kind == "exch":
+            new = mine[0]
+        elif kind == "cas":
+            new = mine[1] if old.tobytes() == mine[0].tobytes() else old
+        else:
+            new = evaluate(kind, type_, {}, [old, mine[0]])
+        data = np.zeros((cta.threads, size), np.uint8)
+        data[thread] = np.ascontiguousarray(new).view(np.uint8)
+        cta.store("global", places, data, one)
+        if to is not None:
+            cta.write(to, np.full(cta.threads, old.view(f"u{size}")[0], np.uint64), one)
+
+
+def _nothing(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Fences: here threads see each other's stores at once."""
+
+
+def _trap(cta: Cta, i: Instruction, chosen: Array) -> None:
+    raise Fault("trap")
+
+
+_INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
+    "mov": _mov,
+    "add": _add,
+    "addc": _add,
+    "setp": _setp,
+    "selp": _selp,
+    "ld": _ld,
+    "st": _st,
+    "cvta": _cvta,
+    "shfl": _shfl,
+    "atom": _atom,
+    "red": _atom,
+    "membar": _nothing,
+    "fence": _nothing,
+    "trap": _trap,
+}
+
+
+def pack(value: Any, size: int, floating: bool) -> bytes:
+    """A parameter as a launch passes it."""
+    if floating:
+        return struct.pack({4: "<f", 8: "<d"}[size], value)
+    return (int(value) & (1 << 8 * size) - 1).to_bytes(size, "little")
