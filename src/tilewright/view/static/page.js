@@ -51,12 +51,12 @@ function card(about, i) {
   return picture;
 }
 
-// All arrays are in sight where there is room.
+// All arrays are in sight where there is room; on narrow screens, which scroll, each is as wide as they allow.
 function fitPictures() {
   const box = $("arrays"), across = getComputedStyle(box).gridTemplateColumns.split(" ").length;
   const down = Math.ceil(view.pictures.length / across);
-  const room = matchMedia("(max-width: 900px)").matches ? innerHeight * 0.5 : box.clientHeight;
-  const height = (room - 24 - 12 * (down - 1)) / down - 50;
+  const narrow = matchMedia("(max-width: 900px)").matches;
+  const height = narrow ? innerHeight * 0.4 : (box.clientHeight - 24 - 12 * (down - 1)) / down - 50;
   view.pictures.forEach(p => p.resize(Math.max(150, height)));
   draw(false); // at once: a canvas is empty when its size has changed
 }
