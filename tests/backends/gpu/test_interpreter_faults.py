@@ -10,6 +10,7 @@ from support.gpu_text import flat, layout, line
 from support.irbuild import launch_arguments
 
 from tilewright.backends.gpu.interpreter import Fault, InterpreterExecutable
+from tilewright.backends.gpu.interpreter.shadow import Shadow
 from tilewright.ir.location import Loc
 from tilewright.ir.parser import parse_function
 
@@ -72,6 +73,18 @@ def test_a_write_after_a_read_is_a_race() -> None:
     again = "  gpu.shared_store(%b, %a)\n"
     fault("race", BUFFER, LOAD_X, STORE, BARRIER, LOAD, again)
     run(BUFFER, LOAD_X, STORE, BARRIER, LOAD, BARRIER, again)
+
+
+def test_bytes_that_several_threads_read_at_once() -> None:
+    """Also the one that read last races with the others when it writes."""
+    (op,) = parse_function("func @f() {\n  return()\n}\n").walk()
+    for writer in (0, 1):
+        shadow = Shadow(4, "memory")
+        shadow.read(op, np.array([[2], [2]]), np.array([0, 1]))
+        with pytest.raises(Fault, match=f"thread {writer} writes byte 2 of memory, which other threads read in return"):
+            shadow.write(op, np.array([[2]]), np.array([writer]))
+        shadow.advance()
+        shadow.write(op, np.array([[2]]), np.array([writer]))
 
 
 def test_threads_that_store_the_same_element_differently() -> None:

@@ -120,12 +120,12 @@ class BlockInterpreter:
         if type(op) in MEMORY:
             return (MEMORY[type(op)](self.memory, op.attributes, types, *grouped(op, operands)),)
         if type(op) in FOLDS:
-            return FOLDS[type(op)](op.attributes, operands, self._combiner(op.regions[0]))
+            return FOLDS[type(op)](op.attributes, operands, self.combiner(op.regions[0]))
         if type(op) in BLOCK_VALUES:
             return (BLOCK_VALUES[type(op)](self, op),)
         raise TileInternalError(f"the reference backend does not know the op {op.name}", op.loc)
 
-    def _combiner(self, body: Block) -> Combiner:
+    def combiner(self, body: Block) -> Combiner:
         """The function that a combiner region computes, on whole arrays where every op in it is elementwise."""
         elementwise = all(op.spec.elementwise or isinstance(op, (Constant, Undefined, Yield)) for op in body.ops)
 

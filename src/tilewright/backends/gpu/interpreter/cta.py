@@ -156,7 +156,7 @@ def _drop_bits(cta: CtaInterpreter, op: DropBits, x: Any) -> Any:
 
 
 def _thread_reduce(cta: CtaInterpreter, op: ThreadReduce, values: list[Array]) -> tuple[Any, ...]:
-    combine = cta._combiner(op.body)
+    combine = cta.combiner(op.body)
     groups = np.array(op.groups())
     rows = [[x[:, groups[:, k]] for x in values] for k in range(groups.shape[1])]
     while len(rows) > 1:
@@ -172,7 +172,7 @@ def _thread_reduce(cta: CtaInterpreter, op: ThreadReduce, values: list[Array]) -
 
 
 def _thread_scan(cta: CtaInterpreter, op: ThreadScan, values: list[Array]) -> tuple[Any, ...]:
-    combine = cta._combiner(op.body)
+    combine = cta.combiner(op.body)
     groups = np.array(op.groups())
     order = range(groups.shape[1])[:: -1 if op.reverse else 1]
     results = [x.copy() for x in values]
@@ -257,10 +257,9 @@ def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: A
         threads = _threads(shape)
     selected = rearrange(lambda a: np.broadcast_to(a, shape)[chosen], ptrs)
     stored = np.broadcast_to(value, shape)[chosen]
-    if op.is_weak:
-        _in_range(op, lambda: cta.memory._places(selected, dtype, "store"))
-        cta.record(op, selected, dtype.bytes, np.atleast_1d(threads[chosen]), writing=True)
     _in_range(op, lambda: cta.memory.scatter(selected, dtype, stored))
+    if op.is_weak:
+        cta.record(op, selected, dtype.bytes, np.atleast_1d(threads[chosen]), writing=True)
     return ()
 
 

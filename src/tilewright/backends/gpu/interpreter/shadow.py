@@ -41,9 +41,10 @@ class Shadow:
         self._check(op, "reads", places, threads, self.written, "wrote")
         recent = self.loaded[1, places] == self.epoch
         others = recent & (self.loaded[0, places] != threads)
-        self.loaded[0, places] = np.where(others, _MANY, threads)
-        # Several threads read one byte at once: the last one of them was kept.
-        self.loaded[0, places] = np.where(self.loaded[0, places] == threads, self.loaded[0, places], _MANY)
+        self.loaded[0, places] = threads
+        # Where several threads read one byte at once, the last one of them was kept.
+        shared = others | (self.loaded[0, places] != threads)
+        self.loaded[0, places[shared]] = _MANY
         self.loaded[1, places] = self.epoch
         self.loaded[2, places] = self.number(op)
 
