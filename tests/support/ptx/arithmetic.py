@@ -98,7 +98,10 @@ def _arithmetic(name: str, modifiers: list[str], dtype: DType, operands: Sequenc
 def _multiply_more(name: str, modifiers: list[str], dtype: DType, xs: Sequence[Array]) -> Array:
     if name == "mul" and modifiers == ["hi"]:
         if dtype.is_signed:
-            raise Unknown("mul.hi of signed integers")
+            if dtype.bitwidth != 32:
+                raise Unknown(f"mul.hi.{dtype.short}")
+            wide = xs[0].astype(np.int64) * xs[1].astype(np.int64) >> 32
+            return bits_of(wide.astype(np.int32), dtype)
         return evaluate("mulhi", dtype, {}, xs)
     if name == "mul" and modifiers == ["wide"]:
         wide = DTYPES[f"{'s' if dtype.is_signed else 'u'}{2 * dtype.bitwidth}"]

@@ -19,7 +19,8 @@ from support.ptx.parser import Entry, Instruction, Operand
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.memory import Memory
-from tilewright.ir.dtypes import uint8
+from tilewright.ir import dtypes
+from tilewright.ir.dtypes import DType, uint8
 from tilewright.ir.semantics import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -363,6 +364,72 @@ def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
             cta.write(to, np.full(cta.threads, old.view(f"u{size}")[0], np.uint64), one)
 
 
+def _mma(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """A product of the fragments of each warp: exact products, added in float64 or int64 and rounded once."""
+    if not chosen.all() or i.opcode[1:3] != ("sync", "aligned") or i.opcode[4:6] != ("row", "col"):
+        raise Fault("a product without all threads")
+    m, n, k = map(int, re.findall(r"\d+", i.opcode[3]))
+    types = [_MMA_TYPES.get(t) or DTYPES[t] for t in (i.opcode[7], i.opcode[8], i.opcode[6])]
+    warps = cta.threads // LANES
+    a, b, c = (_elements(cta, registers, t).reshape(warps, LANES, -1) for registers, t in zip(i.operands[1:], types))
+    lane, wide = np.arange(LANES), np.int64 if types[2].is_integer else np.float64
+    group, within = lane // 4, lane % 4
+    matrices = np.zeros((warps, m, k), wide), np.zeros((warps, k, n), wide), np.zeros((warps, m, n), wide)
+    per_word = max(4 // types[0].bytes, 1) if types[0].bytes < 8 else 1
+    halves = k // (4 * per_word)
+    rows = m // 8
+    where_c = []
+    for e in range(a.shape[2]):
+        word, part = e // per_word, e % per_word
+        row, half = group + 8 * (word % rows), word // rows
+        matrices[0][:, row, half * 4 * per_word + within * per_word + part] = a[:, :, e]
+    for e in range(b.shape[2]):
+        word, part = e // per_word, e % per_word
+        matrices[1][:, word * 4 * per_word + within * per_word + part, group] = b[:, :, e]
+    for e in range(c.shape[2]):
+        row, column = group + 8 * (e // 2), 2 * within + e % 2
+        where_c.append((row, column))
+        matrices[2][:, row, column] = c[:, :, e]
+    assert a.shape[2] == rows * halves * per_word
+    total = matrices[0] @ matrices[1] + matrices[2]
+    found = np.stack([total[:, row, column] for row, column in where_c], 2).reshape(cta.threads, -1)
+    raw = np.ascontiguousarray(found.astype(types[2].storage))
+    bits = types[2].bytes
+    results = i.operands[0]
+    assert isinstance(results, tuple)
+    words = raw.view(np.uint8).reshape(cta.threads, len(results), -1)
+    for r, register in enumerate(results):
+        cta.write(register, np.ascontiguousarray(words[:, r]).view(f"u{max(bits, 4)}")[:, 0], chosen)
+
+
+_MMA_TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
+
+
+def _elements(cta: Cta, registers: Operand, dtype: DType) -> Array:
+    """The numbers in the words of a fragment: ``[threads, elements]``."""
+    assert isinstance(registers, tuple)
+    words = np.stack([cta.read(r) for r in registers], 1)
+    raw = np.ascontiguousarray(words).view(dtype.storage)
+    return raw.astype(np.int64 if dtype.is_integer else np.float64)
+
+
+def _cp(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Asynchronous copies, made at once; bytes beyond the size of the source are zeros."""
+    if i.opcode[1] != "async" or i.opcode[2] not in ("ca", "cg", "commit_group", "wait_group"):
+        raise Unknown(".".join(i.opcode))
+    if i.opcode[2].endswith("group"):
+        return
+    size = int(str(i.operands[2]))
+    read = chosen
+    if len(i.operands) > 3:
+        given = cta.read(i.operands[3])
+        if not np.isin(given[chosen], (0, size)).all():
+            raise Unknown(i.text)
+        read = chosen & (given == size)
+    data = cta.load("global", cta.address(i.operands[1]), size, read)
+    cta.store("shared", cta.address(i.operands[0]), data, chosen)
+
+
 def _nothing(cta: Cta, i: Instruction, chosen: Array) -> None:
     """Fences: here threads see each other's stores at once."""
 
@@ -386,6 +453,8 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "membar": _nothing,
     "fence": _nothing,
     "trap": _trap,
+    "mma": _mma,
+    "cp": _cp,
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I8, I16, I32, I64, assembly
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.backends.vector.convert import BFLOAT
 from tilewright.ir.core import Op
@@ -172,6 +172,11 @@ def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
     if width < 32:
         return e.shared(op, operands)
     return e.asm(f"mul.hi.u{width} $0, $1, $2;", operands, operands[0].type)
+
+
+def _sub(e: ScalarEmitter, op: Sub, operands: Registers) -> ir.Value:
+    zero = isinstance(operands[0], ir.Constant) and operands[0].type in (I8, I16) and operands[0].value == 0
+    return _negated_word(e, operands[1]) if zero else _arithmetic(e, op, operands)
 
 
 def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
@@ -362,7 +367,8 @@ def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 RULES: dict[type[Op], Rule] = {
-    **dict.fromkeys((Add, Sub, Mul, Sqrt), _arithmetic),
+    **dict.fromkeys((Add, Mul, Sqrt), _arithmetic),
+    Sub: _sub,
     **dict.fromkeys((Div, Rem), _division),
     Fma: _fma,
     MulHi: _mulhi,

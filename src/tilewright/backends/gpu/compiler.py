@@ -1,0 +1,67 @@
+"""Kernels to PTX: the passes to the gpu stage, LLVM IR, and LLVM's NVPTX target. No GPU is needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.backends.gpu.lowering.function import lower
+from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
+from tilewright.ir.core import Function
+from tilewright.ir.printer import print_function
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.pipelines import optimize
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
+
+    ``forms`` are the kernel after the tile passes and in the gpu stage; ``seconds`` says how long each step took.
+    """
+
+    name: str
+    ptx: str
+    threads: int
+    shared_bytes: int
+    target: Architecture
+    schedule: str
+    llvm: str
+    forms: tuple[Function, Function]
+    seconds: Mapping[str, float]
+
+    def texts(self) -> dict[str, str]:
+        """Every stage, by its title."""
+        optimized, staged = self.forms
+        return {
+            "optimized Tile IR": print_function(optimized),
+            "GPU dialect": print_function(staged),
+            "LLVM IR": self.llvm,
+            "PTX": self.ptx,
+            "compile decisions": self.schedule,
+        }
+
+
+def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: int = 3) -> Compiled:
+    """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
+
+    TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
+    """
+    chosen = architecture(target)
+    times = [time.perf_counter()]
+    optimized = optimize(function)
+    times.append(time.perf_counter())
+    staged = lower_to_gpu(optimized, num_warps, num_stages)
+    times.append(time.perf_counter())
+    lowered = lower(staged, chosen)
+    times.append(time.perf_counter())
+    ptx = emit_ptx(lowered.text, chosen)
+    times.append(time.perf_counter())
+    steps = ("tile passes", "gpu passes", "lowering", "LLVM")
+    seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}
+    schedule = f"target: {chosen.name}\nwarps per block: {num_warps}\npipeline stages: {num_stages}\n"
+    forms = (optimized, staged)
+    return Compiled(
+        lowered.name, ptx, lowered.threads, lowered.shared_bytes, chosen, schedule, lowered.text, forms, seconds
+    )

@@ -1,0 +1,152 @@
+"""The function that is being written: where instructions go, and which registers hold the values of the gpu stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import I32, assembly
+from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
+from tilewright.backends.gpu.target import Architecture
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.types import SharedType
+
+Registers = list[ir.Value]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tile in shared memory: its type, and the 32-bit address of its first byte."""
+
+    type: SharedType
+    address: ir.Value
+
+
+@dataclass
+class Exits:
+    """Where the innermost loop continues and ends, and the values that come there, with the blocks they come from."""
+
+    header: ir.Block
+    after: ir.Block
+    next_values: list[tuple[Registers, ir.Block]]
+    results: list[tuple[Registers, ir.Block]]
+
+
+Rule = Callable[["Context", Any], None]
+
+
+class Context:
+    """Emits at the position of ``builder``, for one thread: a distributed value is a list of registers."""
+
+    def __init__(self, builder: ir.IRBuilder, target: Architecture, rules: Mapping[type[Op], Rule]) -> None:
+        self.builder = builder
+        self.target = target
+        self.rules = rules
+        self.scalars = ScalarEmitter(builder)
+        self.values: dict[Value, Registers] = {}
+        self.buffers: dict[Value, Buffer] = {}
+        self.loops: list[Exits] = []
+        self.locate: Callable[[Op], None] = lambda op: None
+        self.thread = self.special("tid.x")
+        self.lane = builder.and_(self.thread, self.i32(31))
+        self.warp = builder.lshr(self.thread, self.i32(5))
+        self.shared_base: ir.Value | None = None
+
+    # -- values
+
+    def of(self, value: Value) -> Registers:
+        """The registers of a value that was emitted."""
+        return self.values[value]
+
+    def scalar(self, value: Value) -> ir.Value:
+        (register,) = self.values[value]
+        return register
+
+    def i32(self, value: int) -> ir.Constant:
+        return ir.Constant(I32, value)
+
+    def special(self, name: str) -> ir.Value:
+        """The special register ``name``."""
+        full = f"llvm.nvvm.read.ptx.sreg.{name}"
+        module = self.builder.module
+        function = module.globals.get(full) or ir.Function(module, ir.FunctionType(I32, []), full)
+        return self.builder.call(function, [])
+
+    def asm(self, text: str, results: Sequence[ir.Type] = (), operands: Sequence[ir.Value] = ()) -> Registers:
+        """An instruction with effects."""
+        return assembly(self.builder, text, results, operands, effects=True)
+
+    # -- ops
+
+    def run(self, block: Block) -> None:
+        """Emit the ops of ``block``, with its terminator."""
+        for op in block.ops:
+            self.emit(op)
+
+    def emit(self, op: Op) -> None:
+        self.locate(op)
+        if op.spec.elementwise:
+            operands = [self.values[v] for v in op.operands]
+            self.values[op.result] = [self.scalars.emit(op, list(each)) for each in zip(*operands)]
+            return
+        rule = self.rules.get(type(op))
+        if rule is None:
+            raise unsupported(op, f"the gpu backend has no code for {op.name}")
+        rule(self, op)
+
+    # -- linear maps of lanes and warps
+
+    def linear(self, index: ir.Value, bases: Sequence[int]) -> ir.Value | None:
+        """The exclusive or of the ``bases`` of the bits that are set in ``index``; None where it is 0."""
+        b = self.builder
+        by_shift: dict[int, int] = {}
+        found: ir.Value | None = None
+
+        def add(term: ir.Value) -> None:
+            nonlocal found
+            found = term if found is None else b.xor(found, term)
+
+        for bit, base in enumerate(bases):
+            for image in range(base.bit_length()):
+                if base >> image & 1:
+                    by_shift[image - bit] = by_shift.get(image - bit, 0) | 1 << bit
+        for shift, mask in by_shift.items():
+            part = b.and_(index, self.i32(mask))
+            add(b.shl(part, self.i32(shift)) if shift > 0 else b.lshr(part, self.i32(-shift)) if shift else part)
+        return found
+
+    def thread_part(self, layout: LinearLayout) -> ir.Value:
+        """What lane and warp contribute to the index that ``layout`` maps to."""
+        parts = [self.linear(self.lane, layout.bases(LANE)), self.linear(self.warp, layout.bases(WARP))]
+        known = [p for p in parts if p is not None]
+        if not known:
+            return self.i32(0)
+        return known[0] if len(known) == 1 else self.builder.xor(*known)
+
+    def owner(self, layout: LinearLayout | None) -> ir.Value | None:
+        """Whether this thread holds its elements first, i1; None where every one does. Scalars belong to thread 0."""
+        b = self.builder
+        if layout is None:
+            return b.icmp_unsigned("==", self.thread, self.i32(0))
+        free = layout.free_mask(LANE) | layout.free_mask(WARP) << 5
+        if not free:
+            return None
+        return b.icmp_unsigned("==", b.and_(self.thread, self.i32(free)), self.i32(0))
+
+
+def unsupported(op: Op, message: str) -> TileUnsupportedFeatureError:
+    """The error for what this backend lacks."""
+    return TileUnsupportedFeatureError(f"{message}; use the triton backend (TILEWRIGHT_BACKEND=triton)", op.loc)
+
+
+def owned_registers(layout: LinearLayout | None) -> list[int]:
+    """The registers whose elements no other register of the thread holds before them."""
+    if layout is None:
+        return [0]
+    free = layout.free_mask(REGISTER)
+    return [r for r in range(layout.num_registers) if not r & free]

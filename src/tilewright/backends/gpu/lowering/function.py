@@ -1,0 +1,118 @@
+"""A function of the gpu stage as an LLVM module for one thread: a kernel, its parameters, launch bounds and lines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering import control, memory, mma, tiles
+from tilewright.backends.gpu.lowering.assembly import I8, I32, VOID
+from tilewright.backends.gpu.lowering.context import Context
+from tilewright.backends.gpu.target import TRIPLE, Architecture
+from tilewright.backends.vector import storage_type
+from tilewright.ir.core import Function, Op
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.gpu.memory import SharedAlloc
+
+RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES}
+_SHARED_SPACE = 3
+_ALIGNMENT = 16  # of shared memory, in bytes
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """LLVM IR in text form, and what a launch needs to know of it."""
+
+    text: str
+    name: str
+    threads: int
+    shared_bytes: int
+
+
+def lower(function: Function, target: Architecture) -> Lowered:
+    """LLVM IR of ``function``, which is in the gpu stage.
+
+    TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
+    storage form of its dtype; pointers are 64-bit addresses.
+    """
+    threads = num_warps(function) * LANES
+    module = ir.Module(function.name)
+    module.triple = TRIPLE
+    parameters = [storage_type(v.tile.dtype) for v in function.body.args]
+    kernel = ir.Function(module, ir.FunctionType(VOID, parameters), function.name)
+    kernel.calling_convention = "ptx_kernel"
+    set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
+    occupancy = function.hints.get("occupancy")
+    if isinstance(occupancy, int):
+        set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
+    builder = ir.IRBuilder(kernel.append_basic_block("entry"))
+    lines = _Lines(module, kernel, function)
+    cx = Context(builder, target, RULES)
+    cx.locate = lambda op: lines.locate(builder, op)
+    lines.locate(builder, function.body.ops[0] if function.body.ops else None)
+    for value, argument in zip(function.body.args, kernel.args):
+        cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, argument)]
+    allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
+    if allocations:
+        cx.shared_base = _shared_base(builder)
+    cx.run(function.body)
+    return Lowered(str(module), function.name, threads, memory.shared_bytes(allocations))
+
+
+def _shared_base(builder: ir.IRBuilder) -> ir.Value:
+    memory_type = ir.ArrayType(I8, 0)
+    shared = ir.GlobalVariable(builder.module, memory_type, memory.SHARED, addrspace=_SHARED_SPACE)
+    shared.linkage = "external"
+    shared.align = _ALIGNMENT
+    return builder.ptrtoint(shared, I32)
+
+
+class _Lines:
+    """Debug info that has nothing but the lines of the source: ptxas refuses more for optimized code."""
+
+    def __init__(self, module: ir.Module, kernel: ir.Function, function: Function) -> None:
+        self._module = module
+        folder, name = os.path.split(function.loc.file)
+        self._file = module.add_debug_info("DIFile", {"filename": name, "directory": folder})
+        unit = module.add_debug_info(
+            "DICompileUnit",
+            {
+                "language": ir.DIToken("DW_LANG_Python"),
+                "file": self._file,
+                "producer": "tilewright",
+                "isOptimized": True,
+                "runtimeVersion": 0,
+                "emissionKind": ir.DIToken("DebugDirectivesOnly"),
+            },
+            is_distinct=True,
+        )
+        kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([])})
+        self._scope = module.add_debug_info(
+            "DISubprogram",
+            {
+                "name": function.name,
+                "file": self._file,
+                "line": function.loc.line,
+                "type": kind,
+                "isDefinition": True,
+                "unit": unit,
+                "scopeLine": function.loc.line,
+            },
+            is_distinct=True,
+        )
+        kernel.set_metadata("dbg", self._scope)
+        module.add_named_metadata("llvm.dbg.cu", unit)
+        flag = [ir.Constant(I32, 2), "Debug Info Version", ir.Constant(I32, 3)]
+        module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
+        self._function = function
+
+    def locate(self, builder: ir.IRBuilder, op: Op | None) -> None:
+        """Instructions from here on are of the line of ``op``: for inlined code, of the call in the kernel's file."""
+        loc = self._function.loc if op is None else op.loc
+        line = next((at.line for at in loc.chain() if at.file == self._function.loc.file), self._function.loc.line)
+        builder.debug_metadata = self._module.add_debug_info(
+            "DILocation", {"line": line, "column": 1, "scope": self._scope}
+        )

@@ -1,0 +1,473 @@
+"""Accesses to global and shared memory: words of 16, 32 or 64 bits, under a predicate where there is a mask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import I16, I32, I64
+from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule, owned_registers, unsupported
+from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
+from tilewright.ir.ops.gpu.memory import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    GlobalLoad,
+    GlobalStore,
+    SharedAlloc,
+    SharedCopy,
+    SharedExtract,
+    SharedInsert,
+    SharedLoad,
+    SharedStore,
+)
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw
+from tilewright.ir.types import ElementType, PointerType
+
+SHARED = "shared_memory"  # the symbol of the memory that a launch gives each CTA
+_SCOPES = {
+    MemoryScope.NONE: "cta",
+    MemoryScope.BLOCK: "cta",
+    MemoryScope.CLUSTER: "cluster",
+    MemoryScope.DEVICE: "gpu",
+    MemoryScope.SYS: "sys",
+}
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How an access of ``count`` words of ``type`` is written; each has ``each`` elements."""
+
+    type: ir.Type
+    suffix: str
+    count: int
+    each: int
+
+
+def _bytes(dtype: ElementType) -> int:
+    return 8 if isinstance(dtype, PointerType) else dtype.bytes
+
+
+def _words(element_bytes: int, vector: int) -> _Words:
+    total = element_bytes * vector
+    if element_bytes == 8:
+        return _Words(I64, "b64", vector, 1)
+    if total >= 4:
+        return _Words(I32, "b32", total // 4, 4 // element_bytes)
+    return _Words(I16, f"b{8 * total}", 1, vector)
+
+
+def _places(first: int, count: int) -> str:
+    names = [f"${first + i}" for i in range(count)]
+    return names[0] if count == 1 else f"{{{', '.join(names)}}}"
+
+
+def _vector(words: _Words) -> str:
+    return words.suffix if words.count == 1 else f"v{words.count}.{words.suffix}"
+
+
+def _unpacked(cx: Context, words: _Words, found: Sequence[ir.Value], dtype: ElementType) -> Registers:
+    """Elements of ``dtype`` from the words of an access."""
+    b, emitter = cx.builder, cx.scalars.vector
+    stored, bits = emitter.storage_type(dtype), 8 * _bytes(dtype)
+    result = []
+    for word in found:
+        for i in range(words.each):
+            part = b.lshr(word, ir.Constant(word.type, i * bits)) if i else word
+            part = b.trunc(part, ir.IntType(bits)) if bits < word.type.width else part
+            part = part if part.type == stored else b.bitcast(part, stored)
+            result.append(emitter.to_register(dtype, part))
+    return result
+
+
+def _packed(cx: Context, words: _Words, values: Sequence[ir.Value], dtype: ElementType) -> Registers:
+    """The words that hold ``values``."""
+    b, emitter, bits = cx.builder, cx.scalars.vector, 8 * _bytes(dtype)
+    result = []
+    for first in range(0, len(values), words.each):
+        word: ir.Value | None = None
+        for i, value in enumerate(values[first : first + words.each]):
+            part = emitter.to_storage(dtype, value)
+            part = part if isinstance(part.type, ir.IntType) else b.bitcast(part, ir.IntType(bits))
+            part = b.zext(part, words.type) if part.type != words.type else part
+            part = b.shl(part, ir.Constant(words.type, i * bits)) if i else part
+            word = part if word is None else b.or_(word, part)
+        assert word is not None
+        result.append(word)
+    return result
+
+
+def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
+    """Elements of at most 32 bits, in words of 32 bits."""
+    return _packed(cx, _words(dtype.bytes, 4 // dtype.bytes), values, dtype)
+
+
+def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
+    """The elements in words of 32 bits."""
+    return _unpacked(cx, _words(dtype.bytes, 4 // dtype.bytes), words, dtype)
+
+
+def _load(
+    cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value | None, offset: int = 0
+) -> Registers:
+    """The words at an address; zeros where the mask is false."""
+    n = words.count
+    place = f"[${n}+{offset}]" if offset else f"[${n}]"
+    text = f"{instruction}.{_vector(words)} {_places(0, n)}, {place};"
+    if mask is None:
+        return cx.asm(text, [words.type] * n, [address])
+    width = words.type.width
+    zeros = " ".join(f"mov.b{width} ${i}, 0;" for i in range(n))
+    return cx.asm(f"{zeros} @${n + 1} {text}", [words.type] * n, [address, mask])
+
+
+def _store(
+    cx: Context,
+    instruction: str,
+    words: _Words,
+    address: ir.Value,
+    values: Registers,
+    mask: ir.Value | None,
+    offset: int = 0,
+) -> None:
+    place = f"[$0+{offset}]" if offset else "[$0]"
+    text = f"{instruction}.{_vector(words)} {place}, {_places(1, words.count)};"
+    if mask is None:
+        cx.asm(text, [], [address, *values])
+    else:
+        cx.asm(f"@${words.count + 1} {text}", [], [address, *values, mask])
+
+
+# -- global memory
+
+
+def _qualified(op: GlobalLoad | GlobalStore, name: str) -> str:
+    if op.memory_order is MemoryOrder.WEAK:
+        return f"{name}.global"
+    return f"{name}.{op.memory_order.value}.{_SCOPES[op.memory_scope]}.global"
+
+
+def _global_load(cx: Context, op: GlobalLoad) -> None:
+    dtype, pointers = op.ptrs.tile.pointee, cx.of(op.ptrs)
+    masks = None if op.mask is None else cx.of(op.mask)
+    words = _words(dtype.bytes, op.vector)
+    instruction = _qualified(op, "ld")
+    found: Registers = []
+    for r in range(0, len(pointers), op.vector):
+        mask = None if masks is None else masks[r]
+        if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
+            loaded = _branched_load(cx, instruction, words, pointers[r], mask)
+        else:
+            loaded = _load(cx, instruction, words, pointers[r], mask)
+        found += _unpacked(cx, words, loaded, dtype)
+    if masks is not None and op.padding is not None:
+        found = [cx.builder.select(m, x, y) for m, x, y in zip(masks, found, cx.of(op.padding))]
+    cx.values[op.result] = found
+
+
+def _branched_load(cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value) -> Registers:
+    """Of a masked acquiring load whose result nobody uses, ptxas (12.8, 12.9) makes an illegal instruction."""
+    b = cx.builder
+    before = b.block
+    with b.if_then(mask):
+        loaded = _load(cx, instruction, words, address, None)
+        inside = b.block
+    found = []
+    for x in loaded:
+        phi = b.phi(words.type)
+        phi.add_incoming(ir.Constant(words.type, 0), before)
+        phi.add_incoming(x, inside)
+        found.append(phi)
+    return found
+
+
+def _and(cx: Context, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return cx.builder.and_(a, b)
+
+
+def _global_store(cx: Context, op: GlobalStore) -> None:
+    dtype, pointers, values = op.ptrs.tile.pointee, cx.of(op.ptrs), cx.of(op.value)
+    masks = None if op.mask is None else cx.of(op.mask)
+    words = _words(dtype.bytes, op.vector)
+    owner = cx.owner(op.ptrs.tile.layout)
+    instruction = _qualified(op, "st")
+    for r in owned_registers(op.ptrs.tile.layout):
+        if r % op.vector == 0:
+            mask = _and(cx, None if masks is None else masks[r], owner)
+            _store(cx, instruction, words, pointers[r], _packed(cx, words, values[r : r + op.vector], dtype), mask)
+
+
+# -- atomics: by the owners
+
+
+def _atomic_words(dtype: ElementType) -> _Words:
+    size = _bytes(dtype)
+    return _Words({2: I16, 4: I32, 8: I64}[size], f"b{8 * size}", 1, 1)
+
+
+_KINDS = {
+    AtomicKind.XCHG: "exch",
+    AtomicKind.ADD: "add",
+    AtomicKind.MAX: "max",
+    AtomicKind.MIN: "min",
+    AtomicKind.AND: "and",
+    AtomicKind.OR: "or",
+    AtomicKind.XOR: "xor",
+}
+
+
+def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas) -> str:
+    """The instruction with order, scope, kind and type."""
+    dtype = op.ptrs.tile.pointee
+    bits = dtype.bitwidth
+    start = f"atom.{op.memory_order.value}.{_SCOPES[op.memory_scope]}.global"
+    if isinstance(op, AtomicCas):
+        return f"{start}.cas.b{bits}"
+    kind = _KINDS[op.kind]
+    if dtype.is_float and op.kind is AtomicKind.ADD:
+        if dtype.short == "bf16" and cx.target.capability < 90:
+            raise unsupported(op, f"atomic sums of bfloat16 need sm_90, and this is for {cx.target.name}")
+        return f"{start}.add.{'noftz.' if bits == 16 else ''}{dtype.short}"
+    if op.kind in (AtomicKind.MAX, AtomicKind.MIN):
+        return f"{start}.{kind}.{'s' if dtype.is_signed else 'u'}{bits}"
+    return f"{start}.{kind}.{'u' if op.kind is AtomicKind.ADD else 'b'}{bits}"
+
+
+def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
+    """What masked-off elements and threads that own nothing return: 0, or the expected value."""
+    dtype, layout = op.ptrs.tile.pointee, op.ptrs.tile.layout
+    words, name = _atomic_words(dtype), _atomic_name(cx, op)
+    given = [op.expected, op.desired] if isinstance(op, AtomicCas) else [op.value]
+    owner = cx.owner(layout)
+    masks = None if op.mask is None else cx.of(op.mask)
+    width = words.type.width
+    results: Registers = []
+    owned = set(owned_registers(layout))
+    for r, pointer in enumerate(cx.of(op.ptrs)):
+        values = [_packed(cx, words, [cx.of(v)[r]], dtype)[0] for v in given]
+        initial = values[0] if isinstance(op, AtomicCas) else ir.Constant(words.type, 0)
+        if r not in owned:
+            results += _unpacked(cx, words, [initial], dtype)
+            continue
+        mask = _and(cx, None if masks is None else masks[r], owner)
+        operands = [pointer, *values] if mask is None else [pointer, *values, mask]
+        text = f"{name} $0, [$1], {', '.join(f'${2 + i}' for i in range(len(values)))};"
+        if mask is not None:
+            text = f"mov.b{width} $0, ${len(operands) + 1}; @${len(operands)} {text}"
+            operands.append(initial)
+        results += _unpacked(cx, words, cx.asm(text, [words.type], operands), dtype)
+    cx.values[op.result] = results
+
+
+# -- shared memory
+
+
+def _shared_base(cx: Context) -> ir.Value:
+    """The address of the shared memory of the CTA. It is taken where the function begins."""
+    assert cx.shared_base is not None
+    return cx.shared_base
+
+
+def _shared_alloc(cx: Context, op: SharedAlloc) -> None:
+    assert op.offset is not None, "shared memory was not allocated"
+    address = cx.builder.add(_shared_base(cx), cx.i32(op.offset)) if op.offset else _shared_base(cx)
+    cx.buffers[op.result] = Buffer(op.type, address)
+
+
+def _as_i32(cx: Context, index: ir.Value) -> ir.Value:
+    if index.type.width == 32:
+        return index
+    return cx.builder.trunc(index, I32) if index.type.width > 32 else cx.builder.zext(index, I32)
+
+
+def _shared_copy(cx: Context, op: SharedCopy) -> None:
+    buffer = cx.buffers[op.buffer]
+    size = buffer.type.bytes // buffer.type.copies
+    index = _as_i32(cx, cx.scalar(op.index))
+    address = cx.builder.add(buffer.address, cx.builder.mul(index, cx.i32(size)))
+    assert op.result.type is not None
+    cx.buffers[op.result] = Buffer(op.result.type, address)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    """Where the elements of a thread lie in a buffer: for each register the byte offset from the ``address``.
+
+    None in place of it where it needs an exclusive or with what the lane and the warp contribute.
+    """
+
+    cx: Context
+    buffer: Buffer
+    layout: LinearLayout
+    part: ir.Value | None  # of the index of a part
+
+    def addresses(self, registers: Sequence[int]) -> list[tuple[ir.Value, int]]:
+        """The address of each register, as a value and a constant to add."""
+        cx, b, size = self.cx, self.cx.builder, self.buffer.type.dtype.bytes
+        offsets = self.layout
+        mine = cx.thread_part(offsets)
+        if self.part is not None:
+            mine = b.xor(mine, self.part)
+        moving = _union((*offsets.bases(LANE), *offsets.bases(WARP))) if self.part is None else -1
+        bases: dict[int, ir.Value] = {}
+        found = []
+        for r in registers:
+            own = offsets.index(register=r)
+            mixed, alone = own & moving, own & ~moving
+            if mixed not in bases:
+                swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
+                scaled = b.shl(swizzled, cx.i32(log2(size))) if size > 1 else swizzled
+                bases[mixed] = b.add(self.buffer.address, scaled)
+            found.append((bases[mixed], alone * size))
+        return found
+
+
+def _union(masks: Sequence[int]) -> int:
+    total = 0
+    for m in masks:
+        total |= m
+    return total
+
+
+def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
+    """The registers of each access, in the order of memory: those whose offsets differ in the lowest bits only."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for r in range(offsets.size(REGISTER)):
+        place = offsets.index(register=r)
+        found.setdefault(place // vector, []).append((place % vector, r))
+    groups = []
+    for members in found.values():
+        by_place = dict(sorted(members, reverse=True))  # of registers that hold the same element the first one
+        groups.append([by_place[i] for i in range(vector)])
+    return groups
+
+
+def _load_shared(cx: Context, op: Op, offsets: _Offsets, dtype: ElementType, vector: int) -> Registers:
+    words = _words(_bytes(dtype), vector)
+    layout = offsets.layout
+    by_offset: dict[int, ir.Value] = {}
+    groups = _groups(layout, vector)
+    for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
+        loaded = _load(cx, "ld.shared", words, address, None, constant)
+        for r, value in zip(group, _unpacked(cx, words, loaded, dtype)):
+            by_offset[layout.index(register=r)] = value
+    return [by_offset[layout.index(register=r)] for r in range(layout.size(REGISTER))]
+
+
+def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> None:
+    dtype, values = value.tile.dtype, cx.of(value)
+    words = _words(_bytes(dtype), vector)
+    owned = owned_registers(layout_of(value))
+    owner = cx.owner(layout_of(value))
+    groups = [g for g in _groups(offsets.layout, vector) if g[0] in owned]
+    for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
+        packed = _packed(cx, words, [values[r] for r in group], dtype)
+        _store(cx, "st.shared", words, address, packed, owner, constant)
+
+
+def _shared_load(cx: Context, op: SharedLoad) -> None:
+    buffer = cx.buffers[op.buffer]
+    offsets = buffer.type.layout.invert_and_compose(layout_of(op.result))
+    cx.values[op.result] = _load_shared(cx, op, _Offsets(cx, buffer, offsets, None), op.type.dtype, op.vector)
+
+
+def _shared_store(cx: Context, op: SharedStore) -> None:
+    buffer = cx.buffers[op.buffer]
+    offsets = buffer.type.layout.invert_and_compose(layout_of(op.value))
+    _store_shared(cx, op.value, _Offsets(cx, buffer, offsets, None), op.vector)
+
+
+def _part(cx: Context, op: SharedExtract | SharedInsert, layout: LinearLayout) -> _Offsets:
+    """The offsets of a part: those of its elements, and those of its first one, which the indices give."""
+    buffer = cx.buffers[op.buffer]
+    shape = buffer.type.shape
+    inside = LinearLayout.of(shape, {dim: layout.images(dim) for dim in layout.names})
+    offsets = buffer.type.layout.invert_and_compose(inside)
+    first: ir.Value | None = None
+    for axis, (index, n, m) in enumerate(zip(op.indices, shape, layout.shape)):
+        bits = [tuple(m << bit if a == axis else 0 for a in range(len(shape))) for bit in range(log2(n // m))]
+        if not bits:
+            continue
+        along = buffer.type.layout.invert_and_compose(LinearLayout.of(shape, {"index": bits}))
+        moved = cx.linear(_as_i32(cx, cx.scalar(index)), along.bases("index"))
+        if moved is not None:
+            first = moved if first is None else cx.builder.xor(first, moved)
+    return _Offsets(cx, buffer, offsets, first)
+
+
+def _shared_extract(cx: Context, op: SharedExtract) -> None:
+    offsets = _part(cx, op, layout_of(op.result))
+    cx.values[op.result] = _load_shared(cx, op, offsets, op.type.dtype, 1)
+
+
+def _shared_insert(cx: Context, op: SharedInsert) -> None:
+    _store_shared(cx, op.value, _part(cx, op, layout_of(op.value)), 1)
+
+
+def _barrier(cx: Context, op: Barrier) -> None:
+    cx.asm(f"bar.sync {op.id};" if op.threads is None else f"bar.sync {op.id}, {op.threads};")
+
+
+# -- asynchronous copies
+
+
+def _async_copy(cx: Context, op: AsyncCopy) -> None:
+    """cp.async: past the L1 cache where it can be; of size 0, which fills with zeros, where the mask is false."""
+    buffer, pointers = cx.buffers[op.buffer], cx.of(op.ptrs)
+    layout, size = layout_of(op.ptrs), buffer.type.dtype.bytes * op.vector
+    masks = None if op.mask is None else cx.of(op.mask)
+    offsets = _Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
+    owner = cx.owner(layout)
+    firsts = [r for r in owned_registers(layout) if r % op.vector == 0]
+    for r, (address, constant) in zip(firsts, offsets.addresses(firsts)):
+        place = f"[$0+{constant}]" if constant else "[$0]"
+        text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global {place}, [$1], {size}"
+        operands = [address, pointers[r]]
+        if masks is not None:
+            text += ", $2"
+            operands.append(cx.builder.select(masks[r], cx.i32(size), cx.i32(0)))
+        if owner is not None:
+            text = f"@${len(operands)} {text}"
+            operands.append(owner)
+        cx.asm(text + ";", [], operands)
+
+
+def _async_commit(cx: Context, op: AsyncCommit) -> None:
+    cx.asm("cp.async.commit_group;")
+
+
+def _async_wait(cx: Context, op: AsyncWait) -> None:
+    cx.asm(f"cp.async.wait_group {op.pending};")
+
+
+def shared_bytes(ops: Sequence[SharedAlloc]) -> int:
+    """How much shared memory the allocations of a function take."""
+    return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
+
+
+RULES: dict[type[Op], Rule] = {
+    GlobalLoad: _global_load,
+    GlobalStore: _global_store,
+    AtomicRmw: _atomic,
+    AtomicCas: _atomic,
+    SharedAlloc: _shared_alloc,
+    SharedCopy: _shared_copy,
+    SharedLoad: _shared_load,
+    SharedStore: _shared_store,
+    SharedExtract: _shared_extract,
+    SharedInsert: _shared_insert,
+    Barrier: _barrier,
+    AsyncCopy: _async_copy,
+    AsyncCommit: _async_commit,
+    AsyncWait: _async_wait,
+}

@@ -1,0 +1,83 @@
+"""Matrix products: ``mma.sync`` instructions, or multiply-adds of what each thread holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, assembly
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
+from tilewright.backends.gpu.lowering.memory import packed_words, unpacked_words
+from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import DType
+from tilewright.ir.layouts import REGISTER, log2
+from tilewright.ir.ops.gpu.mma import FMA, GpuMma
+
+_TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
+_FP8 = ("f8e4m3fn", "f8e5m2")
+
+
+def _mma(cx: Context, op: GpuMma) -> None:
+    layout, instruction = layout_of(op.acc), op.instruction
+    own = 0 if instruction == FMA else 2 if instruction[0] == 16 else 1
+    repeated = layout.images(REGISTER)[own:]
+    # The bits of the number of an accumulator fragment that the fragments of each operand depend on.
+    a_bits = [i for i, image in enumerate(repeated) if any(image[:-1])]
+    b_bits = [i for i, image in enumerate(repeated) if any((*image[:-2], image[-1]))]
+    steps = 1 << log2(op.x.tile.shape[-1]) - log2(instruction[2])
+    a, b, acc = cx.of(op.x), cx.of(op.y), cx.of(op.acc)
+    a_size, b_size = len(a) >> len(a_bits), len(b) >> len(b_bits)
+    result: Registers = []
+    for tile in range(1 << len(repeated)):
+        fragment = acc[tile << own : (tile + 1) << own]
+        first_a, first_b = _packed_bits(tile, a_bits) * a_size, _packed_bits(tile, b_bits) * b_size
+        for step in range(steps):
+            x = a[first_a + step * (a_size // steps) : first_a + (step + 1) * (a_size // steps)]
+            y = b[first_b + step * (b_size // steps) : first_b + (step + 1) * (b_size // steps)]
+            fragment = (
+                [_multiply_add(cx, x[0], y[0], fragment[0])] if own == 0 else _instruction(cx, op, x, y, fragment)
+            )
+        result += fragment
+    cx.values[op.result] = result
+
+
+def _packed_bits(number: int, bits: Sequence[int]) -> int:
+    return sum((number >> bit & 1) << i for i, bit in enumerate(bits))
+
+
+def _multiply_add(cx: Context, x: ir.Value, y: ir.Value, acc: ir.Value) -> ir.Value:
+    b = cx.builder
+    if isinstance(acc.type, ir.IntType):
+        return b.add(b.mul(x, y), acc)
+    kind = "f64" if acc.type == F64 else "f32"
+    return assembly(b, f"fma.rn.{kind} $0, $1, $2, $3;", [acc.type], [x, y, acc])[0]
+
+
+def _instruction(cx: Context, op: GpuMma, x: Registers, y: Registers, acc: Registers) -> Registers:
+    """One ``mma.sync`` on fragments."""
+    (m, n, k), types = op.instruction, [op.x.tile.element, op.y.tile.element, op.acc.tile.element]
+    if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
+        raise unsupported(op, f"products of {types[0]} need sm_89, and this is for {cx.target.name}")
+    names = [_TYPES.get(t.short, t.short) for t in types]
+    words = [_fragment(cx, values, t) for values, t in zip((x, y, acc), types)]
+    operands = [w for part in words for w in part]
+    results = [w.type for w in words[2]]
+    places, at = [], 0
+    for count in (len(results), *(len(part) for part in words)):
+        places.append("{" + ", ".join(f"${at + i}" for i in range(count)) + "}")
+        at += count
+    kind = f"m{m}n{n}k{k}.row.col.{names[2]}.{names[0]}.{names[1]}.{names[2]}"
+    found = assembly(cx.builder, f"mma.sync.aligned.{kind} {', '.join(places)};", results, operands)
+    return unpacked_words(cx, found, types[2]) if types[2].short == "f16" else found
+
+
+def _fragment(cx: Context, values: Registers, dtype: DType) -> Registers:
+    """The words of a fragment; accumulators of 32 and 64 bits as they are."""
+    if values[0].type in (F64, I32) or (values[0].type == F32 and dtype.short == "f32"):
+        return values
+    return packed_words(cx, values, dtype)
+
+
+RULES: dict[type[Op], Rule] = {GpuMma: _mma}

@@ -1,0 +1,231 @@
+"""Ops that make tiles, rearrange their registers, exchange them within a warp, or combine those of a thread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.analysis.gpu.layout_conversion import within_warp
+from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.tiles import (
+    BroadcastDistributed,
+    ConvertLayout,
+    DropBits,
+    Shuffle,
+    Splat,
+    ThreadReduce,
+    ThreadScan,
+    broadcast_sources,
+)
+from tilewright.ir.ops.memory import Assume, AssumeBlocked, AssumeBounded, AssumeDivisible, Bid, NumBlocks
+from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
+
+
+def layout_of(value: Value) -> LinearLayout:
+    layout = value.tile.layout
+    assert layout is not None, value
+    return layout
+
+
+def _constant(cx: Context, op: Constant | Undefined) -> None:
+    value = op.value if isinstance(op, Constant) else 0
+    count = 1 if op.type.layout is None else op.type.layout.num_registers
+    cx.values[op.result] = [cx.scalars.vector.constant(op.type.dtype, value)] * count
+
+
+def _iota(cx: Context, op: Iota) -> None:
+    b, type_ = cx.builder, ir.IntType(op.type.element.bitwidth)
+    if op.type.layout is None:
+        cx.values[op.result] = [ir.Constant(type_, 0)]
+        return
+    layout = op.type.layout
+    mine = cx.thread_part(layout)
+    found = [b.xor(mine, cx.i32(layout.index(register=r))) for r in range(layout.num_registers)]
+    cx.values[op.result] = [_resized(b, x, type_) for x in found]
+
+
+def _resized(b: ir.IRBuilder, x: ir.Value, type_: ir.IntType) -> ir.Value:
+    if type_.width == x.type.width:
+        return x
+    return b.trunc(x, type_) if type_.width < x.type.width else b.zext(x, type_)
+
+
+def _same(cx: Context, op: Permute | AssumeBlocked | AssumeBounded | AssumeDivisible) -> None:
+    cx.values[op.result] = cx.of(op.x)
+
+
+def _reshape(cx: Context, op: Reshape) -> None:
+    """To a scalar, every thread has the only element."""
+    registers = cx.of(op.x)
+    cx.values[op.result] = registers if op.shape else registers[:1]
+
+
+def _splat(cx: Context, op: Splat) -> None:
+    cx.values[op.result] = cx.of(op.x) * layout_of(op.result).num_registers
+
+
+def _broadcast(cx: Context, op: BroadcastDistributed) -> None:
+    sources = broadcast_sources(layout_of(op.x), layout_of(op.result))
+    assert sources is not None
+    registers = cx.of(op.x)
+    cx.values[op.result] = [registers[r] for r in sources]
+
+
+def _drop_bits(cx: Context, op: DropBits) -> None:
+    before, after = layout_of(op.x), layout_of(op.result)
+    kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
+    registers = cx.of(op.x)
+    cx.values[op.result] = [
+        registers[sum((r >> i & 1) << bit for i, bit in enumerate(kept))] for r in range(after.num_registers)
+    ]
+
+
+# -- exchange
+
+
+def exchanged(cx: Context, x: ir.Value, mode: str, lane: ir.Value) -> ir.Value:
+    """What another lane of the warp has in ``x``: that which differs in ``lane`` (bfly), or that one (idx)."""
+    b, type_ = cx.builder, x.type
+
+    def word(value: ir.Value) -> ir.Value:
+        return cx.asm(f"shfl.sync.{mode}.b32 $0, $1, $2, 31, -1;", [I32], [value, lane])[0]
+
+    if type_ == F32:
+        return b.bitcast(word(b.bitcast(x, I32)), F32)
+    if type_ in (F64, I64):
+        bits = b.bitcast(x, I64) if type_ == F64 else x
+        low, high = word(b.trunc(bits, I32)), word(b.trunc(b.lshr(bits, ir.Constant(I64, 32)), I32))
+        both = b.or_(b.zext(low, I64), b.shl(b.zext(high, I64), ir.Constant(I64, 32)))
+        return b.bitcast(both, F64) if type_ == F64 else both
+    return _resized(b, word(_resized(b, x, I32)), type_)
+
+
+def _shuffle(cx: Context, op: Shuffle) -> None:
+    cx.values[op.result] = [exchanged(cx, x, "bfly", cx.i32(op.lane_xor)) for x in cx.of(op.x)]
+
+
+def _convert(cx: Context, op: ConvertLayout) -> None:
+    """Each register of the result is one of the own registers, or of those of a lane of the same warp."""
+    conversion = within_warp(layout_of(op.x), layout_of(op.result))
+    if conversion is None:
+        raise unsupported(op, "a conversion of layouts between warps was not lowered to shared memory")
+    b, registers = cx.builder, cx.of(op.x)
+    images = {dim: conversion.images(dim) for dim in (REGISTER, LANE, WARP)}
+    lanes_move = any(i[1] for i in images[REGISTER]) or any(i[1] for i in images[WARP])
+    lanes_move |= any(image[1] != 1 << bit for bit, image in enumerate(images[LANE]))
+    other = _chosen(cx, images, 1) if lanes_move else None
+    # Which register is wanted may depend on the lane and the warp: all that are possible are exchanged.
+    wanted = _chosen(cx, images, 0)
+    varying = [i[0] for dim in (LANE, WARP) for i in images[dim] if i[0]]
+    choices = sorted({_sum(c) for n in range(len(varying) + 1) for c in itertools.combinations(varying, n)})
+    found = []
+    for r in range(conversion.size(REGISTER)):
+        held, lane, _ = conversion.apply(register=r)
+        candidates = []
+        for choice in choices:
+            x = registers[held ^ choice]
+            if lanes_move:
+                base = cx.i32(0) if other is None else other
+                x = exchanged(cx, x, "idx", b.xor(base, cx.i32(lane)))
+            candidates.append(x)
+        result = candidates[0]
+        for choice, x in zip(choices[1:], candidates[1:]):
+            assert wanted is not None
+            result = b.select(b.icmp_unsigned("==", wanted, cx.i32(choice)), x, result)
+        found.append(result)
+    cx.values[op.result] = found
+
+
+def _sum(parts: Sequence[int]) -> int:
+    total = 0
+    for p in parts:
+        total ^= p
+    return total
+
+
+def _chosen(cx: Context, images: dict[str, tuple[tuple[int, ...], ...]], axis: int) -> ir.Value | None:
+    """Coordinate ``axis`` of what this lane and warp map to."""
+    parts = [cx.linear(index, [i[axis] for i in images[dim]]) for dim, index in ((LANE, cx.lane), (WARP, cx.warp))]
+    known = [p for p in parts if p is not None]
+    return None if not known else known[0] if len(known) == 1 else cx.builder.xor(*known)
+
+
+# -- combining
+
+
+def combine(cx: Context, body: Block, left: Registers, right: Registers) -> Registers:
+    """What the combiner gives for two elements of each of its tiles."""
+    for arg, register in zip(body.args, (*left, *right)):
+        cx.values[arg] = [register]
+    for op in body.ops[:-1]:
+        cx.emit(op)
+    return [cx.scalar(v) for v in body.terminator.operands]
+
+
+def _thread_reduce(cx: Context, op: ThreadReduce) -> None:
+    layout = layout_of(op.values[0])
+    values = [cx.of(v) for v in op.values]
+    rows = []
+    for group in op.groups():
+        found = [[x[r] for x in values] for r in group]
+        while len(found) > 1:
+            found = [combine(cx, op.body, found[k], found[k + 1]) for k in range(0, len(found), 2)]
+        rows.append(found[0])
+    # Groups that repeat others, in registers that hold the same elements, are left out.
+    outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[op.axis]]
+    kept = [n for n, bit in enumerate(outer) if not layout.free_mask(REGISTER) >> bit & 1]
+    for k, v in enumerate(op.results):
+        count = layout_of(v).num_registers
+        chosen = [sum((r >> i & 1) << n for i, n in enumerate(kept)) for r in range(count)]
+        cx.values[v] = [rows[c][k] for c in chosen]
+
+
+def _thread_scan(cx: Context, op: ThreadScan) -> None:
+    results = [list(cx.of(v)) for v in op.values]
+    for group in op.groups():
+        order = group[::-1] if op.reverse else group
+        running = [x[order[0]] for x in results]
+        for r in order[1:]:
+            running = combine(cx, op.body, running, [x[r] for x in results])
+            for x, value in zip(results, running):
+                x[r] = value
+    for v, x in zip(op.results, results):
+        cx.values[v] = x
+
+
+# -- the grid
+
+
+def _bid(cx: Context, op: Bid) -> None:
+    cx.values[op.result] = [cx.special(f"ctaid.{'xyz'[op.axis]}")]
+
+
+def _num_blocks(cx: Context, op: NumBlocks) -> None:
+    cx.values[op.result] = [cx.special(f"nctaid.{'xyz'[op.axis]}")]
+
+
+def _nothing(cx: Context, op: Assume) -> None:
+    """A promise."""
+
+
+RULES: dict[type[Op], Rule] = {
+    **dict.fromkeys((Constant, Undefined), _constant),
+    Iota: _iota,
+    **dict.fromkeys((Permute, AssumeBlocked, AssumeBounded, AssumeDivisible), _same),
+    Reshape: _reshape,
+    Splat: _splat,
+    BroadcastDistributed: _broadcast,
+    DropBits: _drop_bits,
+    Shuffle: _shuffle,
+    ConvertLayout: _convert,
+    ThreadReduce: _thread_reduce,
+    ThreadScan: _thread_scan,
+    Bid: _bid,
+    NumBlocks: _num_blocks,
+    Assume: _nothing,
+}

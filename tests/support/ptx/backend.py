@@ -1,0 +1,85 @@
+"""The gpu backend's PTX as a backend of a machine without a GPU: kernels run in the interpreter of PTX."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from support.ptx.machine import Cta, Fault
+from support.ptx.parser import parse
+
+from tilewright.backends import registry
+from tilewright.backends.base import Capabilities
+from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.reference.memory import Memory
+from tilewright.ir.core import Function
+from tilewright.ir.semantics import constant_array
+
+
+class PtxExecutable:
+    """PTX of a kernel, ready to be interpreted."""
+
+    def __init__(self, function: Function, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._function = function
+        self._entry = parse(compiled.ptx)[compiled.name]
+
+    def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
+        """Run every CTA of ``grid``, one after the other. Fault for what a GPU would do wrong."""
+        parameters = [
+            constant_array(number, arg.tile.dtype, ()).tobytes()
+            for arg, number in zip(self._function.body.args, arguments.values)
+        ]
+        memory = Memory(arguments.buffers)
+        made = self.compiled
+        for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
+            Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x, y, z), grid).run()
+
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        return functools.partial(self.launch, grid, arguments)
+
+    def stages(self) -> Mapping[str, str]:
+        return self.compiled.texts()
+
+
+class PtxBackend:
+    """Compiles for ``target`` with ``num_warps`` warps a CTA."""
+
+    name = "ptx-interpreter"
+    device = "cpu"
+
+    def __init__(self, num_warps: int, target: str) -> None:
+        self.num_warps, self._target = num_warps, target
+
+    def unavailable(self) -> str | None:
+        return None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def target(self) -> str:
+        return f"numpy-{np.__version__}"
+
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
+        return PtxExecutable(function, compile_to_ptx(function, self._target, self.num_warps))
+
+
+@contextmanager
+def ptx_backend(num_warps: int, target: str = "sm_80") -> Iterator[str]:
+    """The name of a backend that interprets the PTX of kernels, registered meanwhile."""
+    backend = PtxBackend(num_warps, target)
+    name = f"{backend.name}-{num_warps}"
+    registry.register_backend(name, lambda: backend)
+    try:
+        yield name
+    finally:
+        del registry._loaders[name]
+
+
+__all__ = ["Fault", "PtxBackend", "ptx_backend"]
