@@ -16,6 +16,7 @@ from tilewright.view.layout import shape_of
 from tilewright.view.recorder import EVENT_COLUMNS, GROUP_COLUMNS, KINDS, Recording
 
 _CELL = 18.0
+_FEWEST = 8  # elements that make a picture of blocks
 
 
 def touched(recording: Recording, array: str, kinds: tuple[str, ...]) -> np.ndarray[Any, Any]:
@@ -190,7 +191,8 @@ def memory() -> str:
 
 
 def blocks_of(recording: Recording, array: str) -> Drawing | None:
-    """Which block wrote which element of ``array``: a matrix as it is, a vector in rows; None without such."""
+    """Which block wrote which element of ``array``: a matrix as it is, a vector in rows; None without a
+    write, and for arrays too small to be a picture."""
     blocks = touched(recording, array, ("write", "atomic"))
     if blocks.ndim > 2:
         blocks = blocks.reshape(-1, blocks.shape[-1])
@@ -198,7 +200,7 @@ def blocks_of(recording: Recording, array: str) -> Drawing | None:
         width = 64 if blocks.size > 64 else blocks.size
         blocks = np.pad(blocks, (0, -blocks.size % width), constant_values=-2).reshape(-1, width)
     rows, columns = blocks.shape
-    if not (blocks >= 0).any():
+    if not (blocks >= 0).any() or blocks.size < _FEWEST:
         return None
     step_y, step_x = max(1, -(-rows // 48)), max(1, -(-columns // 96))
     shown = blocks[::step_y, ::step_x]

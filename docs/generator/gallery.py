@@ -202,7 +202,7 @@ def _page(entry: Entry, module: Any, outcomes: Sequence[Any], recording: Any) ->
     parts.append(f"The whole program, with the same in NumPy, is `{_REPOSITORY}/{entry.name}.py`.")
     picture = blocks_of(recording, entry.out)
     if picture is not None:
-        caption = f"Which block writes which element of {entry.out}, on a small input: a colour for each block."
+        caption = f"The block that writes each element of {entry.out} last, on a small input: a colour for each block."
         parts += ["## Who writes what", figure(picture, caption)]
     parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(outcomes)]
     parts += [
@@ -230,13 +230,27 @@ def _kernels(module: Any) -> str:
 
 def _plotted(entry: Entry, module: Any) -> str:
     drawn = Figure(figsize=(6.4, 3.6), dpi=110, layout="constrained")
+    entry.plot(module, drawn.subplots())
+    return f'<figure class="tw-figure">{_png(drawn, entry)}</figure>'
+
+
+def _thumbnail(entry: Entry, module: Any) -> str:
+    """The plot without its words, for the overview."""
+    drawn = Figure(figsize=(1.6, 1.0), dpi=100, layout="constrained")
     axes = drawn.subplots()
     entry.plot(module, axes)
+    axes.set_title("")
+    axes.set_axis_off()
+    if (legend := axes.get_legend()) is not None:
+        legend.remove()
+    return _png(drawn, entry)
+
+
+def _png(drawn: Figure, entry: Entry) -> str:
     data = io.BytesIO()
     drawn.savefig(data, format="png")
     text = base64.b64encode(data.getvalue()).decode()
-    image = f'<img alt="A result of {entry.title}" src="data:image/png;base64,{text}"/>'
-    return f'<figure class="tw-figure">{image}</figure>'
+    return f'<img alt="A result of {entry.title}" src="data:image/png;base64,{text}"/>'
 
 
 def _speed(outcomes: Sequence[Any]) -> str:
@@ -258,8 +272,9 @@ def _overview(outcomes: dict[str, list[Any]]) -> str:
     for entry in ENTRIES:
         module = importlib.import_module(entry.name)
         best = outcomes[entry.name][0]
-        rows.append(f"| [{entry.title}]({entry.name}.md) | {_idea(module)} | {best.numpy_time / best.time:.1f} |")
-    head = ["| kernel | idea | NumPy's time over ours |", "|---|---|---:|"]
+        cells = [_thumbnail(entry, module), f"[{entry.title}]({entry.name}.md)", _idea(module)]
+        rows.append(f"| {' | '.join(cells)} | {best.numpy_time / best.time:.1f} |")
+    head = ["| | kernel | idea | NumPy's time over ours |", "|---|---|---|---:|"]
     said = (
         "# Gallery\n\nKernels with the idea, a picture, what they compute, and how fast they are. "
         "All pages are made by running the kernels.\n\n"
