@@ -1,0 +1,239 @@
+"""Plays the first hour of a new user: a clone, the two commands, the code and the commands of the documentation, and the
+site in a browser at the widths of a desk and of a phone.
+
+    python tests/first_hour.py                     # everything; screenshots in build/first-hour
+    python tests/first_hour.py --quick             # what .ci/run has time for
+    python tests/first_hour.py --only commands     # one step
+
+What is committed is cloned. Steps for which a program is missing (git, a browser) are skipped, and said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import http.server
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTHS = (390, 1280)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_QUICK_PAGES = ("", "gallery/softmax/", "performance/")
+_FENCE = re.compile(r"^```(?:sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Files that the commands of the documentation name.
+_PROGRAM = """
+import numpy as np
+import {module} as ct
+
+@ct.kernel
+def add(a, b, out):
+    i = ct.bid(0)
+    ct.store(out, (i,), ct.load(a, (i,), (16,)) + ct.load(b, (i,), (16,)))
+
+if __name__ == "__main__":
+    a, b, out = np.arange(64, dtype=np.float32), np.ones(64, np.float32), np.zeros(64, np.float32)
+    ct.launch(None, (4,), add, (a, b, out))
+    assert (out == a + 1).all()
+"""
+_TILE_IR = """\
+entry @add(%a: tile<ptr<f32>>, %an: tile<i32>, %as: tile<i32>, %b: tile<ptr<f32>>, %bn: tile<i32>, %bs: tile<i32>, \
+%c: tile<ptr<f32>>, %cn: tile<i32>, %cs: tile<i32>) {
+  VIEW(a)
+  VIEW(b)
+  VIEW(c)
+  %i, %j, %k = get_tile_block_id : tile<i32>
+  %x, %t = load_view_tko weak %pa[%i] : PARTS, tile<i32> -> tile<16xf32>, token
+  %y, %u = load_view_tko weak %pb[%i] : PARTS, tile<i32> -> tile<16xf32>, token
+  %d = addf %x, %y : tile<16xf32>
+  %s = store_view_tko weak %d, %pc[%i] : tile<16xf32>, PARTS, tile<i32> -> token
+  return
+}
+""".replace("PARTS", "partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>")
+_VIEW = """%v{name} = make_tensor_view %{name}, shape = [%{name}n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %p{name} = make_partition_view %v{name} : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>"""
+
+
+class Failed(Exception):
+    """A step that did not do what the documentation says."""
+
+
+class Skipped(Exception):
+    """A step for which something is missing here."""
+
+
+def call(words: list[str], cwd: Path, timeout: float = 3600, **environment: str) -> str:
+    """Run a program with nothing to read; its output."""
+    given = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | environment
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env=given,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if done.returncode:
+        raise Failed(f"{shlex.join(words)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
+    return done.stdout
+
+
+class Hour:
+    """A clone, and what is done in it."""
+
+    def __init__(self, folder: Path, out: Path, quick: bool) -> None:
+        self.clone, self.out, self.quick = folder / "tilewright", out, quick
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
+        if shutil.which("git") is None or not (ROOT / ".git").exists():
+            raise Skipped("there is no repository to clone")
+        call(["git", "clone", "--quiet", "--local", str(ROOT), str(self.clone)], folder)
+
+    @property
+    def _bin(self) -> Path:
+        return self.clone / ".venv" / ("Scripts" if os.name == "nt" else "bin")
+
+    def two_commands(self) -> str:
+        """The commands that the README starts with."""
+        shown = call(["./run", "demo", *(["--small"] if self.quick else [])], self.clone)
+        if "softmax" not in shown:
+            raise Failed(f"./run demo printed:\n{shown}")
+        if not self.quick:  # the suite itself is the other command
+            call(["./run", "test", "-q"], self.clone)
+        return ""
+
+    def pasted(self) -> str:
+        """Each block of code of each page, alone."""
+        if self.quick:
+            raise Skipped("tests/docs/test_examples.py is part of the suite")
+        call(["./run", "test", "-q", "tests/docs/test_examples.py", "tests/test_readme.py"], self.clone)
+        return ""
+
+    def commands(self) -> str:
+        """Each command of the documentation that needs no GPU and no other program."""
+        (self.scratch / "prog.py").write_text(_PROGRAM.format(module="cuda.tile"), encoding="utf-8")
+        (self.scratch / "train.py").write_text(_PROGRAM.format(module="tilewright"), encoding="utf-8")
+        shutil.copytree(self.clone / "examples", self.scratch / "examples", dirs_exist_ok=True)
+        (self.scratch / "test_nothing.py").write_text("def test_nothing():\n    pass\n", encoding="utf-8")
+        program = str(self._bin / "tilewright")
+        self._bytecode()
+        ran, left = 0, 0
+        for line in documented_commands(self.clone / "docs"):
+            words = shlex.split(line, comments=True)
+            if any(w in line for w in ("[arguments]", "--backend tileir", "llama.py", "-m pytest", "$(")):
+                left += 1
+                continue
+            call([program, *words[1:]], self.scratch, timeout=300)
+            ran += 1
+        if ran < 8:
+            raise Failed(f"only {ran} commands were found")
+        return f"{ran} commands; {left} need what is not here"
+
+    def _bytecode(self) -> None:
+        """The file ``kernels.tilebc``, which the page on CUDA Tile IR starts from."""
+        text = _TILE_IR
+        for name in ("a", "b", "c"):
+            text = text.replace(f"VIEW({name})", _VIEW.format(name=name))
+        (self.scratch / "kernels.tilebc").write_text(text, encoding="utf-8")
+
+    def screenshots(self) -> str:
+        """Every page of the site, in a browser, at both widths."""
+        browser = next((b for b in BROWSERS if shutil.which(b)), None)
+        if browser is None:
+            raise Skipped(f"none of {', '.join(BROWSERS)} is there")
+        quick = {"TILEWRIGHT_DOCS_QUICK": "1"} if self.quick else {}
+        call(["./run", "docs", "--quiet"], self.clone, **quick)
+        site = self.clone / "site"
+        pages = [str(p.parent.relative_to(site)).rstrip(".") for p in sorted(site.rglob("index.html"))]
+        shown = [p.rstrip("/") for p in _QUICK_PAGES] if self.quick else pages
+        self.out.mkdir(parents=True, exist_ok=True)
+        with served(site) as address:
+            for page in shown:
+                for width in WIDTHS:
+                    photograph(browser, f"{address}/{page}", width, self.out)
+        return f"{len(shown) * len(WIDTHS)} pictures in {self.out}"
+
+
+def documented_commands(docs: Path) -> Iterator[str]:
+    """The lines of the pages that call ``tilewright``; those that go on are joined."""
+    for page in sorted(docs.glob("*.md")):
+        for block in _FENCE.findall(page.read_text(encoding="utf-8")):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.startswith("tilewright "):
+                    yield line
+
+
+class served:
+    """The site at an address of this machine."""
+
+    def __init__(self, site: Path) -> None:
+        handler = functools.partial(_Silent, directory=str(site))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def photograph(browser: str, address: str, width: int, out: Path) -> None:
+    name = address.split("/", 3)[3].strip("/").replace("/", "_") or "home"
+    path = out / f"{width}-{name}.png"
+    path.unlink(missing_ok=True)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=2500"]
+    call([browser, *options, f"--window-size={width},2400", f"--screenshot={path}", address], out, timeout=120)
+    if not path.exists() or path.stat().st_size < 5000:
+        raise Failed(f"no picture of {address}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--quick", action="store_true", help="what takes no more than three minutes")
+    parser.add_argument("--only", metavar="STEP", action="append", help="two_commands, pasted, commands or screenshots")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "first-hour", help="the folder for screenshots")
+    args = parser.parse_args()
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="first-hour-") as folder:
+        os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder) / "cache")
+        try:
+            hour = Hour(Path(folder), args.out.resolve(), args.quick)
+        except Skipped as e:
+            print(f"first hour: skipped, {e}")
+            return 0
+        steps: list[Callable[[], str]] = [hour.two_commands, hour.pasted, hour.commands, hour.screenshots]
+        for step in steps:
+            if args.only and step.__name__ not in (*args.only, "two_commands"):  # which make the environment
+                continue
+            started = time.monotonic()
+            try:
+                outcome = step() or "fine"
+            except Skipped as e:
+                outcome = f"skipped, {e}"
+            except (Failed, OSError, subprocess.TimeoutExpired) as e:
+                outcome, failures = f"failed: {e}", failures + 1
+            print(f"first hour, {step.__name__}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
+    print("first hour:", "failed" if failures else "clean")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
