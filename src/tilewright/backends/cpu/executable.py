@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import codegen, threads
+from tilewright.backends.cpu import codegen, perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import PYTHON_FUNCTIONS, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.embedded import embedded
@@ -49,6 +49,8 @@ class CpuExecutable:
         self._function = function
         code = compiled.code
         self._native = LoadedImage(code) if isinstance(code, Image) else codegen.NativeCode(code, codegen.host())
+        if isinstance(self._native, LoadedImage):
+            perf_map.note(function, self._native)
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
