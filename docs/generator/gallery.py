@@ -82,7 +82,8 @@ def _attention(m: Any, axes: Any) -> None:
     q, k = (rng.standard_normal((1, 128, 64), dtype=np.float32) for _ in range(2))
     v = np.zeros((1, 128, 64), np.float32)
     v[0, np.arange(128), np.arange(128) // 2] = 1
-    _image(axes, m.attention(q, k + 0.5 * q, v, False)[0], cmap="magma")
+    weights = m.attention(q, k + 0.5 * q, v, False)[0]
+    _image(axes, np.sqrt(np.maximum(weights, 0)), cmap="magma", aspect="auto")  # the root: most weights are small
     axes.set_title("weights of pairs of keys, by query")
 
 
