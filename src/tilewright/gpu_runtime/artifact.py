@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.gpu_runtime.binary import GpuBinary
-from tilewright.ir.gpu_parameters import Descriptor, TableForm
+from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
-    With ``depths`` there is a form with so many stages for one block on each SM, and for two.
+    With ``depths`` there is a variant with so many stages for one block on each SM, and for two.
     """
 
     binary: GpuBinary
@@ -26,7 +26,7 @@ class Artifact:
     hidden: int
     reports: bool = False
     local_bytes: int = 0
-    tables: tuple[TableForm, ...] = ()
+    tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
     depths: tuple[int, int] = (0, 0)
 
@@ -51,8 +51,8 @@ class Artifact:
         return cls(**fields)
 
 
-def _table(fields: dict[str, Any]) -> TableForm:
-    return TableForm(**{**fields, "descriptors": tuple(map(_descriptor, fields["descriptors"]))})
+def _table(fields: dict[str, Any]) -> TableParameter:
+    return TableParameter(**{**fields, "descriptors": tuple(map(_descriptor, fields["descriptors"]))})
 
 
 def _descriptor(fields: dict[str, Any]) -> Descriptor:

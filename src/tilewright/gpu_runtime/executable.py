@@ -61,7 +61,7 @@ class GpuExecutable:
         self._refills = bool(self._numbers.has_floats or artifact.tables)  # equal floats may be zeros of either sign
         self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
         self._tables = artifact.tables
-        self._by_value = [t.parameter for t in artifact.tables if t.by_value]
+        self._by_value = [t.index for t in artifact.tables if t.by_value]
         self._realigns = any(d.needs_realign for d in artifact.descriptors)
         copied = any(not t.by_value for t in artifact.tables)
         self._temporary = bool(copied or self._realigns or artifact.local_bytes)
@@ -135,8 +135,8 @@ class GpuExecutable:
         if not self._tables:
             return arguments
         values: list[Any] = list(arguments.values)
-        for form, table in zip(self._tables, arguments.tables):
-            values[form.parameter] = table
+        for param, table in zip(self._tables, arguments.tables):
+            values[param.index] = table
         return arguments._replace(values=values)
 
     def _require_room(self, values: Sequence[Any]) -> None:
@@ -331,17 +331,17 @@ class GpuExecutable:
         """Put the tables among ``values`` where the kernel finds them: beside the numbers, or on the device."""
         on = self._kernel(arguments.device).device
         try:
-            params.lists = [params.table(t, values[t.parameter], self.artifact, arguments.device) for t in self._tables]
+            params.lists = [params.table(t, values[t.index], self.artifact, arguments.device) for t in self._tables]
         except Unmapped:
             raise self._without_maps() from None
-        for form, memory in zip(self._tables, params.lists):
-            if form.by_value:
-                params.pointers[form.parameter], values[form.parameter] = memory.address, 0
+        for param, memory in zip(self._tables, params.lists):
+            if param.by_value:
+                params.pointers[param.index], values[param.index] = memory.address, 0
             else:
-                values[form.parameter] = memory.copy(self._function.name, on, arguments.stream, borrowed)
+                values[param.index] = memory.copy(self._function.name, on, arguments.stream, borrowed)
 
     # -- showing
 
     def stages(self) -> Mapping[str, str]:
-        """Every form of the kernel from Tile IR to PTX, and its sizes."""
+        """Every stage of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()

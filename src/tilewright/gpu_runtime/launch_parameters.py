@@ -12,7 +12,7 @@ from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.tables import TableMemory
 from tilewright.gpu_runtime.tensormap import MapEncoder, TensorMap
-from tilewright.ir.gpu_parameters import TableForm
+from tilewright.ir.gpu_parameters import TableParameter
 
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
 _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
@@ -99,14 +99,14 @@ class LaunchParameters:
         for i in range(count):
             yield _ATTRIBUTE.unpack_from(self.attributes, i * _ATTRIBUTE.size)
 
-    def table(self, form: TableForm, table: ListTable, artifact: Artifact, device: int) -> TableMemory:
+    def table(self, param: TableParameter, table: ListTable, artifact: Artifact, device: int) -> TableMemory:
         """The memory of ``table``. That of the launches before this is used again for the same rows."""
-        key = form.parameter, id(table.rows), device
+        key = param.index, id(table.rows), device
         known = self._tables.get(key)
         if known is None:
             if len(self._tables) >= _MAX_TABLES:
                 self._tables.clear()
-            known = TableMemory(form, table, artifact.binary.boxes, device, artifact.capacity)
+            known = TableMemory(param, table, artifact.binary.boxes, device, artifact.capacity)
             self._tables[key] = known  # which keeps the rows, so that no others get their identity
         else:
             known.update(table.addresses)

@@ -1,4 +1,4 @@
-"""The memory of the tables of lists: what ``TableForm`` says that a kernel reads."""
+"""The memory of the tables of lists: what ``TableParameter`` says that a kernel reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.tensormap import MapEncoder
-from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableForm
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 Boxes = Mapping[str, Mapping[str, Any]]  # of tiles: see ``boxes``
@@ -19,9 +19,9 @@ class TableMemory:
     """The entries of the arrays of a list, ``size`` bytes in host memory at ``address``, where there is room for
     ``capacity`` of them if there are less."""
 
-    def __init__(self, form: TableForm, table: ListTable, boxes: Boxes, device: int, capacity: int = 0) -> None:
+    def __init__(self, param: TableParameter, table: ListTable, boxes: Boxes, device: int, capacity: int = 0) -> None:
         self.rows = table.rows
-        entry_bytes = form.entry_bytes
+        entry_bytes = param.entry_bytes
         self.size = len(table.rows) * entry_bytes
         self._memory = (ctypes.c_uint8 * (max(len(table.rows), capacity) * entry_bytes + MAP_ALIGNMENT))()
         start = ctypes.addressof(self._memory)
@@ -29,14 +29,14 @@ class TableMemory:
         self.addresses = list(table.addresses)
         self.words: list[ctypes.c_uint64] = []  # the addresses in memory
         self.maps: list[list[int]] = []  # where those with the address are, for each array
-        encoders = [MapEncoder(d, boxes[d.tile]) for d in form.descriptors]
+        encoders = [MapEncoder(d, boxes[d.tile]) for d in param.descriptors]
         self._replace = _REPLACE(driver.address("cuTensorMapReplaceAddress"))
         for i, row in enumerate(table.filled()):
             place = self.address + i * entry_bytes
-            ctypes.memmove(place + form.row_offset, row.tobytes(), row.nbytes)
-            self.words.append(ctypes.c_uint64.from_address(place + form.row_offset))
+            ctypes.memmove(place + param.row_offset, row.tobytes(), row.nbytes)
+            self.words.append(ctypes.c_uint64.from_address(place + param.row_offset))
             self.maps.append([])
-            for k, d in enumerate(form.descriptors):
+            for k, d in enumerate(param.descriptors):
                 shape, strides = d.extents(row.tolist())
                 encoders[k].encode(place + MAP_BYTES * k, table.addresses[i], shape, strides, device)
                 if 0 not in shape:

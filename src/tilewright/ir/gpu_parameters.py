@@ -66,14 +66,14 @@ class Descriptor:
 
 
 @dataclass(frozen=True)
-class TableForm:
-    """How the kernel is told of the arrays of a list, whose table is function parameter ``parameter``.
+class TableParameter:
+    """A kernel parameter that is the table of the arrays of a list: the function parameter ``index``.
 
     The entry of an array starts with tensor maps for ``descriptors``; then comes a row of ``width`` numbers of 64 bits.
     A table ``by_value`` is in the memory of the parameters; of others the address is passed.
     """
 
-    parameter: int
+    index: int
     width: int
     descriptors: tuple[Descriptor, ...] = ()
     by_value: bool = False

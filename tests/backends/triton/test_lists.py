@@ -30,7 +30,7 @@ from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_parameters import TableForm
+from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.runtime.launch import specialization
 
 pytest.importorskip("triton", reason="the package triton is not installed")
@@ -149,16 +149,16 @@ class Looking(Driver):
         self.local.seen = handle % 2, [list(self._entries(kernel, t, pointers)) for t in kernel.artifact.tables]
         return 0
 
-    def _entries(self, kernel: GpuExecutable, form: TableForm, pointers: int) -> Iterator[Entry]:
+    def _entries(self, kernel: GpuExecutable, param: TableParameter, pointers: int) -> Iterator[Entry]:
         parameters = (ctypes.c_uint64 * len(kernel.artifact.formats)).from_address(pointers)
-        start = parameters[form.parameter]
-        if not form.by_value:
+        start = parameters[param.index]
+        if not param.by_value:
             start = ctypes.c_uint64.from_address(start).value
             assert self.borrowed
-        length = ctypes.c_int32.from_address(parameters[form.parameter + 1]).value
-        assert start % 64 == 0 and (length <= kernel.artifact.capacity or not form.by_value)
-        for place in range(start, start + length * form.entry_bytes, form.entry_bytes):
-            yield ctypes.string_at(place, len(NO_MAP)), ctypes.string_at(place + form.row_offset, 8 * form.width)
+        length = ctypes.c_int32.from_address(parameters[param.index + 1]).value
+        assert start % 64 == 0 and (length <= kernel.artifact.capacity or not param.by_value)
+        for place in range(start, start + length * param.entry_bytes, param.entry_bytes):
+            yield ctypes.string_at(place, len(NO_MAP)), ctypes.string_at(place + param.row_offset, 8 * param.width)
 
     def cuMemcpyHtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
         ctypes.memmove(to.value, source.value, size.value)
@@ -171,8 +171,8 @@ LOOKING = Looking()
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[GpuExecutable]:
-    """Takes 3 arrays of each list; another form of it takes 6, and the last one any number. The grids of these tests
-    take forms with more stages of these."""
+    """Takes 3 arrays of each list; another variant of it takes 6, and the last one any number. The grids of these tests
+    take variants with more stages of these."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "load", lambda: LOOKING)
         patch.setattr(driver, "device", lambda index: LOOKING)

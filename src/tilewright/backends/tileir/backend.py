@@ -16,7 +16,7 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
-from tilewright.ir.gpu_parameters import TableForm
+from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.tileir.bytecode import write
 from tilewright.tileir.export import Kernel, export_module
 from tilewright.tileir.text import print_module
@@ -113,10 +113,10 @@ def _for_target(target: str | None) -> TileIRBackend:
     return TileIRBackend(target)
 
 
-def _tables(function: Function) -> tuple[TableForm, ...]:
+def _tables(function: Function) -> tuple[TableParameter, ...]:
     """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
     return tuple(
-        TableForm(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
+        TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
     )
 
 

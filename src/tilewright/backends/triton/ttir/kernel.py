@@ -33,7 +33,7 @@ from tilewright.backends.triton.ttir.types import FP8
 from tilewright.gpu_runtime.device_printf import sites
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor, TableForm
+from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import (
@@ -92,7 +92,7 @@ class TtirKernel:
     descriptors: tuple[Descriptor, ...]
     reports: bool = False
     local_bytes: int = 0
-    tables: tuple[TableForm, ...] = ()
+    tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
 
     @property
@@ -103,7 +103,7 @@ class TtirKernel:
     @property
     def blobs(self) -> dict[int, int]:
         """The parameters that are tables, and how many bytes each has."""
-        return {t.parameter: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
+        return {t.index: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
     @property
     def has_products(self) -> bool:
@@ -139,8 +139,8 @@ def lower(
     facts = analyses.get(IntegerRanges)
     plan = analyses.get(plan_lowering, target, descriptors, realign).scheduled(shared, ahead)
     s = State(function, target, dialect, facts, plan, hide_divisibility=hide_divisibility)
-    tables, capacity = _table_forms(function, plan, capacity if target.is_cuda else 0)
-    s.tables = {t.parameter: t for t in tables if t.parameter in plan.tables.ranks}
+    tables, capacity = _table_parameters(function, plan, capacity if target.is_cuda else 0)
+    s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
@@ -173,16 +173,16 @@ def lower(
     return TtirKernel(text, tuple(types), tuple(s.descriptors), bool(s.sites), s.local_bytes, tables, capacity)
 
 
-def _table_forms(function: Function, plan: LoweringPlan, capacity: int) -> tuple[tuple[TableForm, ...], int]:
+def _table_parameters(function: Function, plan: LoweringPlan, capacity: int) -> tuple[tuple[TableParameter, ...], int]:
     """How the tables of ``function`` are passed, and the room of those by value: ``capacity`` or as much as fits."""
-    forms = []
+    found = []
     for i, param in enumerate(function.params):
         if param.role == "table":
             maps = dict.fromkeys(d for d in plan.descriptors.values() if d.listed and d.base == i)
-            forms.append(TableForm(i, row_width(rank_of(param)), tuple(maps)))
-    simple = [t for t in forms if t.parameter in plan.tables.ranks]
+            found.append(TableParameter(i, row_width(rank_of(param)), tuple(maps)))
+    simple = [t for t in found if t.index in plan.tables.ranks]
     room = min(capacity, _TABLE_BYTES // sum(t.entry_bytes for t in simple)) if simple else 0
-    return tuple(replace(t, by_value=room > 0 and t in simple) for t in forms), room
+    return tuple(replace(t, by_value=room > 0 and t in simple) for t in found), room
 
 
 def _divisors(function: Function) -> dict[int, int]:

@@ -12,7 +12,7 @@ from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tile_form
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor, TableForm
+from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 from tilewright.ir.types import PointerType, TensorViewType, TileType, Type, tensor_view
 
 Extent = int | Val
@@ -51,7 +51,7 @@ class State:
         self._views: dict[Value, View] = {}
         self.descriptors: dict[Descriptor, Val] = {}
         self.listed: dict[Op, Val] = {}  # the descriptors of the arrays of lists
-        self.tables: dict[int, TableForm] = {}  # by parameter
+        self.tables: dict[int, TableParameter] = {}  # by parameter
         self.report: Val | None = None  # the buffer of prints and asserts
         self.sites: dict[Op, int] = {}
         self.local: Val | None = None  # the buffer of local arrays

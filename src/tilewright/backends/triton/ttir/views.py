@@ -211,9 +211,9 @@ def _array_of(op: Any) -> Any:
 
 
 def _map_of(s: State, d: Descriptor, cell: Cell) -> Val:
-    w, form = s.w, s.tables[cell.table]
-    pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * form.descriptors.index(d))
-    if form.by_value:
+    w, param = s.w, s.tables[cell.table]
+    pointer = memory.entry(s, cell.table, cell.first, cell.row, MAP_BYTES * param.descriptors.index(d))
+    if param.by_value:
         address = w.asm("cvta.param.u64 $0, $1;", "=l,l", [pointer], "i64")
         pointer = w.emit(f"tt.int_to_ptr {address.name} : i64 -> !tt.ptr<i8>", "!tt.ptr<i8>")
     else:
