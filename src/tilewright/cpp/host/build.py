@@ -153,8 +153,10 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
     output = compile_to_llvm(text, request.name, **options, expanded=included is not None)
     frontend = load("tilewright.frontend.cpp.module")
     kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
-    inline = load("tilewright.frontend.cpp.optimize").inlined
-    threads = with_threads(output.llvm, simt, inline) if simt else SimtModule(output.llvm, frozenset())
+    passes = load("tilewright.frontend.cpp.optimize")
+    threads = SimtModule(output.llvm, frozenset())
+    if simt:
+        threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed)
     described = frontend.described(output.llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
     module = with_stubs(threads.llvm, names, {symbol: symbol in threads.waiting for symbol in simt})

@@ -11,11 +11,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.cpp.host.fission import (
+    BARRIER,
+    RUNTIME,
+    Names,
+    Transform,
+    block_function,
+    prepared,
+    region_functions,
+    split,
+)
+
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
-_WAITS = ("__tw_simt_barrier", "__tw_simt_exchange")
+_EXCHANGE = "__tw_simt_exchange"
+_WAITS = (BARRIER, _EXCHANGE)
 _RUNTIME = {  # functions of the runtime that only the text that is added here calls
     _CURRENT: f"declare i32 @{_CURRENT}(i32)",
     "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
+    **RUNTIME,
 }
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
@@ -37,21 +50,31 @@ class SimtModule:
     waiting: frozenset[str]
 
 
-def with_threads(text: str, kernels: Sequence[str], inline: Callable[[str, set[str]], str]) -> SimtModule:
+def with_threads(
+    text: str, kernels: Sequence[str], inline: Callable[[str, set[str]], str], transform: Transform
+) -> SimtModule:
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
-    module with functions inlined."""
+    module with functions inlined, and ``transform`` with passes run over functions."""
     calls = _call_graph(text)
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
     calls = _call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
+    divisible: frozenset[str] = waiting - _callers(calls, (_EXCHANGE,), through=set(kernels))
+    hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
+    divisible = frozenset(symbol for symbol in divisible if not calls[symbol] & hidden)
+    if divisible:
+        text = prepared(text, set(divisible), _FUNCTION, transform)
     leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
-    added = []
+    added: list[str] = []
     for symbol in kernels:
         match = next((m for m in _FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
         if match is None:
             continue
-        added.append(_functions(symbol, match.group(), stores=leftover))
+        whole = "\n".join([text, *added])
+        functions = _split_functions(symbol, match.group(), whole, leftover) if symbol in divisible else None
+        waiting -= {symbol} if functions else set()
+        added.append(functions or _functions(symbol, match.group(), stores=leftover))
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
@@ -63,6 +86,8 @@ def with_threads(text: str, kernels: Sequence[str], inline: Callable[[str, set[s
         f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
     )
     whole = "\n".join([text, *added, index])
+    if "@llvm.memcpy.p0.p0.i64(" in whole and not re.search(r"^declare [^\n]*@llvm.memcpy.p0.p0.i64\(", whole, re.M):
+        whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
     return SimtModule("\n".join([whole, *missing, ""]), waiting)
 
@@ -106,19 +131,9 @@ def _functions(symbol: str, definition: str, *, stores: bool) -> str:
     parameters = split_parameters(head["parameters"])
     rest = re.sub(r"\bcomdat(?:\([^)]*\))?|\b(?:local_)?unnamed_addr\b|\bsection \"[^\"]*\"", "", head["rest"])
     coordinates = [f"i32 %tw.c{i}" for i in range(_COORDINATES)]
-    body = _CALL.sub(r"= add i32 %tw.c\1, 0", definition[head.end() :]).replace("@__assert_fail(", "@__tw_simt_assert(")
+    body = _with_coordinates(definition[head.end() :])
     code = f"define internal void @{entry('body', symbol)}({', '.join([*parameters, *coordinates])}) {rest}{{\n{body}"
-    loads, values = [], []
-    for i, parameter in enumerate(parameters):
-        # Attributes stay, as of structs that are passed by value; the name is left out.
-        type = parameter.rsplit(" ", 1)[0] if " %" in parameter else parameter
-        loads += [f"  %s{i} = getelementptr ptr, ptr %slots, i32 {i}", f"  %a{i} = load ptr, ptr %s{i}"]
-        by_value = "byval(" in type
-        plain = parameter_type(type)
-        loads += [] if by_value else [f"  %v{i} = load {plain}, ptr %a{i}"]
-        values.append(f"{type} %{'a' if by_value else 'v'}{i}")
-    for i in range(_COORDINATES):
-        loads += [f"  %p{i} = getelementptr i32, ptr %where, i32 {i}", f"  %c{i} = load i32, ptr %p{i}"]
+    loads, values = _arguments(parameters)
     target = f"call void @{entry('body', symbol)}"
     one = ", ".join([*values, *(f"i32 %c{i}" for i in range(_COORDINATES))])
     own = ("%x", "%y", "%z")
@@ -142,6 +157,64 @@ def _functions(symbol: str, definition: str, *, stores: bool) -> str:
         ]
     block += ["done:", "  ret void", "}"]
     return "\n".join([code, *thread, *block])
+
+
+def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> str | None:
+    """As ``_functions``, for a kernel that is split at its barriers; None if it cannot be."""
+    head = _HEAD.match(definition)
+    assert head is not None, definition.split("\n", 1)[0]
+    parameters = split_parameters(head["parameters"])
+    body = definition[head.end() :]
+    for parameter in parameters:
+        if "byval(" in parameter:
+            body = _with_copy(body, parameter)
+    kernel = split(_with_coordinates(body))
+    if kernel is None:
+        return None
+    loads, values = _arguments(parameters)
+    first = 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.M)), default=-1)
+    names = Names(symbol, entry("block", symbol), first)
+    every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
+    # No fiber runs the kernel: its thread is there for the description only.
+    thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
+    regions = region_functions(kernel, names, every)
+    block = block_function(kernel, loads, names, values, stores=stores)
+    return "\n".join([*regions, block, thread, *names.metadata(len(kernel.regions))])
+
+
+def _with_copy(body: str, parameter: str) -> str:
+    """``body`` with a variable of its own in the place of a struct that is passed by value, which it may change."""
+    name = parameter.split()[-1]
+    type = re.search(r"byval\((.*?)\) ", f"{parameter} ")
+    assert type is not None, parameter
+    label, rest = body.split("\n", 1)
+    copy = f"%tw.copy.{name[1:]}"
+    rest = re.sub(rf"{re.escape(name)}(?![-\w.$])", copy, rest)
+    size = f"i64 ptrtoint (ptr getelementptr ({type[1]}, ptr null, i32 1) to i64)"
+    made = f"  call void @llvm.memcpy.p0.p0.i64(ptr {copy}, ptr {name}, {size}, i1 false)"
+    lines = rest.split("\n")
+    at = next(i for i, line in enumerate(lines) if " = alloca " not in line)
+    return "\n".join([label, f"  {copy} = alloca {type[1]}", *lines[:at], made, *lines[at:]])
+
+
+def _with_coordinates(body: str) -> str:
+    return _CALL.sub(r"= add i32 %tw.c\1, 0", body).replace("@__assert_fail(", "@__tw_simt_assert(")
+
+
+def _arguments(parameters: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Lines that load the arguments and coordinates of a launch, and the arguments of a call."""
+    loads, values = [], []
+    for i, parameter in enumerate(parameters):
+        # Attributes stay, as of structs that are passed by value; the name is left out.
+        type = parameter.rsplit(" ", 1)[0] if " %" in parameter else parameter
+        loads += [f"  %s{i} = getelementptr ptr, ptr %slots, i32 {i}", f"  %a{i} = load ptr, ptr %s{i}"]
+        by_value = "byval(" in type
+        plain = parameter_type(type)
+        loads += [] if by_value else [f"  %v{i} = load {plain}, ptr %a{i}"]
+        values.append(f"{type} %{'a' if by_value else 'v'}{i}")
+    for i in range(_COORDINATES):
+        loads += [f"  %p{i} = getelementptr i32, ptr %where, i32 {i}", f"  %c{i} = load i32, ptr %p{i}"]
+    return loads, values
 
 
 def split_parameters(parameters: str) -> list[str]:

@@ -1,5 +1,6 @@
-// Runs SIMT kernels: blocks are taken from a counter by the threads of the machine. A block without barriers is one
-// loop over its threads; with them, each thread is a fiber, which is left where it waits.
+// Runs SIMT kernels: blocks are taken from a counter by the threads of the machine. A block is loops over
+// its threads, split at its barriers; where lanes of a warp wait for each other, each thread is a fiber, which is left
+// where it waits.
 #include "runtime.h"
 #include <sys/mman.h>
 
@@ -77,9 +78,14 @@ struct worker {
     void* stack_pointer;
     unsigned threads;
     int outcome;  // of the latest barrier
+    void* frames;  // of blocks that are split at their barriers
+    size_t frame_bytes;
 };
 static thread_local worker* here = nullptr;
 static thread_local unsigned const* coordinates_here = nullptr;
+
+static char const others_ended[] = "a barrier that not all threads of the block reach: others have ended";
+static char const others_elsewhere[] = "a barrier that not all threads of the block reach: others wait at another one";
 
 static void fail(launch* run, char const* file, int line, char const* what) {
     if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0)
@@ -115,14 +121,14 @@ static bool release_barrier(worker* mine) {
         sum += each.predicate;
         if (!first) first = &each;
         if (first->line != each.line || (first->file != each.file && __builtin_strcmp(first->file, each.file) != 0)) {
-            fail(mine->run, each.file, each.line, "a barrier that not all threads of the block reach: others wait at another one");
+            fail(mine->run, each.file, each.line, others_elsewhere);
             return false;
         }
     }
     if (!first) return done == mine->threads;
     if (waiting != mine->threads) {
         fail(mine->run, first->file, first->line,
-             done ? "a barrier that not all threads of the block reach: others have ended"
+             done ? others_ended
                   : "a barrier that not all threads of the block reach: others wait for lanes of their warp");
         return false;
     }
@@ -228,6 +234,7 @@ static void* work(void* given) {
         if (end >= run->count || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) break;
     }
     here = nullptr;
+    free(mine.frames);
     munmap(memory, bytes);
     return nullptr;
 }
@@ -257,6 +264,24 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
 }  // namespace tilewright
 
 extern "C" {
+// Memory of this worker for the variables of a block that live across barriers.
+void* __tw_simt_frames(size_t bytes) {
+    using namespace tilewright;
+    if (bytes <= here->frame_bytes) return here->frames;
+    free(here->frames);
+    here->frame_bytes = (bytes + 63) / 64 * 64;
+    here->frames = aligned_alloc(64, here->frame_bytes);
+    if (here->frames) return here->frames;
+    here->frame_bytes = 0;
+    fail(here->run, "tilewright", 0, "no memory for the variables of a block");
+    leave(here->current, state::done);
+    __builtin_trap();
+}
+// A barrier that some threads of the block did not reach: they have `ended`, or wait at another one.
+void __tw_simt_diverged(char const* file, int line, int ended) {
+    using namespace tilewright;
+    fail(here->run, file, line, ended ? others_ended : others_elsewhere);
+}
 unsigned __tw_simt_current(int which) { return tilewright::coordinates_here[which]; }
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
     using namespace tilewright;

@@ -59,6 +59,14 @@ def inlined(text: str, names: set[str]) -> str:
     return str(module)
 
 
+def transformed(text: str, names: set[str], passes: tuple[str, ...]) -> str:
+    """The module ``text`` with ``passes`` run over the functions ``names``."""
+    module, builder = _parsed(text), _pass_builder()
+    for function in _named(module, names):
+        _run(passes, function, builder)
+    return str(module)
+
+
 def optimize(text: str, kernels: set[str]) -> str:
     """The module ``text`` with everything inlined into the functions called ``kernels``."""
     module = _parsed(text)

@@ -1,0 +1,401 @@
+"""Splits SIMT kernels at their barriers, as LLVM text, so that each part is a loop over the threads of a block.
+
+A region is what a thread runs from the start, or from a barrier, to the next barrier or its end; it is a function that
+returns the barrier it ended at. The function of a block calls one region for all threads, checks that they ended at the
+same barrier, and goes on with the region behind that one, whatever loops and branches of the kernel the barrier is in.
+Variables that live across barriers have an array over the threads each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+BARRIER = "__tw_simt_barrier"
+RUNTIME = {  # functions of the runtime that split kernels call
+    "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
+    "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
+}
+# A transformation of functions of a module: the module, the names of the functions, the passes.
+Transform = Callable[[str, set[str], tuple[str, ...]], str]
+
+_DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other blocks goes through memory
+_LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
+_LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
+_WAIT = re.compile(
+    rf"^  (?:(?P<result>{_LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
+    r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
+)
+_ALLOCA = re.compile(rf"^  (?P<name>{_LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
+_ACCESS = re.compile(rf"^  (?:{_LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{_LOCAL}), align")
+_MEMORY = re.compile(rf"^  (?:{_LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
+_SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
+_REFUSED = re.compile(
+    r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
+)
+_PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Where threads wait: ``kind`` says how their predicates combine."""
+
+    result: str | None
+    kind: int
+    predicate: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class _Block:
+    label: str
+    lines: list[str]
+    barrier: int = 0  # the one that the block ends at, counted from 1
+
+    def successors(self) -> list[str]:
+        return re.findall(rf"label ({_LOCAL})", "\n".join(self.lines)) if not self.barrier else []
+
+
+@dataclass
+class Split:
+    """A kernel in regions: region 0 begins it, region k follows ``barriers[k - 1]``; ``frame`` has the types of the
+    variables that live across barriers."""
+
+    barriers: list[Barrier]
+    regions: list[list[_Block]]
+    allocas: dict[str, str]
+    frame: list[str] = field(default_factory=list)
+
+
+def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform: Transform) -> str:
+    """The module ``text`` in which barriers of ``kernels`` are alone in their blocks, and what these functions keep
+    from one block to another is in memory."""
+
+    def separated(match: re.Match[str]) -> str:
+        if match[1].strip('"') not in kernels:
+            return match.group()
+        count, lines = 0, []
+        for line in match.group().split("\n"):
+            if _WAIT.match(line):
+                lines += [f"  br label %tw.wait{count}", f"tw.wait{count}:", line, f"  br label %tw.go{count}"]
+                line = f"tw.go{count}:"
+                count += 1
+            lines.append(line)
+        return "\n".join(lines)
+
+    text = transform(text, kernels, ("sroa", *_DEMOTE))  # no phis, whose blocks change
+    return transform(function.sub(separated, text), kernels, _DEMOTE)
+
+
+def split(body: str) -> Split | None:
+    """The regions of a kernel that ``prepared`` made ready, from the text between its braces; None for one whose
+    threads must be fibers, as it has barriers with places that are not known before it runs, or exceptions."""
+    if _REFUSED.search(body):
+        return None
+    blocks = _blocks(re.sub(r"^    #dbg_.*\n", "", re.sub(r", !dbg !\d+", "", body), flags=re.M))
+    allocas: dict[str, str] = {}
+    for number, block in enumerate(blocks):
+        for line in [line for line in block.lines if " = alloca " in line]:
+            match = _ALLOCA.match(line)
+            if number or match is None or re.search(r", i(32|64) ", match["type"]):
+                return None
+            allocas[match["name"]] = match["type"]
+            block.lines.remove(line)
+    barriers, whole = [], {}
+    for block in blocks:
+        found = [line for line in block.lines if f"@{BARRIER}(" in line]
+        match = _WAIT.match(found[0]) if found else None
+        if not found:
+            whole[f"%{block.label}"] = block
+            continue
+        if match is None or len(found) != 1:
+            return None
+        at = block.lines.index(found[0])
+        barriers.append(
+            Barrier(match["result"], int(match["kind"]), match["predicate"], match["file"], int(match["line"]))
+        )
+        # The barrier ends its block; what follows it begins a region, and is reached in no other way.
+        whole[f"%{block.label}"] = _Block(block.label, block.lines[:at], len(barriers))
+        rest = block.lines[at + 1 :]
+        if barriers[-1].result is not None:
+            rest = [f"  {barriers[-1].result} = add i32 %tw.outcome, 0", *rest]
+        whole[f"%tw.after{len(barriers)}"] = _Block(f"tw.after{len(barriers)}", rest)
+    starts = [f"%{blocks[0].label}", *(f"%tw.after{i + 1}" for i in range(len(barriers)))]
+    return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
+
+
+def _blocks(body: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    for line in body.split("\n"):
+        label = _LABEL.match(line)
+        if label:
+            blocks.append(_Block(label[1], []))
+        elif line.strip() and line != "}":
+            blocks[-1].lines.append(line)
+    return blocks
+
+
+def _reachable(blocks: dict[str, _Block], start: str) -> list[_Block]:
+    found, pending = {start: blocks[start]}, [start]
+    while pending:
+        for label in blocks[pending.pop()].successors():
+            if label not in found:
+                found[label] = blocks[label]
+                pending.append(label)
+    return list(found.values())
+
+
+def _with_frame(kernel: Split) -> Split:
+    """``kernel`` with what of its variables lives across barriers: those of several regions, or of one that is entered
+    again, in a loop."""
+    follow = [{block.barrier for block in region if block.barrier} for region in kernel.regions]
+    for _ in follow:
+        follow = [after.union(*(follow[i] for i in after)) for after in follow]
+    uses = [_names(region) for region in kernel.regions]
+    for name in kernel.allocas:
+        users = [i for i, names in enumerate(uses) if name in names]
+        if len(users) > 1 or any(i in follow[i] for i in users):
+            kernel.frame.append(name)
+    return kernel
+
+
+def _names(region: Sequence[_Block]) -> set[str]:
+    lines = (line for block in region for line in block.lines if "@llvm.lifetime." not in line)
+    return {name for line in lines for name in re.findall(_LOCAL, line)}
+
+
+def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> list[str]:
+    """The regions as functions with ``parameters`` and, behind them, the number of the thread, the
+    outcome of the barrier before, where votes are counted, and the variables of ``frame``."""
+    frame = [f"ptr noalias %tw.f{i}" for i in range(len(kernel.frame))]
+    own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr noalias %tw.votes"]
+    texts = []
+    for number, region in enumerate(kernel.regions):
+        head = f"define internal i32 @{names.region(number)}({', '.join([*parameters, *own, *frame])}) alwaysinline {{"
+        group = f", !llvm.access.group {names.group(number)}" if is_parallel(kernel, number) else ""
+        lines = [line + group if _MEMORY.match(line) else line for line in _region(kernel, region)]
+        texts.append("\n".join([head, *lines, "}"]))
+    return texts
+
+
+def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
+    used = _names(region)
+    own = used - set(kernel.frame)
+    lines = [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
+    leave: list[str] = []
+    scalars = {name for name in kernel.frame if kernel.allocas[name] in _SCALARS} - _addressed(region)
+    for i, name in enumerate(kernel.frame):
+        type = kernel.allocas[name]
+        if name not in used:
+            continue
+        if name not in scalars:
+            lines.append(f"  {name} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread")
+            continue
+        # A copy, which becomes a register; the loops of a region would store to memory in each iteration.
+        lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread"]
+        lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
+        if any(line.startswith("  store ") and f", ptr {name}, align" in line for b in region for line in b.lines):
+            leave += [f"  %tw.w{i}.N = load {type}, ptr {name}", f"  store {type} %tw.w{i}.N, ptr %tw.p{i}"]
+    lines.append(f"  br label %{region[0].label}")
+    for number, block in enumerate(region):
+        lines.append(f"{block.label}:")
+        left = [line.replace(".N", f".{number}") for line in leave]
+        for line in block.lines:
+            if "@llvm.lifetime." in line and (set(re.findall(_LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
+                continue
+            lines += [*left, "  ret i32 0"] if line.startswith("  ret ") else [line]
+        if block.barrier:
+            lines += [*left, *_vote(kernel.barriers[block.barrier - 1], number), f"  ret i32 {block.barrier}"]
+    return lines
+
+
+def _addressed(region: Sequence[_Block]) -> set[str]:
+    """The names that lines other than plain loads from them, and stores to them, mention."""
+    found: set[str] = set()
+    for block in region:
+        for line in block.lines:
+            if "@llvm.lifetime." in line:
+                continue
+            match = _ACCESS.match(line)
+            names = re.findall(_LOCAL, line)
+            if match is not None:
+                names.remove(match["name"])
+            found.update(names)
+    return found
+
+
+def _vote(barrier: Barrier, number: int) -> list[str]:
+    if barrier.result is None or barrier.predicate == "0":
+        return []
+    count = f"%tw.count{number}"
+    return [
+        f"  {count} = load i32, ptr %tw.votes",
+        f"  {count}.n = add i32 {count}, {barrier.predicate}",
+        f"  store i32 {count}.n, ptr %tw.votes",
+    ]
+
+
+def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: Sequence[str], *, stores: bool) -> str:
+    """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
+    coordinates; ``stores`` is for functions that ask for coordinates and were not inlined."""
+    lines = [f"define internal void @{names.block}(ptr %slots, ptr %where) {{", "entry:", *head]
+    lines += ["  %votes = alloca i32", "  %low = alloca i32", "  %high = alloca i32"]
+    lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
+    total = "0"
+    for i, name in enumerate(kernel.frame):
+        size = f"ptrtoint (ptr getelementptr ({kernel.allocas[name]}, ptr null, i32 1) to i64)"
+        lines += [f"  %o{i}.b = mul i64 %threads, {size}", f"  %o{i}.p = add i64 %o{i}.b, {_PADDING - 1}"]
+        lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
+        total = f"%o{i + 1}.s"
+    lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+    offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
+    lines += [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
+    cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
+    lines += [
+        "  br label %dispatch",
+        "dispatch:",
+        "  %state = phi i32 [ 0, %entry ], [ %l, %met ]",
+        "  %outcome = phi i32 [ 0, %entry ], [ %combined, %met ]",
+        "  store i32 0, ptr %votes",
+        "  store i32 -1, ptr %low",
+        "  store i32 0, ptr %high",
+        f"  switch i32 %state, label %done [ {cases} ]",
+    ]
+    for k in range(len(kernel.regions)):
+        lines += _loops(kernel, k, names, arguments, stores=stores)
+    return "\n".join([*lines, *_meeting(kernel, names), "}", *_tables(kernel, names)])
+
+
+def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, stores: bool) -> list[str]:
+    """Region ``k`` for all threads of the block."""
+    r = f"r{k}."
+    lines = [f"{r}start:", f"  br label %{r}zs"]
+    before = {"z": "start", "y": "zs", "x": "ys"}
+    for axis in "zyx":
+        lines += [f"{r}{axis}s:", f"  %{r}{axis} = phi i32 [ 0, %{r}{before[axis]} ], [ %{r}{axis}n, %{r}{axis}e ]"]
+        if axis == "y":
+            lines += [f"  %{r}zh = mul i32 %{r}z, %c7", f"  %{r}row = add i32 %{r}zh, %{r}y"]
+            lines += [f"  %{r}first = mul i32 %{r}row, %c6", f"  %{r}base = zext i32 %{r}first to i64"]
+        lines += [] if axis == "x" else [f"  br label %{r}{'y' if axis == 'z' else 'x'}s"]
+    own = [f"%{r}{axis}" for axis in "xyz"]
+    if stores:
+        lines += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)]
+    lines += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
+    given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
+    given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
+    lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)})"]
+    for bound, test in (("low", "ult"), ("high", "ugt")):
+        lines += [
+            f"  %{r}{bound} = load i32, ptr %{bound}",
+            f"  %{r}{bound}.c = icmp {test} i32 %{r}next, %{r}{bound}",
+            f"  %{r}{bound}.n = select i1 %{r}{bound}.c, i32 %{r}next, i32 %{r}{bound}",
+            f"  store i32 %{r}{bound}.n, ptr %{bound}",
+        ]
+    lines += [f"  br label %{r}xe"]
+    after = {"x": f"{r}ye", "y": f"{r}ze", "z": "join"}
+    for number, axis in enumerate("xyz", 6):
+        loop = f", !llvm.loop {names.loop(k)}" if axis == "x" and is_parallel(kernel, k) else ""
+        lines += [f"{r}{axis}e:", f"  %{r}{axis}n = add nuw nsw i32 %{r}{axis}, 1"]
+        lines += [f"  %{r}{axis}m = icmp ult i32 %{r}{axis}n, %c{number}"]
+        lines += [f"  br i1 %{r}{axis}m, label %{r}{axis}s, label %{after[axis]}{loop}"]
+    return lines
+
+
+def _meeting(kernel: Split, names: Names) -> list[str]:
+    """What follows a region: all threads have ended, or wait at one barrier, or there is a report."""
+    count = len(kernel.barriers)
+    at = [
+        f"  %{{0}}.{name} = getelementptr {type}, ptr @{names.table(name)}, i32 %{{0}}.i"
+        for name, type in (("file", "ptr"), ("line", "i32"), ("kind", "i32"))
+    ]
+    return (
+        [
+            "join:",
+            "  %l = load i32, ptr %low",
+            "  %h = load i32, ptr %high",
+            "  %same = icmp eq i32 %l, %h",
+            "  br i1 %same, label %check, label %diverged",
+            "check:",
+            "  %ended = icmp eq i32 %h, 0",
+            "  br i1 %ended, label %done, label %met",
+            "met:",
+            "  %m.i = sub i32 %h, 1",
+            at[2].format("m"),
+            "  %kind = load i32, ptr %m.kind",
+            "  %sum = load i32, ptr %votes",
+            "  %all = icmp eq i32 %sum, %count",
+            "  %any = icmp ne i32 %sum, 0",
+            "  %counts = icmp eq i32 %kind, 0",
+            "  %conjunction = icmp eq i32 %kind, 1",
+            "  %truth = select i1 %conjunction, i1 %all, i1 %any",
+            "  %number = zext i1 %truth to i32",
+            "  %combined = select i1 %counts, i32 %sum, i32 %number",
+            "  br label %dispatch",
+            "diverged:",
+            "  %d.i = sub i32 %h, 1",
+            at[0].format("d"),
+            at[1].format("d"),
+            "  %file = load ptr, ptr %d.file",
+            "  %line = load i32, ptr %d.line",
+            "  %some = icmp eq i32 %l, 0",
+            "  %why = zext i1 %some to i32",
+            "  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)",
+            "  br label %done",
+            "done:",
+            "  ret void",
+        ]
+        if count
+        else ["join:", "  br label %done", "done:", "  ret void"]
+    )
+
+
+def _tables(kernel: Split, names: Names) -> list[str]:
+    count, barriers = len(kernel.barriers), kernel.barriers
+    rows = {
+        "file": ("ptr", [f"ptr {b.file}" for b in barriers]),
+        "line": ("i32", [f"i32 {b.line}" for b in barriers]),
+        "kind": ("i32", [f"i32 {b.kind}" for b in barriers]),
+    }
+    return [
+        f"@{names.table(name)} = private constant [{count} x {type}] [{', '.join(values)}]"
+        for name, (type, values) in rows.items()
+    ]
+
+
+def is_parallel(kernel: Split, k: int) -> bool:
+    """Whether the iterations of the loop over region ``k`` share no memory but that of the block, which no two threads
+    use between barriers without being wrong: its own variables are registers."""
+    local = set(kernel.allocas) - set(kernel.frame)
+    return not local & _addressed(kernel.regions[k])
+
+
+@dataclass(frozen=True)
+class Names:
+    """How the functions, tables and metadata of the kernel ``symbol`` are called; ``first`` is the first number of
+    metadata that is free."""
+
+    symbol: str
+    block: str
+    first: int
+
+    def region(self, k: int) -> str:
+        return f'"tw.region{k}.{self.symbol}"'
+
+    def table(self, name: str) -> str:
+        return f'"tw.{name}.{self.symbol}"'
+
+    def loop(self, k: int) -> str:
+        return f"!{self.first + 3 * k}"
+
+    def group(self, k: int) -> str:
+        return f"!{self.first + 3 * k + 1}"
+
+    def metadata(self, regions: int) -> list[str]:
+        lines: list[str] = []
+        for k in range(regions):
+            access = f"!{self.first + 3 * k + 2}"
+            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}}}", f"{self.group(k)} = distinct !{{}}"]
+            lines += [f'{access} = !{{!"llvm.loop.parallel_accesses", {self.group(k)}}}']
+        return lines
