@@ -17,6 +17,7 @@ _BACKENDS = {
     "reference": ("tilewright.backends.reference", None),
     "cpu": ("tilewright.backends.cpu", "cpu"),
     "python": ("tilewright.eager", None),
+    "gpu": ("tilewright.backends.gpu", None),
     "triton": ("tilewright.backends.triton", "cuda"),
     "tileir": ("tilewright.backends.tileir", None),
     "sanitizer": ("tilewright.sanitizer.backend", None),

@@ -116,7 +116,7 @@ MISTAKES = [
     (["kernels.py::shift"], "shift() takes 4 arguments (x, out, scale, N), but 0 were given"),
     (["kernels.py::shift", *ARGS[:-1], "f32[4]"], "argument 'N' of shift() is an array"),
     (["kernels.py::shift", *ARGS, "--stage", "PTX"], "there is no stage PTX; the stages are: Tile IR,"),
-    (["kernels.py::shift", *ARGS, "--backend", "gpu"], "unknown backend 'gpu'"),
+    (["kernels.py::shift", *ARGS, "--backend", "abacus"], "unknown backend 'abacus'"),
     (["kernels.py::wrong", "--arg", "f32[8]"], "kernels.py:18:40: dimension 0 of the tile shape"),
 ]
 

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+from tilewright.backends.cuda_tools import TIMEOUT, tool, tool_version
 from tilewright.ir.errors import TileError
 
-_PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
-_FOLDERS = ("CUDA_HOME", "CUDA_PATH")
-_TIMEOUT = 600  # seconds
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
 INSTALL = "pip install 'tilewright[tileir]', or a CUDA toolkit from 13.3 on with its bin folder on PATH"
-
-
-@functools.cache
-def tool(name: str) -> Path | None:
-    """The program ``name``: of the wheels, of the toolkit that CUDA_HOME or CUDA_PATH names, or on PATH."""
-    folders = [Path(os.environ[variable], "bin") for variable in _FOLDERS if os.environ.get(variable)]
-    spec = importlib.util.find_spec(_PACKAGE)
-    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        folders += sorted(Path(root).glob("cu*/bin"), reverse=True)
-    for folder in folders:
-        found = shutil.which(name, path=str(folder))
-        if found is not None:
-            return Path(found)
-    on_path = shutil.which(name)
-    return None if on_path is None else Path(on_path)
 
 
 def missing() -> str | None:
@@ -42,15 +22,9 @@ def missing() -> str | None:
     return None
 
 
-@functools.cache
 def version() -> str:
     """The release of the assembler, such as ``13.5.37``."""
-    path = tool("tileiras")
-    if path is None:
-        return "none"
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False).stdout
-    found = re.search(r"\bV?(\d+\.\d+\.\d+)\b", said) or re.search(r"(\d+\.\d+)", said)
-    return found[1] if found is not None else "unknown"
+    return tool_version("tileiras")
 
 
 @functools.cache
@@ -59,7 +33,7 @@ def targets() -> tuple[str, ...]:
     path = tool("tileiras")
     if path is None:
         return ()
-    said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=_TIMEOUT, check=False).stdout
+    said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
     return tuple(re.findall(r"=(sm_\d+)\b", said))
 
 
@@ -74,9 +48,9 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
         source.write_bytes(data)
         command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
-            raise TileError(f"tileiras has not assembled the kernel {kernel} in {_TIMEOUT} seconds") from None
+            raise TileError(f"tileiras has not assembled the kernel {kernel} in {TIMEOUT} seconds") from None
         if ran.returncode or not made.is_file():
             raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {_reason(ran)}")
         return made.read_bytes()

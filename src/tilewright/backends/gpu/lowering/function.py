@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -42,7 +43,8 @@ def lower(function: Function, target: Architecture) -> Lowered:
     module = ir.Module(function.name)
     module.triple = TRIPLE
     parameters = [storage_type(v.tile.dtype) for v in function.body.args]
-    kernel = ir.Function(module, ir.FunctionType(VOID, parameters), function.name)
+    symbol = re.sub(r"\W", "_", function.name)
+    kernel = ir.Function(module, ir.FunctionType(VOID, parameters), symbol)
     kernel.calling_convention = "ptx_kernel"
     set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
     occupancy = function.hints.get("occupancy")
@@ -59,7 +61,7 @@ def lower(function: Function, target: Architecture) -> Lowered:
     if allocations:
         cx.shared_base = _shared_base(builder)
     cx.run(function.body)
-    return Lowered(str(module), function.name, threads, memory.shared_bytes(allocations))
+    return Lowered(str(module), symbol, threads, memory.shared_bytes(allocations))
 
 
 def _shared_base(builder: ir.IRBuilder) -> ir.Value:

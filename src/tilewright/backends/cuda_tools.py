@@ -1,0 +1,41 @@
+"""Where NVIDIA's command-line tools are: in its wheels, in a CUDA toolkit, or on PATH."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+_PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
+_FOLDERS = ("CUDA_HOME", "CUDA_PATH")
+TIMEOUT = 600  # seconds
+
+
+@functools.cache
+def tool(name: str) -> Path | None:
+    """The program ``name``: of the toolkit that CUDA_HOME or CUDA_PATH names, of the wheels, or on PATH."""
+    folders = [Path(os.environ[variable], "bin") for variable in _FOLDERS if os.environ.get(variable)]
+    spec = importlib.util.find_spec(_PACKAGE)
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        folders += sorted(Path(root).glob("cu*/bin"), reverse=True)
+    for folder in folders:
+        found = shutil.which(name, path=str(folder))
+        if found is not None:
+            return Path(found)
+    on_path = shutil.which(name)
+    return None if on_path is None else Path(on_path)
+
+
+@functools.cache
+def tool_version(name: str) -> str:
+    """The release of the program ``name``, such as ``13.5.37``; ``none`` where it is not installed."""
+    path = tool(name)
+    if path is None:
+        return "none"
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+    found = re.search(r"\bV?(\d+\.\d+\.\d+)\b", said) or re.search(r"(\d+\.\d+)", said)
+    return found[1] if found is not None else "unknown"

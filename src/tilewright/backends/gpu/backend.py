@@ -1,0 +1,152 @@
+"""The backend object: kernels through the gpu dialect and LLVM to PTX, assembled by ptxas or by the driver."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import llvmlite
+
+from tilewright.backends.base import Capabilities, Devices, Serialization
+from tilewright.backends.cuda_tools import tool_version
+from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.backends.gpu.target import architecture
+from tilewright.gpu_runtime import driver, stopwatch
+from tilewright.gpu_runtime.abi import formats_of
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.gpu_runtime.executable import GpuExecutable
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.gpu_stage import MAX_WARPS
+from tilewright.ir.layouts import LANES
+
+_DEFAULTS = {"num_warps": 4, "num_stages": 3}
+
+
+class GpuBackend:
+    """Compiles kernels for GPU ``index`` of this machine or for another ``target``, such as ``sm_90``."""
+
+    name = "gpu"
+    device = "cuda"
+
+    def __init__(self, target: str | None = None, index: int = 0) -> None:
+        self._target = target
+        self._index = index
+
+    def unavailable(self) -> str | None:
+        return driver.why_not() if self._target is None else None
+
+    def target(self) -> str:
+        return f"llvmlite {llvmlite.__version__} ptxas {tool_version('ptxas')} {self.architecture()}"
+
+    def architecture(self) -> str:
+        """The architecture that kernels are compiled for. TileUnsupportedFeatureError for one without code."""
+        return architecture(self._target or f"sm_{driver.device(self._index).capability}").name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            direct_launch=True,
+            serialization=Serialization(_to_bytes, self._from_bytes),
+            for_target=_for_target,
+            devices=Devices(self._for_device, driver.device_count, driver.device_of),
+            elapsed=self._elapsed,
+        )
+
+    def _for_device(self, index: int) -> GpuBackend:
+        """This backend for GPU ``index``, whose architecture may be another one than that of the first."""
+        return self if index == self._index else _backend_of(index)
+
+    def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> GpuExecutable:
+        """``function`` as machine code, or as PTX where no ptxas is installed.
+
+        ValueError for unknown options. TileUnsupportedFeatureError, at the op, for what has no code yet.
+        """
+        compiled, code, texts = self._made(function, options)
+        binary = GpuBinary(
+            code=code,
+            symbol=compiled.name,
+            num_warps=compiled.threads // LANES,
+            num_ctas=1,
+            shared_bytes=compiled.shared_bytes,
+            scratch_bytes=0,
+            scratch_align=1,
+            descriptors=(),
+            texts=texts,
+        )
+        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function))
+        return self._executable(function, artifact, options)
+
+    def _made(self, function: Function, options: Mapping[str, Any]) -> tuple[Compiled, bytes, dict[str, str]]:
+        """The PTX, what the driver loads, and the text of each stage."""
+        chosen = choose(function, options)
+        compiled = compile_to_ptx(function, self.architecture(), chosen["num_warps"], chosen["num_stages"])
+        texts = compiled.texts()
+        if assemble.missing() is not None:
+            return compiled, compiled.ptx.encode() + b"\0", texts
+        assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
+        texts["resources"] = assembled.resources.render(compiled.shared_bytes)
+        return compiled, assembled.cubin, texts
+
+    def _executable(self, function: Function, artifact: Artifact, options: Mapping[str, Any]) -> GpuExecutable:
+        def texts() -> Mapping[str, str]:
+            return artifact.binary.texts or self._made(function, options)[2]
+
+        return GpuExecutable(function, artifact, Constraints(descriptors=False, realign=False), texts)
+
+    def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
+        return self._executable(function, Artifact.from_bytes(data), options)
+
+    def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
+        """The seconds between events before and after ``launch`` on the stream with this handle."""
+        return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
+
+
+def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int]:
+    """How many warps a CTA has, and stages loops: as the options or the kernel's hints say. ValueError for others."""
+    chosen = dict(_DEFAULTS)
+    hinted = function.hints.get("num_worker_warps")
+    if isinstance(hinted, int):
+        chosen["num_warps"] = hinted
+    for name, value in options.items():
+        if name not in chosen:
+            raise ValueError(f"the backend gpu has no option {name!r}; it has {', '.join(chosen)}")
+        chosen[name] = value
+    warps = chosen["num_warps"]
+    if not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1):
+        raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
+    return chosen
+
+
+def _tables(function: Function) -> tuple[TableParameter, ...]:
+    """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
+    return tuple(
+        TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
+    )
+
+
+def _to_bytes(executable: GpuExecutable) -> bytes:
+    return executable.artifact.to_bytes()
+
+
+def _for_target(target: str | None) -> GpuBackend:
+    """The backend for an architecture of which no GPU is needed; None stands for the GPU of this machine."""
+    if target is not None:
+        try:
+            architecture(target)
+        except TileUnsupportedFeatureError as e:
+            raise ValueError(e.message) from None
+    return GpuBackend(target)
+
+
+@functools.cache
+def _backend_of(index: int) -> GpuBackend:
+    return GpuBackend(None, index)
+
+
+BACKEND = GpuBackend()

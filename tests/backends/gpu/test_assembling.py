@@ -1,0 +1,150 @@
+"""PTX to machine code for every architecture, and failures of ptxas in our words."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.kernel_runs import arguments, generated, seeds
+from support.ptx.backend import PtxBackend
+
+import tilewright as ct
+from tilewright.backends import registry
+from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.backend import GpuBackend, choose
+from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.backends.gpu.target import architecture
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
+
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+needs_ptxas = pytest.mark.skipif(assemble.missing() is not None, reason=assemble.missing() or "")
+
+
+class Recorder(PtxBackend):
+    """Keeps the functions that launches compile, and runs none."""
+
+    def __init__(self) -> None:
+        super().__init__(4, "sm_80")
+        self.functions: list[Function] = []
+
+    def compile(self, function: Function, *_: object) -> object:  # type: ignore[override]
+        self.functions.append(function)
+        return super().compile(function, {})
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    found = Recorder()
+    monkeypatch.setitem(registry._loaders, "recorder", lambda: found)
+    return found
+
+
+@ct.kernel
+def scale(x, y, factor):  # type: ignore[no-untyped-def]
+    i = ct.bid(0)
+    tile = ct.load(x, (i,), (128,))
+    ct.store(y, (i,), tile * ct.sum(tile) * factor)
+
+
+@functools.cache
+def function() -> Function:
+    """The function of ``scale``."""
+    found, x = Recorder(), np.ones(256, np.float32)
+    registry.register_backend("scale-recorder", lambda: found)
+    try:
+        ct.launch(None, (2,), scale, (x, np.zeros_like(x), 2.0), backend="scale-recorder")
+    finally:
+        del registry._loaders["scale-recorder"]
+    return found.functions[-1]
+
+
+def compiled(target: str) -> Compiled:
+    return compile_to_ptx(function(), target, 4)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_architecture(target: str) -> None:
+    made = compiled(target)
+    assembled = assemble.assemble(made.ptx, made.target.name, made.name)
+    assert assembled.cubin.startswith(b"\x7fELF") and 0 < assembled.resources.registers <= 255
+    assert not assembled.resources.spilled_stores
+
+
+@needs_ptxas
+@pytest.mark.parametrize("seed", seeds(6, 100))
+def test_random_kernels(seed: int, recorder: Recorder) -> None:
+    kernel = generated(seed)
+    try:
+        ct.launch(None, kernel.grid, kernel.kernel(), arguments(kernel)[0], backend="recorder")
+        for target in TARGETS[seed % 2 :: 2]:
+            made = compile_to_ptx(recorder.functions[-1], target, 4)
+            assert assemble.assemble(made.ptx, made.target.name, made.name).cubin.startswith(b"\x7fELF")
+    except TileUnsupportedFeatureError as error:
+        assert error.loc is not None and error.loc.line > 0
+        pytest.skip(f"not supported yet: {error.message}")
+
+
+def test_lines_of_the_source() -> None:
+    """Profilers show the lines of the kernel; LLVM writes no debug info that ptxas refuses."""
+    ptx = compiled("sm_90").ptx
+    lines = {int(n) for n in re.findall(r"\.loc\s+\d+ (\d+)", ptx)}
+    source = Path(__file__).read_text().splitlines()
+    assert any("ct.sum(tile)" in source[n - 1] for n in lines) and any("ct.load(x" in source[n - 1] for n in lines)
+    assert ".target sm_90a\n" in ptx and Path(__file__).name in ptx
+
+
+@needs_ptxas
+def test_a_refusal_repeats_by_one_command() -> None:
+    made = compiled("sm_80")
+    broken = made.ptx.replace("add.rn.f32", "add.wrong.f32", 1)
+    with pytest.raises(TileCompilerExecutionError, match="refuses the kernel scale for sm_80: .*report: ") as failure:
+        assemble.assemble(broken, "sm_80", "scale")
+    folder = Path(failure.value.message.rpartition("report: ")[2])
+    again = subprocess.run([folder / "repeat.sh"], capture_output=True, text=True, check=False)
+    assert again.returncode and "wrong" in again.stderr
+    assert (folder / "kernel.ptx").read_text() == broken
+    (folder / "kernel.ptx").write_text(made.ptx)
+    assert subprocess.run([folder / "repeat.sh"], capture_output=True, check=False).returncode == 0
+
+
+@needs_ptxas
+def test_too_much_shared_memory_is_said_in_our_words() -> None:
+    ptx = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry huge() {
+.shared .align 16 .b8 data[200000];
+.reg .b32 %r<2>;
+mov.u32 %r1, data;
+st.shared.b32 [%r1], %r1;
+ret;
+}
+"""
+    with pytest.raises(TileError, match="the kernel huge needs 200000 bytes of shared memory, and sm_80 has .*smaller"):
+        assemble.assemble(ptx, "sm_80", "huge")
+
+
+def test_unknown_architectures_and_options() -> None:
+    assert architecture("sm_90").name == architecture("sm_90a").name == "sm_90a"
+    for name in ("sm_35", "gfx942", "", "90"):
+        with pytest.raises(TileUnsupportedFeatureError, match="does not know the architecture"):
+            architecture(name)
+    with pytest.raises(ValueError, match="does not know the architecture 'sm_35'"):
+        assert GpuBackend().capabilities.for_target is not None
+        GpuBackend().capabilities.for_target("sm_35")
+
+
+def test_options_and_hints() -> None:
+    assert choose(function(), {}) == {"num_warps": 4, "num_stages": 3}
+    assert choose(function(), {"num_warps": 8})["num_warps"] == 8
+    for wrong in (3, 64, "4", 0):
+        with pytest.raises(ValueError, match="it is a power of two up to 32"):
+            choose(function(), {"num_warps": wrong})
+    with pytest.raises(ValueError, match="the backend gpu has no option 'speed'; it has num_warps, num_stages"):
+        choose(function(), {"speed": 11})
