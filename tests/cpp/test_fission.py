@@ -81,8 +81,8 @@ def test_split_kernels_give_what_fibers_give(tmp_path: Path) -> None:
     names = ("reduce", "nested", "votes")
     assert done.stdout.splitlines() == [*(f"{name} same 1 cudaSuccess" for name in names), "cudaErrorLaunchFailure"]
     line = next(i for i, text in enumerate(PROGRAM.split("\n"), 1) if "i < t" in text)
-    (message,) = done.stderr.splitlines()
-    assert message.startswith(f"tilewright: {program}:{line}: a barrier that not all threads of the block reach")
+    reason = "a barrier that not all threads of the block reach: others have left its loop"
+    assert done.stderr.splitlines() == [f"tilewright: {program}:{line}: {reason}"]
 
 
 BODY = """entry:
@@ -105,10 +105,11 @@ end:
 def test_what_lives_across_a_barrier_is_kept_for_each_thread() -> None:
     kernel = fission.split(BODY)
     assert kernel is not None
-    assert [(b.line, b.result) for b in kernel.barriers] == [(7, "%wait")]
+    assert [(b.line, b.result) for b in kernel.barriers] == [(7, "%wait"), (7, None)]  # and the end of the loop
     assert [[block.label for block in region] for region in kernel.regions] == [
         ["entry", "loop"],
-        ["tw.after1", "loop", "end"],
+        ["tw.after1", "loop", "tw.leave2"],
+        ["end"],
     ]
     assert kernel.frame == ["%x"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 BARRIER = "__tw_simt_barrier"
 RUNTIME = {  # functions of the runtime that split kernels call
@@ -34,6 +34,7 @@ _SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "dou
 _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
 )
+_LEAVES = 3  # the kind of a barrier that stands for the end of a loop
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -123,6 +124,17 @@ def split(body: str) -> Split | None:
             rest = [f"  {barriers[-1].result} = add i32 %tw.outcome, 0", *rest]
         whole[f"%tw.after{len(barriers)}"] = _Block(f"tw.after{len(barriers)}", rest)
     starts = [f"%{blocks[0].label}", *(f"%tw.after{i + 1}" for i in range(len(barriers)))]
+    for header, target, inner in _exits(whole):
+        # All threads leave such a loop together. A region that ends there leaves no code behind the loop in the regions
+        # within it, whose loops over the threads are vectorized only if all that they contain can be.
+        barriers.append(replace(barriers[inner - 1], result=None, kind=_LEAVES, predicate="0"))
+        label = f"tw.leave{len(barriers)}"
+        for name in header:
+            whole[name].lines[:] = [
+                re.sub(rf"label {re.escape(target)}(?![-\w.$])", f"label %{label}", line) for line in whole[name].lines
+            ]
+        whole[f"%{label}"] = _Block(label, [], len(barriers))
+        starts.append(target)
     return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
 
 
@@ -135,6 +147,47 @@ def _blocks(body: str) -> list[_Block]:
         elif line.strip() and line != "}":
             blocks[-1].lines.append(line)
     return blocks
+
+
+def _exits(blocks: dict[str, _Block]) -> list[tuple[list[str], str, int]]:
+    """The loops with a barrier in each iteration that are left to one block only: the blocks that leave it, that block,
+    and one of its barriers."""
+    # The block of a barrier is followed, in loops, by what follows the barrier.
+    edges = {
+        name: [f"%tw.after{block.barrier}"] if block.barrier else block.successors() for name, block in blocks.items()
+    }
+    found, pending = [], [set(edges)]
+    while pending:
+        within = pending.pop()
+        for loop in _components(within, edges):
+            headers = {n for name, after in edges.items() if name not in loop for n in after} & loop
+            pending.append(loop - (headers or set(sorted(loop)[:1])))
+            waits = {name for name in loop if blocks[name].barrier}
+            targets = {n for name in loop for n in edges[name]} - loop
+            if not waits or len(targets) != 1 or _components(loop - waits, edges):
+                continue
+            (target,) = targets
+            leaving = sorted(name for name in loop if target in edges[name])
+            if not waits & set(leaving):
+                found.append((leaving, target, min(blocks[name].barrier for name in waits)))
+    return found
+
+
+def _components(within: set[str], edges: dict[str, list[str]]) -> list[set[str]]:
+    """The strongly connected components with a cycle, of the graph ``edges`` among the nodes ``within``."""
+    reach: dict[str, set[str]] = {}
+    for start in sorted(within):
+        seen: set[str] = set()
+        stack = [start]
+        while stack:
+            for n in edges[stack.pop()]:
+                if n in within and n not in seen:
+                    seen.add(n)
+                    stack.append(n)
+        reach[start] = seen
+    cyclic = {name for name in within if name in reach[name]}
+    groups = {frozenset({name, *(n for n in reach[name] if name in reach[n])}) for name in cyclic}
+    return [set(group) for group in sorted(groups, key=sorted)]
 
 
 def _reachable(blocks: dict[str, _Block], start: str) -> list[_Block]:
@@ -340,7 +393,11 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
             "  %file = load ptr, ptr %d.file",
             "  %line = load i32, ptr %d.line",
             "  %some = icmp eq i32 %l, 0",
-            "  %why = zext i1 %some to i32",
+            at[2].format("d"),
+        "  %d.k = load i32, ptr %d.kind",
+        f"  %left = icmp eq i32 %d.k, {_LEAVES}",
+        "  %elsewhere = select i1 %left, i32 2, i32 0",
+        "  %why = select i1 %some, i32 1, i32 %elsewhere",
             "  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)",
             "  br label %done",
             "done:",

@@ -86,6 +86,7 @@ static thread_local unsigned const* coordinates_here = nullptr;
 
 static char const others_ended[] = "a barrier that not all threads of the block reach: others have ended";
 static char const others_elsewhere[] = "a barrier that not all threads of the block reach: others wait at another one";
+static char const others_left[] = "a barrier that not all threads of the block reach: others have left its loop";
 
 static void fail(launch* run, char const* file, int line, char const* what) {
     if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0)
@@ -277,10 +278,11 @@ void* __tw_simt_frames(size_t bytes) {
     leave(here->current, state::done);
     __builtin_trap();
 }
-// A barrier that some threads of the block did not reach: they have `ended`, or wait at another one.
-void __tw_simt_diverged(char const* file, int line, int ended) {
+// A barrier that some threads of the block did not reach: they wait at another one, have ended (1), or
+// have left the loop that it is in (2).
+void __tw_simt_diverged(char const* file, int line, int why) {
     using namespace tilewright;
-    fail(here->run, file, line, ended ? others_ended : others_elsewhere);
+    fail(here->run, file, line, why == 0 ? others_elsewhere : why == 1 ? others_ended : others_left);
 }
 unsigned __tw_simt_current(int which) { return tilewright::coordinates_here[which]; }
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
