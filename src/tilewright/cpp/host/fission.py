@@ -1,9 +1,9 @@
 """Splits SIMT kernels at their barriers, as LLVM text, so that each part is a loop over the threads of a block.
 
 A region is what a thread runs from the start, or from a barrier, to the next barrier or its end; it is a function that
-returns the barrier it ended at. The function of a block calls one region for all threads, checks that they ended at the
-same barrier, and goes on with the region behind that one, whatever loops and branches of the kernel the barrier is in.
-Variables that live across barriers have an array over the threads each.
+returns, as a bit, the barrier it ended at. The function of a block calls one region for all threads, checks that they
+ended at the same barrier, and goes on with the region behind that one, whatever loops and branches of the kernel the
+barrier is in. Variables that live across barriers have an array over the threads each.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 BARRIER = "__tw_simt_barrier"
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
+    "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",
 }
 # A transformation of functions of a module: the module, the names of the functions, the passes.
@@ -34,6 +35,7 @@ _SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "dou
 _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
 )
+_MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
 _LEAVES = 3  # the kind of a barrier that stands for the end of a loop
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
@@ -135,6 +137,8 @@ def split(body: str) -> Split | None:
             ]
         whole[f"%{label}"] = _Block(label, [], len(barriers))
         starts.append(target)
+    if len(barriers) > _MOST:
+        return None
     return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
 
 
@@ -258,9 +262,9 @@ def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
         for line in block.lines:
             if "@llvm.lifetime." in line and (set(re.findall(_LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
                 continue
-            lines += [*left, "  ret i32 0"] if line.startswith("  ret ") else [line]
+            lines += [*left, "  ret i32 1"] if line.startswith("  ret ") else [line]
         if block.barrier:
-            lines += [*left, *_vote(kernel.barriers[block.barrier - 1], number), f"  ret i32 {block.barrier}"]
+            lines += [*left, *_vote(kernel.barriers[block.barrier - 1], number), f"  ret i32 {1 << block.barrier}"]
     return lines
 
 
@@ -294,7 +298,7 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
     """The function that runs a block: ``head`` loads ``arguments`` of the kernel and ``%c0`` to ``%c11``, its
     coordinates; ``stores`` is for functions that ask for coordinates and were not inlined."""
     lines = [f"define internal void @{names.block}(ptr %slots, ptr %where) {{", "entry:", *head]
-    lines += ["  %votes = alloca i32", "  %low = alloca i32", "  %high = alloca i32"]
+    lines += ["  %votes = alloca i32", "  %met = alloca i32"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
     total = "0"
     for i, name in enumerate(kernel.frame):
@@ -309,11 +313,10 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
     lines += [
         "  br label %dispatch",
         "dispatch:",
-        "  %state = phi i32 [ 0, %entry ], [ %l, %met ]",
-        "  %outcome = phi i32 [ 0, %entry ], [ %combined, %met ]",
+        "  %state = phi i32 [ 0, %entry ], [ %h, %go ]",
+        "  %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]",
         "  store i32 0, ptr %votes",
-        "  store i32 -1, ptr %low",
-        "  store i32 0, ptr %high",
+        "  store i32 0, ptr %met",
         f"  switch i32 %state, label %done [ {cases} ]",
     ]
     for k in range(len(kernel.regions)):
@@ -339,13 +342,9 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, sto
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
     lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)})"]
-    for bound, test in (("low", "ult"), ("high", "ugt")):
-        lines += [
-            f"  %{r}{bound} = load i32, ptr %{bound}",
-            f"  %{r}{bound}.c = icmp {test} i32 %{r}next, %{r}{bound}",
-            f"  %{r}{bound}.n = select i1 %{r}{bound}.c, i32 %{r}next, i32 %{r}{bound}",
-            f"  store i32 %{r}{bound}.n, ptr %{bound}",
-        ]
+    # The set of where threads ended: one reduction, which a vectorized loop can have.
+    lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
+    lines += [f"  store i32 %{r}union, ptr %met"]
     lines += [f"  br label %{r}xe"]
     after = {"x": f"{r}ye", "y": f"{r}ze", "z": "join"}
     for number, axis in enumerate("xyz", 6):
@@ -366,14 +365,16 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
     return (
         [
             "join:",
-            "  %l = load i32, ptr %low",
-            "  %h = load i32, ptr %high",
-            "  %same = icmp eq i32 %l, %h",
+            "  %set = load i32, ptr %met",
+            "  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)",
+            "  %h = sub i32 31, %zeros",
+            "  %only = shl i32 1, %h",
+            "  %same = icmp eq i32 %set, %only",
             "  br i1 %same, label %check, label %diverged",
             "check:",
             "  %ended = icmp eq i32 %h, 0",
-            "  br i1 %ended, label %done, label %met",
-            "met:",
+            "  br i1 %ended, label %done, label %go",
+            "go:",
             "  %m.i = sub i32 %h, 1",
             at[2].format("m"),
             "  %kind = load i32, ptr %m.kind",
@@ -392,12 +393,13 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
             at[1].format("d"),
             "  %file = load ptr, ptr %d.file",
             "  %line = load i32, ptr %d.line",
-            "  %some = icmp eq i32 %l, 0",
+            "  %first = and i32 %set, 1",
+            "  %some = icmp ne i32 %first, 0",
             at[2].format("d"),
-        "  %d.k = load i32, ptr %d.kind",
-        f"  %left = icmp eq i32 %d.k, {_LEAVES}",
-        "  %elsewhere = select i1 %left, i32 2, i32 0",
-        "  %why = select i1 %some, i32 1, i32 %elsewhere",
+            "  %d.k = load i32, ptr %d.kind",
+            f"  %left = icmp eq i32 %d.k, {_LEAVES}",
+            "  %elsewhere = select i1 %left, i32 2, i32 0",
+            "  %why = select i1 %some, i32 1, i32 %elsewhere",
             "  call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)",
             "  br label %done",
             "done:",

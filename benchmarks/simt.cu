@@ -1,0 +1,78 @@
+// Measures SIMT kernels on the CPU beside the same loops written for it, on one core: the best of ten, in ms.
+//
+//     tilewright run benchmarks/simt.cu
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+
+constexpr int tile = 32, rows = 8, threads = 256, size = 4096, count = size * size;
+
+__global__ void transpose(float* out, float const* in) {
+    __shared__ float part[tile][tile + 1];
+    int x = blockIdx.x * tile + threadIdx.x, y = blockIdx.y * tile + threadIdx.y;
+    for (int j = 0; j < tile; j += rows) part[threadIdx.y + j][threadIdx.x] = in[(y + j) * size + x];
+    __syncthreads();
+    x = blockIdx.y * tile + threadIdx.x, y = blockIdx.x * tile + threadIdx.y;
+    for (int j = 0; j < tile; j += rows) out[(y + j) * size + x] = part[threadIdx.x][threadIdx.y + j];
+}
+__global__ void reduce(float* out, float const* in) {
+    __shared__ float part[threads];
+    int t = threadIdx.x;
+    part[t] = in[blockIdx.x * threads + t];
+    __syncthreads();
+    for (int d = threads / 2; d > 0; d /= 2) {
+        if (t < d) part[t] += part[t + d];
+        __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = part[0];
+}
+__global__ void fill(float* out, float value) { out[blockIdx.x * threads + threadIdx.x] = value; }
+
+static void transpose_loops(float* out, float const* in) {
+    for (int i = 0; i < size; i += tile)
+        for (int j = 0; j < size; j += tile)
+            for (int y = i; y < i + tile; ++y)
+                for (int x = j; x < j + tile; ++x) out[x * size + y] = in[y * size + x];
+}
+static void reduce_loops(float* out, float const* in) {
+    for (int block = 0; block < count / threads; ++block) {
+        float part[threads];
+        memcpy(part, in + block * threads, sizeof part);
+        for (int d = threads / 2; d > 0; d /= 2)
+            for (int t = 0; t < d; ++t) part[t] += part[t + d];
+        out[block] = part[0];
+    }
+}
+
+template <typename F>
+static double best(F run) {
+    double found = 1e9;
+    for (int i = 0; i < 10; ++i) {
+        auto start = std::chrono::steady_clock::now();
+        run();
+        std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+        found = taken.count() < found ? taken.count() : found;
+    }
+    return found;
+}
+
+int main() {
+    float *in, *out, *expected;
+    for (float** each : {&in, &out, &expected}) cudaMallocManaged(each, count * sizeof(float));
+    for (int i = 0; i < count; ++i) in[i] = float(i % 17);
+    bool right = true;
+    double kernel = best([&] { transpose<<<dim3(size / tile, size / tile), dim3(tile, rows)>>>(out, in); });
+    double loops = best([&] { transpose_loops(expected, in); });
+    right &= memcmp(out, expected, count * sizeof(float)) == 0;
+    printf("transpose  %8.2f  loops  %8.2f\n", kernel, loops);
+    kernel = best([&] { reduce<<<count / threads, threads>>>(out, in); });
+    loops = best([&] { reduce_loops(expected, in); });
+    right &= memcmp(out, expected, count / threads * sizeof(float)) == 0;
+    printf("reduce     %8.2f  loops  %8.2f\n", kernel, loops);
+    kernel = best([&] { fill<<<count / threads, threads>>>(out, 1); });
+    loops = best([&] { memset(expected, 0, count * sizeof(float)); });
+    printf("fill       %8.2f  memset %8.2f\n", kernel, loops);
+    if (!right) printf("wrong results\n");
+    return !right || cudaGetLastError() != cudaSuccess;
+}
