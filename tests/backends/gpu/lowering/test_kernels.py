@@ -8,8 +8,10 @@ from support.ptx.backend import ptx_backend
 
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
+NARROWED = 22  # has a negation of 32 bits of which LLVM would make one of 16
 
-@pytest.mark.parametrize("seed", seeds(12))
+
+@pytest.mark.parametrize("seed", sorted({*seeds(6), NARROWED}))
 def test_same_as_the_reference(seed: int) -> None:
     kernel = generated(seed)
     try:

@@ -15,9 +15,10 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I8, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.backends.vector.convert import BFLOAT
+from tilewright.backends.vector.types import Splat
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, int32, uint32
 from tilewright.ir.enums import RoundingMode
@@ -175,20 +176,36 @@ def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
 
 
 def _sub(e: ScalarEmitter, op: Sub, operands: Registers) -> ir.Value:
-    zero = isinstance(operands[0], ir.Constant) and operands[0].type in (I8, I16) and operands[0].value == 0
-    return _negated_word(e, operands[1]) if zero else _arithmetic(e, op, operands)
+    return _negated(e, operands[1]) if _is_integer(operands[0], 0) else _arithmetic(e, op, operands)
+
+
+def _mul(e: ScalarEmitter, op: Mul, operands: Registers) -> ir.Value:
+    for x, y in (operands, operands[::-1]):
+        if _is_integer(x, -1):
+            return _negated(e, y)
+    return _arithmetic(e, op, operands)
+
+
+def _is_integer(x: ir.Value, number: int) -> bool:
+    """Whether ``x`` is the constant ``number``, of a type that has more than one bit."""
+    if not isinstance(x, ir.Constant) or not isinstance(x.type, ir.IntType) or x.type.width == 1:
+        return False
+    return bool((x.value if isinstance(x, Splat) else x.constant) == number)
 
 
 def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
-    """Of integers of 8 and 16 bits as a sum."""
     (x,) = operands
-    if operand_dtype(op).is_float or x.type.width > 16:
-        return e.shared(op, operands)
-    return _negated_word(e, x)
+    return e.shared(op, operands) if operand_dtype(op).is_float else _negated(e, x)
 
 
-def _negated_word(e: ScalarEmitter, x: ir.Value) -> ir.Value:
-    """-x of 8 or 16 bits, which ptxas must not see as a negation: it makes one of 32 bits whose upper half is wrong."""
+def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
+    """-x, of which LLVM must not make one of 16 bits, where only these are used.
+
+    ptxas negates 16 bits in 32, of which the upper ones are then wrong, and takes the sign from there.
+    """
+    width = x.type.width
+    if width > 16:
+        return e.asm(f"neg.s{width} $0, $1;", [x], x.type)
     wide = x if x.type == I16 else e.builder.sext(x, I16)
     found = e.asm("{ .reg .b16 flipped; not.b16 flipped, $1; add.s16 $0, flipped, 1; }", [wide], I16)
     return found if x.type == I16 else e.builder.trunc(found, x.type)
@@ -201,7 +218,7 @@ def _abs(e: ScalarEmitter, op: Abs, operands: Registers) -> ir.Value:
     if not dtype.is_signed or dtype.is_float:
         return e.shared(op, operands)
     if x.type.width <= 16:
-        negated = _negated_word(e, x)
+        negated = _negated(e, x)
         return e.builder.select(e.builder.icmp_signed("<", x, e.const(x.type, 0)), negated, x)
     width = x.type.width
     text = f"{{ .reg .pred negative; .reg .b{width} negated; neg.s{width} negated, $1; "
@@ -367,8 +384,9 @@ def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 RULES: dict[type[Op], Rule] = {
-    **dict.fromkeys((Add, Mul, Sqrt), _arithmetic),
+    **dict.fromkeys((Add, Sqrt), _arithmetic),
     Sub: _sub,
+    Mul: _mul,
     **dict.fromkeys((Div, Rem), _division),
     Fma: _fma,
     MulHi: _mulhi,
