@@ -1,4 +1,4 @@
-// Measures SIMT kernels on the CPU beside the same loops written for it, on one core: the best of ten, in ms.
+// Measures SIMT kernels on all cores beside the same loops written for one core: the best of ten, in ms.
 //
 //     tilewright run benchmarks/simt.cu
 #include <chrono>

@@ -89,6 +89,7 @@ BODY = """entry:
   %x = alloca i32, align 4
   %once = alloca i32, align 4
   store i32 %tw.c0, ptr %x, align 4
+  store i32 %tw.c1, ptr %x, align 4
   store i32 1, ptr %once, align 4
   br label %loop
 loop:
@@ -112,6 +113,8 @@ def test_what_lives_across_a_barrier_is_kept_for_each_thread() -> None:
         ["end"],
     ]
     assert kernel.frame == ["%x"]
+    once = fission.split(BODY.replace("  store i32 %tw.c1, ptr %x, align 4\n", ""))
+    assert once is not None and once.frame == [] and once.recomputed["%x"] == ["  store i32 %tw.c0, ptr %x"]
 
 
 @pytest.mark.parametrize("line", ["  %p = phi i32 [ 0, %entry ]", "  %n = alloca i32, i64 %v"])

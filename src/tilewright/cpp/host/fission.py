@@ -36,6 +36,11 @@ _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
 )
 _MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
+_PURE = re.compile(
+    rf"^  {_LOCAL} = (?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) "
+)
+_STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
+_CHEAP = 16  # instructions that compute a variable once more
 _LEAVES = 3  # the kind of a barrier that stands for the end of a loop
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
@@ -70,6 +75,7 @@ class Split:
     regions: list[list[_Block]]
     allocas: dict[str, str]
     frame: list[str] = field(default_factory=list)
+    recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
 
 
 def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform: Transform) -> str:
@@ -211,11 +217,73 @@ def _with_frame(kernel: Split) -> Split:
     for _ in follow:
         follow = [after.union(*(follow[i] for i in after)) for after in follow]
     uses = [_names(region) for region in kernel.regions]
-    for name in kernel.allocas:
+    kernel.recomputed.update(_recomputed(kernel))
+    for name in [name for name in kernel.allocas if name not in kernel.recomputed]:
         users = [i for i, names in enumerate(uses) if name in names]
         if len(users) > 1 or any(i in follow[i] for i in users):
             kernel.frame.append(name)
     return kernel
+
+
+def _recomputed(kernel: Split) -> dict[str, list[str]]:
+    """The variables that are set once, to what depends on parameters and coordinates only, with the lines that compute
+    their values; vectorized loops would have to load, say, the number of a thread from memory."""
+    lines = list(dict.fromkeys(line for region in kernel.regions for block in region for line in block.lines))
+    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {_LOCAL} = ", line)}
+    stores: dict[str, list[str]] = {}
+    for line in lines:
+        match = _ACCESS.match(line)
+        if match is not None and line.startswith("  store "):
+            stores.setdefault(match["name"], []).append(line)
+    addressed = {name for region in kernel.regions for name in _addressed(region)}
+    once = {
+        n: found[0] for n, found in stores.items() if len(found) == 1 and n in kernel.allocas and n not in addressed
+    }
+    known: dict[str, list[str] | None] = {}
+
+    def computed(value: str) -> list[str] | None:
+        """The lines that compute ``value``; None if memory or a barrier is among what it comes from."""
+        if value not in definitions:
+            return None if value in kernel.allocas or value == "%tw.outcome" else []
+        if value not in known:
+            known[value] = None  # what depends on itself is not recomputed
+            known[value] = lines_of(value, definitions[value])
+        return known[value]
+
+    def lines_of(value: str, line: str) -> list[str] | None:
+        loaded = _ACCESS.match(line)
+        if loaded is None and _PURE.match(line) is None:
+            return None
+        operands = re.findall(_LOCAL, line.split(" = ", 1)[1])
+        if loaded is not None:
+            stored = _STORED.match(once.get(loaded["name"], ""))
+            if stored is None or f" = load {stored['type']}, " not in line:
+                return None
+            operands = [stored["value"]]
+            line = f"  {value} = bitcast {stored['type']} {stored['value']} to {stored['type']}"
+        found: list[str] = []
+        for operand in operands:
+            before = computed(operand)
+            if before is None:
+                return None
+            found += before
+        found = list(dict.fromkeys([*found, line]))
+        return found if len(found) <= _CHEAP else None
+
+    result = {}
+    for name, line in once.items():
+        stored = _STORED.match(line)
+        before = None if stored is None or stored["type"] not in _SCALARS else computed(stored["value"])
+        if stored is not None and before is not None:
+            result[name] = [*before, f"  store {stored['type']} {stored['value']}, ptr {name}"]
+    return result
+
+
+def _again(kernel: Split, name: str, i: int) -> list[str]:
+    """The lines that give a recomputed variable its value, with names of their own."""
+    lines = kernel.recomputed[name]
+    own = {line.split(" = ")[0].strip(): f"%tw.again{i}.{k}" for k, line in enumerate(lines[:-1])}
+    return [re.sub(_LOCAL, lambda match: own.get(match[0], match[0]), line) for line in lines]
 
 
 def _names(region: Sequence[_Block]) -> set[str]:
@@ -226,8 +294,8 @@ def _names(region: Sequence[_Block]) -> set[str]:
 def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> list[str]:
     """The regions as functions with ``parameters`` and, behind them, the number of the thread, the
     outcome of the barrier before, where votes are counted, and the variables of ``frame``."""
-    frame = [f"ptr noalias %tw.f{i}" for i in range(len(kernel.frame))]
-    own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr noalias %tw.votes"]
+    frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
+    own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     texts = []
     for number, region in enumerate(kernel.regions):
         head = f"define internal i32 @{names.region(number)}({', '.join([*parameters, *own, *frame])}) alwaysinline {{"
@@ -254,18 +322,27 @@ def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
         lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 %tw.thread"]
         lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
         if any(line.startswith("  store ") and f", ptr {name}, align" in line for b in region for line in b.lines):
-            leave += [f"  %tw.w{i}.N = load {type}, ptr {name}", f"  store {type} %tw.w{i}.N, ptr %tw.p{i}"]
+            leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
+    for i, name in enumerate(kernel.recomputed):
+        lines += _again(kernel, name, i) if name in used else []
     lines.append(f"  br label %{region[0].label}")
+    # One exit, so that what leaves is stored once: stores that LLVM merges are not known to be of one thread only.
+    ends: list[str] = []
     for number, block in enumerate(region):
         lines.append(f"{block.label}:")
-        left = [line.replace(".N", f".{number}") for line in leave]
         for line in block.lines:
             if "@llvm.lifetime." in line and (set(re.findall(_LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
                 continue
-            lines += [*left, "  ret i32 1"] if line.startswith("  ret ") else [line]
+            if line.startswith("  ret "):
+                ends.append(f"[ 1, %{block.label} ]")
+                line = "  br label %tw.exit"
+            lines.append(line)
         if block.barrier:
-            lines += [*left, *_vote(kernel.barriers[block.barrier - 1], number), f"  ret i32 {1 << block.barrier}"]
-    return lines
+            ends.append(f"[ {1 << block.barrier}, %{block.label} ]")
+            lines += [*_vote(kernel.barriers[block.barrier - 1], number), "  br label %tw.exit"]
+    if not ends:
+        return lines
+    return [*lines, "tw.exit:", f"  %tw.end = phi i32 {', '.join(ends)}", *leave, "  ret i32 %tw.end"]
 
 
 def _addressed(region: Sequence[_Block]) -> set[str]:
