@@ -58,6 +58,28 @@ def test_colours_where_they_are_asked_for(tmp_path: Path) -> None:
     assert shown(tmp_path, FORCE_COLOR="1", NO_COLOR="1") == SHORT
 
 
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("ct.launch((1,), k, (1,))", "TypeError: ct.launch() takes four arguments"),
+        ("k[(1,)](1)", "TypeError: k[(1,)](...) is Triton's way"),
+        ("ct.launch(None, (1,), k, (1, 2))", "TypeError: k() takes 1 argument (x), but 2 were given"),
+        ("ct.launch(None, (1,), k, ('text',))", "TypeError: argument 'x' of k() is a string"),
+        ("ct.launch(None, (-1,), k, (1,))", "OverflowError: entry 0 of the grid (-1,) is negative"),
+        ("ct.dot", "AttributeError: module 'tilewright' has no attribute 'dot'; write ct.mma"),
+    ],
+)
+def test_misuse_on_the_host_shows_lines_of_the_program_only(tmp_path: Path, run: str, message: str) -> None:
+    text = shown(tmp_path, run)
+    frames = re.findall(r"^  File .*\n    (.*)", text, re.M)
+    assert frames == [run] and text.splitlines()[-1].startswith(message)
+    assert f"{os.sep}tilewright{os.sep}" in shown(tmp_path, run, TILEWRIGHT_TRACEBACK="full")
+
+
+def test_errors_that_others_raise_below_ours_keep_all_frames(tmp_path: Path) -> None:
+    assert f"{os.sep}view.py" in shown(tmp_path, "ct.view(lambda: int('text'))")
+
+
 def test_all_frames_where_they_are_asked_for(tmp_path: Path) -> None:
     text = shown(tmp_path, TILEWRIGHT_TRACEBACK="full")
     assert text.count("tilewright/") > 5 and text.endswith(SHORT.partition("TileTypeError")[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 import os
 import sys
@@ -15,6 +16,8 @@ from tilewright.ir.location import Loc
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _RUNNERS = ("<frozen ", f"{os.sep}IPython{os.sep}core{os.sep}", f"{os.sep}runpy.py")  # what runs a program or a cell
+_MISUSE = (TypeError, ValueError, OverflowError, RuntimeError, AttributeError)
+_RAISE = dis.opmap["RAISE_VARARGS"]
 _MAX_FRAMES = 10  # of a longer chain of calls the first ones and the last two are shown
 _BOLD, _RED, _DIM, _PLAIN = "\x1b[1m", "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 
@@ -106,16 +109,28 @@ def _highlighted(message: str) -> Iterator[str]:
             yield line
 
 
+def raised_on_purpose(tb: TracebackType | None) -> bool:
+    """Whether a ``raise`` of this package made the error with this traceback: no defect, and nobody else's error."""
+    if tb is None:
+        return False
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    code = tb.tb_frame.f_code
+    return code.co_filename.startswith(_PACKAGE) and code.co_code[tb.tb_lasti] == _RAISE
+
+
 def show_short_tracebacks(kinds: tuple[type[BaseException], ...], unless: type[BaseException]) -> None:
     """Make Python print the errors of ``kinds`` that nothing catches by ``short_traceback``, but those of ``unless``.
 
-    A program that has a hook of its own keeps it.
+    So are the errors of ``_MISUSE`` that this package raises about what a program asks of it. A program that has a hook
+    of its own keeps it.
     """
     if sys.excepthook is not sys.__excepthook__:
         return
 
     def hook(found: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        if not isinstance(error, kinds) or isinstance(error, unless) or wants_full_traceback():
+        ours = isinstance(error, kinds) or (type(error) in _MISUSE and raised_on_purpose(tb))
+        if not ours or isinstance(error, unless) or wants_full_traceback():
             sys.__excepthook__(found, error, tb)
             return
         stream: TextIO | None = sys.stderr
