@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import tilewright as ct
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.dtypes import int32
-from tilewright.view.layout import element_numbers
+from tilewright.sanitizer.arrays import elements_of
+from tilewright.view.layout import box_number, element_numbers
 from tilewright.view.recorder import GROUP_COLUMNS, KINDS, Recorder, Recording, runs
 
 
@@ -34,6 +35,37 @@ def test_elements_of_strided_arrays(data: st.DataObject) -> None:
     np.testing.assert_array_equal(found, np.arange(distances.size))
     others = np.setdiff1d(np.arange(-2 * size, 2 * size), distances)
     assert element_numbers(buffer(shape, tuple(strides)), others).size == 0
+
+
+@given(st.data())
+def test_boxes_are_the_same_wherever_they_begin(data: st.DataObject) -> None:
+    """The elements of a box are those of one elsewhere, moved; and no window that leaves the array is a box."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    axes = data.draw(st.permutations(range(len(shape))))
+    strides, size = [0] * len(shape), data.draw(st.integers(1, 3))
+    for axis in axes:
+        strides[axis] = size * data.draw(st.sampled_from([1, -1]))
+        size *= shape[axis] + data.draw(st.integers(0, 2))
+    order = data.draw(st.permutations(range(len(shape))))
+    lengths = tuple(data.draw(st.integers(1, shape[a])) for a in order)
+    steps = tuple(strides[a] for a in order)
+    array, found = buffer(shape, tuple(strides)), []
+    for _ in range(2):
+        start = [data.draw(st.integers(0, shape[a] - n)) for a, n in zip(order, lengths)]
+        distance = sum(at * step for at, step in zip(start, steps))
+        number = box_number(array, distance, lengths, steps)
+        index = [at for _, at in sorted(zip(order, start))]
+        assert number == np.ravel_multi_index(index, shape)
+        found.append(element_numbers(array, elements_of(distance, lengths, steps)) - number)
+    np.testing.assert_array_equal(*found)
+    assert found[0].size == np.prod(lengths)
+    beyond = tuple(n + shape[a] for n, a in zip(lengths, order))
+    assert box_number(array, 0, beyond, steps) is None
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (0, 1)])
+def test_arrays_whose_elements_meet_have_no_boxes(strides: tuple[int, int]) -> None:
+    assert box_number(buffer((4, 3), strides), 0, (2, 2), strides) is None
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))

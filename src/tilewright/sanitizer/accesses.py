@@ -63,9 +63,8 @@ def _observe(
         if race is not None:
             _report_race(block, op, array, touched, race, locate)
     if launch.session.sinks and array.number < launch.arguments:
-        first = (array.buffer.address - array.buffer.low) // array.unit
-        elements = touched.elements().reshape(-1).astype(np.int64) - first
-        event = Access(launch.next_order(), kind, block.index, op.loc, array.number, elements, padding)
+        origin = (array.buffer.address - array.buffer.low) // array.unit
+        event = Access(launch.next_order(), kind, block.index, op.loc, array.number, touched, origin, padding)
         for sink in launch.session.sinks:
             sink.access(event)
     if array.unwritten is None:

@@ -18,6 +18,8 @@ from tilewright.sanitizer.report import Place
 FIELDS = ("write", "strong", "strong_other", "read", "read_other", "released")
 BYTES_PER_ELEMENT = 4 * len(FIELDS) + 1  # and one flag: whether it was never written
 
+Box = tuple[int, tuple[int, ...], tuple[int, ...]]  # the first position, extents and strides
+
 
 @dataclass(frozen=True)
 class Window:
@@ -40,6 +42,10 @@ class Window:
         """The positions of the elements, in the order of ``of``."""
         return elements_of(self.first, self.shape, self.strides).reshape(self.shape)
 
+    def box(self) -> Box | None:
+        """How the positions are strided; None for those that are not."""
+        return self.first, self.shape, self.strides
+
 
 @dataclass(frozen=True)
 class Lanes:
@@ -56,6 +62,9 @@ class Lanes:
 
     def elements(self) -> Array:
         return self.positions
+
+    def box(self) -> Box | None:
+        return None
 
 
 Touched = Union[Window, Lanes]

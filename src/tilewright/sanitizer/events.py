@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer.report import Index, Violation
+
+if TYPE_CHECKING:
+    from tilewright.sanitizer.arrays import Box, Touched
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -33,9 +36,8 @@ class Access:
     """One memory operation of one block.
 
     ``order`` counts the accesses of the launch. ``kind`` is ``"read"``, ``"write"`` or ``"atomic"``. ``array`` indexes
-    ``Launch.arrays``; ``elements`` are distances from its element 0, counted in elements, so that the element with
-    index i has the distance sum(i * strides). ``padding`` elements of the tile lay outside the array or were masked
-    off.
+    ``Launch.arrays``; what was ``touched`` is counted in elements from its lowest address, of which ``origin`` lie
+    before its element 0. ``padding`` elements of the tile lay outside the array or were masked off.
     """
 
     order: int
@@ -43,8 +45,20 @@ class Access:
     block: Index
     loc: Loc
     array: int
-    elements: Elements
+    touched: Touched
+    origin: int
     padding: int
+
+    @property
+    def elements(self) -> Elements:
+        """Distances from element 0 of the array, so that the element with index i has the distance sum(i * strides)."""
+        return self.touched.elements().reshape(-1).astype(np.int64) - self.origin
+
+    @property
+    def box(self) -> Box | None:
+        """The distance of the first element, extents and strides, where the elements are a strided window."""
+        found = self.touched.box()
+        return found and (found[0] - self.origin, *found[1:])
 
 
 class EventSink(Protocol):

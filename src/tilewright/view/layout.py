@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
@@ -61,3 +62,54 @@ def element_numbers(buffer: Buffer, distances: np.ndarray[Any, Any]) -> np.ndarr
 def _increasing(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """``numbers`` sorted and each once; those of a window of an array are that already."""
     return numbers if (numbers[1:] > numbers[:-1]).all() else np.unique(numbers)
+
+
+# An axis of an array with a box in it: distance of neighbours, extent, that of the box, row-major weight, reversed.
+_Axis = tuple[int, int, int, int, bool]
+
+
+def box_number(buffer: Buffer, distance: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """The row-major number of the first element of a strided window, which begins ``distance`` from element 0.
+
+    None unless the window is a box of the array's own axes. Boxes of one shape differ in their first number only.
+    """
+    if buffer.shape is None or buffer.strides is None:
+        return None
+    found = _axes_of_box(tuple(buffer.shape), tuple(buffer.strides), shape, strides)
+    if found is None:
+        return None
+    lowest, axes = found
+    rest, number = distance - lowest, 0
+    for stride, extent, length, weight, is_reversed in axes:
+        at, rest = divmod(rest, stride)
+        if is_reversed:
+            at = extent - 1 - at
+        if not 0 <= at <= extent - length:
+            return None
+        number += at * weight
+    return None if rest else number
+
+
+@functools.lru_cache(maxsize=1024)
+def _axes_of_box(
+    extents: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...], steps: tuple[int, ...]
+) -> tuple[int, list[_Axis]] | None:
+    """The distance of the lowest address, and the axes from the longest stride on; None for no box of this array."""
+    wanted = [(step, n) for step, n in zip(steps, shape) if n > 1]
+    axes: list[_Axis] = []
+    weight, lowest = 1, 0
+    for extent, stride in reversed(list(zip(extents, strides))):
+        if extent > 1:
+            found = next((w for w in wanted if w[0] == stride), None)
+            if found is not None:
+                wanted.remove(found)
+            axes.append((abs(stride), extent, 1 if found is None else found[1], weight, stride < 0))
+            lowest += min((extent - 1) * stride, 0)
+        weight *= extent
+    axes.sort(reverse=True)
+    reach = 0  # of the axes with shorter strides: the next one must step over it, so that elements are apart
+    for stride, extent, *_ in reversed(axes):
+        if stride <= reach:
+            return None
+        reach += stride * (extent - 1)
+    return None if wanted else (lowest, axes)

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer import Access, Launch, Violation
-from tilewright.view.layout import element_numbers, elements_of, shape_of
+from tilewright.view.layout import box_number, element_numbers, elements_of, shape_of
 
 _MOST_VALUES = 1 << 18  # of an array whose values are kept: 2 MB of float64 before they are compressed
 KINDS = ("read", "write", "atomic")
@@ -63,9 +63,12 @@ class Recorder:
         self.recordings: list[Recording] = []
         self._left = limit
         self._found: list[Violation] = []  # by the access that comes next, perhaps
+        # The groups of the boxes of each shape in each array of the launch, counted from the first element.
+        self._boxes: dict[tuple[int, tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]] = {}
 
     def launch(self, event: Launch) -> None:
         self._settle()
+        self._boxes.clear()
         self.recordings.append(Recording(event.kernel, event.grid, list(event.arrays)))
 
     def finished(self) -> None:
@@ -83,8 +86,7 @@ class Recorder:
             recording.dropped += 1
             self._settle()
             return
-        elements = element_numbers(recording.arrays[event.array], event.elements)
-        groups = runs(elements)
+        groups = self._groups(recording.arrays[event.array], event)
         self._left -= 1 + len(groups)
         self._settle(event)
         x, y, z = event.block
@@ -93,6 +95,22 @@ class Recorder:
         kind = KINDS.index(event.kind)
         recording.events.extend((kind, block, recording.place(event.loc), event.array, event.padding, first))
         recording.groups.frombytes(groups.tobytes())
+
+    def _groups(self, array: Buffer, event: Access) -> np.ndarray[Any, Any]:
+        """The elements of an access, as ``runs`` groups them."""
+        box = event.box
+        number = None if box is None else box_number(array, *box)
+        if box is None or number is None:
+            return runs(element_numbers(array, event.elements))
+        key = event.array, *box[1:]
+        found = self._boxes.get(key)
+        if found is None:
+            found = runs(element_numbers(array, event.elements))
+            found[:, 0] -= number
+            self._boxes[key] = found
+        groups = found.copy()
+        groups[:, 0] += number
+        return groups
 
     def finish(self) -> list[Recording]:
         """Everything recorded; call it when the launches have ended."""

@@ -177,8 +177,10 @@ def load_view(
     memory: Memory, attributes: Attributes, types: Types, partition: PartitionView, indices: list[Array]
 ) -> Array:
     type = partition.type
-    result = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
     inside, window = _window(memory, attributes, partition, indices, writing=False)
+    if window is not None and window.shape == type.tile_shape:
+        return window.copy()
+    result = constant_array(padding_value(type.padding, type.view.dtype), type.view.dtype, type.tile_shape)
     if window is not None:
         result[inside] = window
     return result
