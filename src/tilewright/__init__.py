@@ -22,7 +22,7 @@ from tilewright.runtime.kernel import kernel
 from tilewright.runtime.launch import launch
 from tilewright.runtime.timeout import compiler_timeout
 from tilewright.sanitizer import sanitize
-from tilewright.system.environment import SettingError
+from tilewright.system.environment import SettingError, warn_of_misspelt
 from tilewright.tune import autotune
 from tilewright.version import __version__
 from tilewright.view import view
@@ -45,6 +45,7 @@ __all__ += language.__all__
 
 
 show_short_tracebacks((language.TileError, SettingError), unless=language.TileInternalError)
+warn_of_misspelt()
 
 
 def __getattr__(name: str) -> NoReturn:

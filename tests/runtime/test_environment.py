@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as ct
+from tilewright.cli import main
 from tilewright.runtime.timeout import limit
-from tilewright.system.environment import switch
+from tilewright.system.environment import switch, warn_of_misspelt
 
 SWITCHES = ["CHECK", "CHECK_OVERLAP", "EXPLAIN", "SHOW_IR", "VERIFY"]
 ON, OFF = ["1", "true", "yes", "on", "TRUE", " On "], ["0", "false", "no", "off", "OFF", ""]
@@ -92,3 +96,35 @@ def test_numbers_of_threads(value: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "/nowhere")
     with pytest.raises(ValueError, match="TILEWRIGHT_CACHE_SIZE: .* is no size"):
         ct.launch(None, (1,), increment.replace_hints(), (np.zeros(4),), backend="reference")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NUM_THREADS", "many"), ("COMPILER_TIMEOUT", "soon"), ("CHECK", "perhaps")]
+)
+def test_commands_refuse_what_they_need_not(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"TILEWRIGHT_{name}", value)
+    assert main(["cache", "list"]) == 2
+    said = capsys.readouterr()
+    assert not said.out and re.fullmatch(f"tilewright: TILEWRIGHT_{name}='{value}' is no.*\\n", said.err)
+
+
+def test_misspelt_names_are_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the names that the documentation lists none is noticed, and each is the advice where a letter is missing."""
+    table = Path(__file__).parents[2] / "docs" / "api" / "environment.md"
+    names = re.findall(r"^\| `(TILEWRIGHT_\w+)` \|", table.read_text(encoding="utf-8"), re.M)
+    assert len(names) > 10
+    for name in [name for name in os.environ if name.startswith("TILEWRIGHT_")]:
+        monkeypatch.delenv(name)
+    for name in names:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("TILEWRIGHT_OF_SOMEBODY_ELSE", "1")
+    warn_of_misspelt()
+    assert not capsys.readouterr().err
+    for name in names:
+        misspelt = name[:-2] + name[-1]
+        monkeypatch.setenv(misspelt, "")
+        warn_of_misspelt()
+        assert capsys.readouterr().err == f"tilewright: nothing reads {misspelt}; did you mean {name}?\n"
+        monkeypatch.delenv(misspelt)

@@ -12,7 +12,7 @@ from tilewright.cli.failures import show
 from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
-from tilewright.system.environment import SettingError
+from tilewright.system.environment import SettingError, check_settings
 from tilewright.version import __version__
 
 # What people come for -> the modules of the commands.
@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
+        check_settings()
         status: int = options.run(options)
     except (UsageError, SettingError) as e:
         say(f"tilewright: {e}", error=True)

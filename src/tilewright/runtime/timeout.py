@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 from tilewright.backends.cancellation import COMPILATION, Compilation
 from tilewright.ir.errors import TileCompilerTimeoutError
-from tilewright.system.environment import SettingError
+from tilewright.system import environment
 from tilewright.system.overtime import Overtime, within
 
 _T = TypeVar("_T")
@@ -54,21 +53,7 @@ def set_limit(timeout_sec: float | None) -> None:
 
 def limit() -> float | None:
     """The seconds that a compilation may take; None when there is no limit."""
-    return _environment() if _seconds is None else _seconds
-
-
-def _environment() -> float | None:
-    """The limit that TILEWRIGHT_COMPILER_TIMEOUT sets where no context does."""
-    text = os.environ.get("TILEWRIGHT_COMPILER_TIMEOUT")
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not _is_limit(seconds):
-        raise SettingError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
-    return seconds
+    return environment.compiler_timeout() if _seconds is None else _seconds
 
 
 def _is_limit(seconds: Any) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
+import sys
 from typing import Any
 
 
@@ -11,6 +13,10 @@ class SettingError(ValueError):
     """A variable of the environment holds what it does not take."""
 
 
+_SWITCHES = ("CHECK", "CHECK_OVERLAP", "EXPLAIN", "PERF_MAP", "SHOW_IR", "VERIFY")
+_LIMITS = ("CACHE_SIZE", "COMPILER_TIMEOUT", "NUM_THREADS")
+_CHOICES = ("BACKEND", "CACHE_DIR", "PRINT_IR", "RECORD", "RUN", "TRACEBACK")
+_PREFIX = "TILEWRIGHT_"
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -36,6 +42,50 @@ def switch(name: str) -> bool:
     """
     text = variable(name)
     return text is not None and _is_on(name, text)
+
+
+def number_of_threads() -> int | None:
+    """What TILEWRIGHT_NUM_THREADS holds, or None. SettingError for what is no positive number."""
+    text = variable("TILEWRIGHT_NUM_THREADS")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise SettingError(f"TILEWRIGHT_NUM_THREADS={text!r} is not a positive number")
+    return int(text)
+
+
+def compiler_timeout() -> float | None:
+    """The seconds that TILEWRIGHT_COMPILER_TIMEOUT holds, or None. SettingError for what is no positive number."""
+    text = variable("TILEWRIGHT_COMPILER_TIMEOUT")
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise SettingError(f"TILEWRIGHT_COMPILER_TIMEOUT={text!r} is not a positive number of seconds")
+    return seconds
+
+
+def check_settings() -> None:
+    """SettingError for the first switch or number that a variable does not take, used or not."""
+    for name in _SWITCHES:
+        switch(_PREFIX + name)
+    number_of_threads()
+    compiler_timeout()
+
+
+def warn_of_misspelt() -> None:
+    """Say on the standard error which variables look like misspelt ones of ours."""
+    known = (*_SWITCHES, *_LIMITS, *_CHOICES)
+    for spelt in sorted(os.environ):
+        name = spelt.removeprefix(_PREFIX)
+        if name == spelt or name in known or sys.stderr is None:
+            continue
+        close = difflib.get_close_matches(name, known, 1, 0.7)
+        if close:
+            sys.stderr.write(f"tilewright: nothing reads {spelt}; did you mean {_PREFIX}{close[0]}?\n")
 
 
 @functools.cache

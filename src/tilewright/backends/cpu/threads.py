@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from tilewright.backends.cpu.context import WORKER_BYTES
-from tilewright.system.environment import SettingError, variable
+from tilewright.system.environment import number_of_threads
 
 _ALIGNMENT = 64
 _SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
@@ -20,11 +20,9 @@ _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep
 
 def thread_count() -> int:
     """How many threads share the work of a launch: ``TILEWRIGHT_NUM_THREADS``, or the processors of this process."""
-    wanted = variable("TILEWRIGHT_NUM_THREADS")
+    wanted = number_of_threads()
     if wanted is not None:
-        if not (wanted.isascii() and wanted.isdigit()) or int(wanted) < 1:
-            raise SettingError(f"TILEWRIGHT_NUM_THREADS={wanted!r} is not a positive number")
-        return int(wanted)
+        return wanted
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
