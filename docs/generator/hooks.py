@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: makes the reference pages, and fills in tables and listings."""
+"""What MkDocs calls while it builds the site: makes pages, executes the notebooks, fills in tables and listings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import diagrams
 import gallery
 import listings
+import notebooks
 import performance
 import reference
 import tables
@@ -31,7 +32,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated whole."""
     changelog = Path(config.docs_dir).parent / "CHANGELOG.md"
-    made = {**reference.pages(), **gallery.pages(), "performance.md": performance.page()}
+    made = {**reference.pages(), **gallery.pages(), **notebooks.pages(), "performance.md": performance.page()}
     made["releases.md"] = changelog.read_text(encoding="utf-8")
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
