@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ BASH = """
 {script}
 COMP_WORDS=({words} "{last}")
 COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+COMP_LINE="{words} {last}"
+COMP_POINT=${{#COMP_LINE}}
 _tilewright
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
@@ -22,6 +26,8 @@ ZSH = """
 compdef() {{ }}
 _describe() {{ printf '%s\\n' "$commands[@]" }}
 _arguments() {{ printf '%s\\n' "$options[@]" }}
+compset() {{ }}
+compadd() {{ shift; printf '%s\\n' "$@" }}
 {script}
 words=({words} "{last}")
 CURRENT=$#words
@@ -60,3 +66,38 @@ def test_commands_options_and_values(shell: str, tmp_path: Path, capsys: pytest.
         assert "kernels.py" in find("tilewright run", "kern")
     else:
         assert "interleave" in options
+
+
+KERNELS = """\
+import tilewright as ct
+raise SystemExit("this file is not run")
+@ct.kernel
+def add(x): ...
+@ct.kernel(opt_level=2)
+def scale(x): ...
+def helper(x): ...
+"""
+KERNELS_IN_CPP = "#include <cuda_tile.h>\n__tile_global__ void add(float* p) {}\n__global__ void scale(float* p) {}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_kernels_of_files(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    (tmp_path / "kernels.cu").write_text(KERNELS_IN_CPP)
+    (tmp_path / "half.py").write_text("def half(")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tilewright").write_text(f'#!/bin/sh\nexec {sys.executable} -m tilewright "$@"\n')
+    (tmp_path / "bin" / "tilewright").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+    def names(last: str) -> list[str]:
+        found = offered(shell, "tilewright inspect", last, tmp_path, capsys)
+        return [line.rpartition("::")[2] for line in found if line]
+
+    assert names("kernels.py::") == ["add", "scale"]
+    assert names("kernels.cu::") == ["add"]
+    assert names("half.py::") == names("missing.py::") == []
+    if shell != "zsh":  # compadd itself leaves out what does not begin so
+        assert names("kernels.py::sc") == ["scale"]

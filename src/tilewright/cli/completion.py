@@ -6,9 +6,14 @@ import argparse
 import functools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from tilewright.cli.cpp import is_cpp
+from tilewright.cli.definitions import kernel_names
+from tilewright.cli.errors import UsageError
 from tilewright.cli.output import say
+from tilewright.frontend.cpp.source import declared_kernels
 
 _EPILOG = """\
 bash   echo 'eval "$(tilewright completion bash)"' >> ~/.bashrc
@@ -25,14 +30,28 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("shell", choices=list(_SHELLS))
+    parser.add_argument("shell", choices=list(_SHELLS), nargs="?")
+    parser.add_argument("--kernels", metavar="FILE", help="print the names of the kernels of a file instead")
     parser.set_defaults(run=functools.partial(_run, commands))
 
 
 def _run(commands: Any, options: argparse.Namespace) -> int:
+    if (options.shell is None) == (options.kernels is None):
+        raise UsageError("name a shell, or a file by --kernels")
+    if options.kernels is not None:
+        say("\n".join(_kernels(Path(options.kernels))))
+        return 0
     helps = {action.dest: action.help or "" for action in commands._choices_actions}
     say("\n".join(_SHELLS[options.shell](commands.choices, helps)))
     return 0
+
+
+def _kernels(path: Path) -> list[str]:
+    """The kernels of a file in Python or C++ by its text; none of one that cannot be read, or that is half written."""
+    try:
+        return declared_kernels(path.read_text("utf-8")) if is_cpp(str(path)) else kernel_names(path)
+    except (OSError, ValueError, SyntaxError):
+        return []
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -52,6 +71,12 @@ def _bash(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
     yield "_tilewright() {"
     yield '    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=""'
     yield "    COMPREPLY=()"
+    yield "    local typed=${COMP_LINE:0:${COMP_POINT:-0}}; typed=${typed##* }"
+    yield "    if [[ $typed == *::* ]]; then"
+    yield '        COMPREPLY=($(compgen -W "$(tilewright completion --kernels "${typed%%::*}")" -- "${typed##*::}"))'
+    yield '        case $COMP_WORDBREAKS in *:*) ;; *) COMPREPLY=("${COMPREPLY[@]/#/${typed%::*}::}") ;; esac'
+    yield "        return"
+    yield "    fi"
     yield "    if [ $COMP_CWORD -eq 1 ]; then"
     yield f'        COMPREPLY=($(compgen -W {shlex.quote(" ".join([*parsers, "--help", "--version"]))} -- "$word"))'
     yield "        return"
@@ -84,6 +109,12 @@ def _zsh(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
     yield "        _describe command commands"
     yield "        return"
     yield "    fi"
+    yield "    if [[ $words[CURRENT] == *::* ]]; then"
+    yield '        local -a kernels=(${(f)"$(tilewright completion --kernels "${words[CURRENT]%%::*}")"})'
+    yield "        compset -P '*::'"
+    yield '        compadd -- "$kernels[@]"'
+    yield "        return"
+    yield "    fi"
     yield '    case "$words[2]" in'
     for name, parser in parsers.items():
         specs = [_zsh_option(text, action) for action in _options(parser) for text in action.option_strings]
@@ -114,6 +145,13 @@ def _plain(text: str) -> str:
 
 
 def _fish(parsers: Parsers, helps: Mapping[str, str]) -> Iterator[str]:
+    yield "function __tilewright_kernels"
+    yield "    set -l parts (string split -m 1 :: -- (commandline -ct)); and test (count $parts) -eq 2; or return"
+    yield '    set -l names (tilewright completion --kernels $parts[1]); and test -n "$names"; or return'
+    yield "    printf '%s\\n' $parts[1]::$names"
+    yield "end"
+    naming = "string match -q '*::*' -- (commandline -ct)"
+    yield f"complete -c tilewright -f -n {_quoted(naming)} -a '(__tilewright_kernels)'"
     for name in parsers:
         yield f"complete -c tilewright -f -n __fish_use_subcommand -a {_quoted(name)} -d {_quoted(helps[name])}"
     for name, parser in parsers.items():
