@@ -405,7 +405,8 @@ def test_names_that_nothing_defines(tmp_path: Path, environment: dict[str, str])
     text = "template <typename T> struct S { void go(T); };\nint main() {\n  S<int> s;\n  s.go(3);\n}\n"
     (tmp_path / "program.cu").write_text(text)
     done = run(tmp_path / "program.cu", environment)
-    assert "program.cu:4:1: nothing defines S<int>::go(int); define it" in done.stderr
+    assert "program.cu:4:5: nothing defines S<int>::go(int); define it" in done.stderr
+    assert done.stderr.splitlines()[1:] == ["    4 |   s.go(3);", "      |     ^^"]
     assert "Traceback" not in done.stderr and done.returncode != 0
 
 

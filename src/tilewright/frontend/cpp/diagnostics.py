@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from dataclasses import dataclass
 from typing import NoReturn
@@ -225,9 +226,19 @@ def undefined_symbol(stderr: str, directory: str) -> TileError | None:
         return None
     loc = None
     if match["file"] is not None:
-        loc = Loc(match["file"].removeprefix(f"{directory}/"), int(match["line"]))
+        loc = _use_of(match["name"], match["file"].removeprefix(f"{directory}/"), int(match["line"]))
     message = f"nothing defines {match['name']}; define it, or compile the file that does together with this one"
     return TileUnsupportedFeatureError(message, loc)
+
+
+def _use_of(symbol: str, file: str, line: int) -> Loc:
+    """Where the line names ``symbol``, as ``space::name<int>(float)``; the whole line where it does so by a sign."""
+    path = symbol
+    while (shorter := re.sub(r"<[^<>]*>", "", path)) != path:
+        path = shorter
+    names = re.findall(r"\w+", path.partition("(")[0])
+    found = re.search(rf"\b{names[-1]}\b", linecache.getline(file, line)) if names else None
+    return Loc(file, line) if found is None else Loc(file, line, found.start(), line, found.end())
 
 
 def errors(stderr: str, headers: str) -> list[TileError]:
