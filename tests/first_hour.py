@@ -1,5 +1,5 @@
-"""Plays the first hour of a new user: a clone, the two commands, the code and the commands of the documentation, and the
-site in a browser at the widths of a desk and of a phone.
+"""Plays the first hour of a new user: a clone, the two commands, the code, the notebooks and the commands of the
+documentation, and the site in a browser at the widths of a desk and of a phone.
 
     python tests/first_hour.py                     # everything; screenshots in build/first-hour
     python tests/first_hour.py --quick             # what .ci/run has time for
@@ -120,6 +120,19 @@ class Hour:
         call(["./run", "test", "-q", "tests/docs/test_examples.py", "tests/test_readme.py"], self.clone)
         return ""
 
+    def notebooks(self) -> str:
+        """Each notebook, executed by Jupyter; those for a library that is not installed only read."""
+        if self.quick:
+            raise Skipped("tests/docs/test_notebooks.py is part of the suite")
+        call(["./run", "docs", "--help"], self.clone)  # installs what documentation is made with
+        python, written = str(self._bin / "python"), self.scratch / "notebooks"
+        shown = call([python, "docs/generator/notebooks.py", str(written)], self.clone)
+        sources = {path.stem for path in (self.clone / "docs" / "notebooks").glob("*.py")}
+        executed = shown.count(": executed")
+        if {path.stem for path in written.glob("*.ipynb")} != sources or executed < 3:
+            raise Failed(f"docs/generator/notebooks.py printed:\n{shown}")
+        return f"{executed} executed; {len(sources) - executed} need what is not here"
+
     def commands(self) -> str:
         """Each command of the documentation that needs no GPU and no other program."""
         (self.scratch / "prog.py").write_text(_PROGRAM.format(module="cuda.tile"), encoding="utf-8")
@@ -211,7 +224,7 @@ def photograph(browser: str, address: str, width: int, out: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="what takes no more than three minutes")
-    parser.add_argument("--only", metavar="STEP", action="append", help="two_commands, pasted, commands or screenshots")
+    parser.add_argument("--only", metavar="STEP", action="append", help="two_commands, pasted, notebooks, commands or screenshots")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "first-hour", help="the folder for screenshots")
     args = parser.parse_args()
     failures = 0
@@ -222,7 +235,13 @@ def main() -> int:
         except Skipped as e:
             print(f"first hour: skipped, {e}")
             return 0
-        steps: list[Callable[[], str]] = [hour.two_commands, hour.pasted, hour.commands, hour.screenshots]
+        steps: list[Callable[[], str]] = [
+            hour.two_commands,
+            hour.pasted,
+            hour.notebooks,
+            hour.commands,
+            hour.screenshots,
+        ]
         for step in steps:
             if args.only and step.__name__ not in (*args.only, "two_commands"):  # which make the environment
                 continue

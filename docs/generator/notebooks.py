@@ -23,9 +23,17 @@ from nbconvert import MarkdownExporter
 SOURCES = Path(__file__).parents[1] / "notebooks"
 _LIBRARIES = {"pytorch": "torch", "jax": "jax"}  # what a notebook needs beside NumPy
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
-# Markdown between the tags of a block of HTML stays as it is.
+# What cells show: HTML in a block, within which Markdown leaves everything as it is, and text in a fence.
 _TEMPLATE = """{% extends 'markdown/index.md.j2' %}
-{% block data_html %}<div class="tw-output">{{ output.data['text/html'] }}</div>{% endblock %}"""
+{% macro shown(text) %}
+~~~~~ { .text .tw-result }
+{{ text.rstrip() | strip_ansi }}
+~~~~~
+{% endmacro %}
+{% block data_html %}<div class="tw-output">{{ output.data['text/html'] }}</div>{% endblock %}
+{% block data_text %}{{ shown(output.data['text/plain']) }}{% endblock %}
+{% block stream %}{{ shown(output.text) }}{% endblock %}
+{% block error %}{{ shown(output.traceback | join('\\n')) }}{% endblock %}"""
 
 
 @dataclass(frozen=True)

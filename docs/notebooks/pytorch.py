@@ -98,5 +98,8 @@ torch.library.opcheck(silu.torch_op, (torch.randn(10, requires_grad=True),))
 #
 # The names of the dimensions are in the messages:
 
-# %% tags=["raises-exception"]
-silu_backward(torch.zeros(3), torch.zeros(4))
+# %%
+try:
+    silu_backward(torch.zeros(3), torch.zeros(4))
+except RuntimeError as e:
+    print(e)

@@ -64,7 +64,7 @@ assert {found.category.name for found in report.violations} == {"unchecked-bound
 # %% [markdown]
 # ## See it
 #
-# The recording of the same launch shows which block touched the counters. Choose `counts` and move along:
+# The recording of the same launch shows who touched the counters. Red marks on the bar are accesses that violate:
 
 # %%
 ct.view(lambda: run(rises), title="rises, with a race")
