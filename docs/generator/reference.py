@@ -124,8 +124,9 @@ def _kernels() -> str:
     methods = [(f"kernel.{n}", getattr(base, n)) for n in ("bind", "inspect", "compile_for", "replace_options")]
     intro = (
         "What a program uses outside of kernels. Throughout the reference, *Source* names where the behaviour is laid "
-        "down: *guide* is the chapter on tile kernels of the CUDA programming guide, *data model* and *Tile C++* are "
-        "NVIDIA's documents of these names; *behaviour of* `cuda.tile` is what that version does."
+        "down: *data model* is the chapter of that name in [cuTile Python's documentation]"
+        "(https://docs.nvidia.com/cuda/cutile-python/), *behaviour of* `cuda.tile` is what that version does. "
+        "Where no source is named, this page is the description."
     )
     return _page("Kernels and launches", intro, [*found, *methods])
 

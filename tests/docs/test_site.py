@@ -84,7 +84,8 @@ def test_the_build_has_no_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False, env=quick)
     assert done.returncode == 0, done.stderr + done.stdout
     pages = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.html")}
-    assert {"index.html", "tutorial/index.html", "api/arithmetic/index.html", "machine-code/index.html"} <= pages
+    assert {"index.html", "tutorial/index.html", "api/arithmetic/index.html", "notebooks/sanitizer/index.html"} <= pages
+    assert len(list((tmp_path / "notebooks").glob("*.ipynb"))) == 5
     for page in tmp_path.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         loaded = re.findall(

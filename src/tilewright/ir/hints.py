@@ -1,4 +1,4 @@
-"""Optimization hints with a value per GPU architecture (guide 2.4.11)."""
+"""Optimization hints with a value per GPU architecture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ByTarget:
     """A hint value that depends on the GPU architecture.
 
     ``ByTarget(default=2, sm_90=4)`` is 4 on sm_90 and 2 elsewhere; without ``default`` the option's own
-    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError. Source: guide 2.4.11.2.
+    default holds elsewhere. Keys other than ``sm_<digits>`` raise ValueError.
 
     >>> ct.ByTarget(default=2, sm_90=4).resolve("sm_90")
     4

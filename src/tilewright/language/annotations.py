@@ -26,7 +26,7 @@ else:
     class Constant:
         """``Constant`` or ``Constant[T]``: the argument's value is embedded in the code.
 
-        Every distinct value compiles the kernel anew. Applies through tuples. Source: guide 2.4.5.1.
+        Every distinct value compiles the kernel anew. Applies through tuples.
 
         >>> @ct.kernel
         ... def fill(out, TILE: ct.Constant[int], value: ct.Constant):

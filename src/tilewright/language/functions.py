@@ -90,8 +90,7 @@ def function(func: Callable[..., Any] | None = None, /, *, host: bool = False, t
     """Marks a function that kernels call. The marker is optional: plain functions are compiled when called.
 
     With ``host=True`` the function may also be called on the host, as ordinary Python; with ``tile=False`` only
-    there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles. Source: guide
-    2.4.1.
+    there. A tile function that the host calls raises RuntimeError, unless its arguments are eager tiles.
 
     >>> @ct.function(host=True)
     ... def blocks(n, tile):

@@ -72,8 +72,7 @@ def load(
     """The tile of ``shape`` at tile index ``index``: element x of axis k is array position index[k] * shape[k] + x.
 
     ``order`` "F" or a permutation lets tile axis k walk array axis order[k]. Elements outside the array take the
-    padding; ``check_bounds=False`` promises that there are none. Index, shape and array have one rank. Source: guide
-    2.4.6.1.
+    padding; ``check_bounds=False`` promises that there are none. Index, shape and array have one rank.
 
     >>> a = np.arange(6.0)
     >>> ct.load(a, (1,), (2,))

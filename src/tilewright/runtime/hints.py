@@ -1,4 +1,4 @@
-"""Validation of the hints of a kernel (guide 2.4.11)."""
+"""Validation of the hints of a kernel."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def launch(
 
     Everything that is wrong with a launch is said before any block runs: TypeError for wrong kinds of arguments,
     ValueError and OverflowError for wrong values, RuntimeError for unknown keywords, TileError for mistakes in the
-    kernel. Source: guide 2.4.2.
+    kernel.
 
     >>> @ct.kernel
     ... def scale(x, factor=2.0):

@@ -61,7 +61,7 @@ def sanitize(
     ``report.violations``, ``report.render()``. With ``stop`` the first violation raises UndefinedBehaviorError.
     ``disable`` and ``enable`` name categories to turn off and on (``CATEGORIES`` lists them). ``schedule`` is
     ``"in-order"``, ``"reverse"``, ``"interleave"`` or ``"random"``, the last one by ``seed``. ``sinks`` receive every
-    memory access. ValueError for an unknown category or schedule. Source: C++ reference 3.1.
+    memory access. ValueError for an unknown category or schedule.
 
     >>> @ct.kernel
     ... def total(x, out):
