@@ -219,13 +219,16 @@ def test_choice_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="unknown backend 'gpu'; choose one of reference, cpu"), ct.use_backend("gpu"):
+    with (
+        pytest.raises(ValueError, match="unknown backend 'cuda'; choose one of reference, cpu"),
+        ct.use_backend("cuda"),
+    ):
         pass
     args = (np.zeros(8), np.zeros(8))
-    with pytest.raises(ValueError, match="unknown backend 'gpu'"):
-        ct.launch(None, (1,), double, args, backend="gpu")
-    monkeypatch.setenv("TILEWRIGHT_BACKEND", "gpu")
-    with pytest.raises(ValueError, match="unknown backend 'gpu'"):
+    with pytest.raises(ValueError, match="unknown backend 'cuda'"):
+        ct.launch(None, (1,), double, args, backend="cuda")
+    monkeypatch.setenv("TILEWRIGHT_BACKEND", "cuda")
+    with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         ct.launch(None, (1,), double, args)
 
 
@@ -306,7 +309,12 @@ def test_arguments_by_name_and_by_default(backend: str) -> None:
         (0, {"x": 1.0}, TypeError, "but 1 was given"),
         (5, {}, TypeError, "but 5 were given"),
         (2, {"x": 1.0}, TypeError, "gets its argument 'x' twice"),
-        (2, {"Factor": 1.0}, RuntimeError, "has no keyword 'Factor'; it has .* and the names of the kernel's parameters"),
+        (
+            2,
+            {"Factor": 1.0},
+            RuntimeError,
+            "has no keyword 'Factor'; it has .* and the names of the kernel's parameters",
+        ),
     ],
 )
 def test_wrong_arguments_by_name(args: int, keywords: dict[str, Any], error: type[Exception], words: str) -> None:

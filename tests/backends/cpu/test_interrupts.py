@@ -190,6 +190,14 @@ def test_the_note_says_where_each_worker_was() -> None:
 
 
 def test_control_c() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in their background jobs
+    try:
+        _interrupted_by_control_c()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted_by_control_c() -> None:
     out, x = np.zeros(16 * 8, np.float32), np.zeros(32, np.float32)
     run = plain(waits, (5,), x, out)
     timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
