@@ -205,53 +205,42 @@ def _through_float32(f32: float, f64: float) -> dict[str, float]:
 # What each backend promises, in ulp. float64 on the reference backend leans on C's long double, and where that is no
 # wider than double, on the C library.
 _LONG_DOUBLE = 0.51 if np.finfo(np.longdouble).nmant > 52 else 4.0
+_CPU: dict[str, dict[str, float]] = {
+    "exp": _through_float32(1.1, 1.1),
+    "exp, APPROX": {"f32": 2.0},
+    "exp2": _through_float32(1.25, 1.25),
+    "exp2, flushed": {"f32": 1.25},
+    "log": _through_float32(1.0, 1.0),
+    "log2": _through_float32(2.0, 1.0),
+    "sin": _through_float32(1.6, 1.0),
+    "cos": _through_float32(1.6, 1.0),
+    "tan": _through_float32(0.51, 2.25),
+    "sinh": _through_float32(0.51, 1.75),
+    "cosh": _through_float32(0.51, 1.5),
+    "tanh": _through_float32(1.5, 2.75),
+    "tanh, APPROX": {"f32": 2.0},
+    "rsqrt": _through_float32(1.6, 1.6),
+    "rsqrt, flushed": {"f32": 1.6},
+    "sqrt, APPROX": {"f32": 1.0},
+    "pow": _through_float32(0.6, 1.0),
+    "atan2": _through_float32(0.51, 1.0),
+    "truediv, FULL": {"f32": 2.0},
+    "truediv, APPROX": {"f32": 2.0},
+}
 BOUNDS: dict[str, dict[str, dict[str, float]]] = {
     "reference": {
         name: {"f32": 0.51} if function.float32_only else _stated(0.51, 0.51, 0.51, _LONG_DOUBLE)
         for name, function in FUNCTIONS.items()
     },
-    "cpu": {
-        "exp": _through_float32(1.1, 1.1),
-        "exp, APPROX": {"f32": 2.0},
-        "exp2": _through_float32(1.25, 1.25),
-        "exp2, flushed": {"f32": 1.25},
-        "log": _through_float32(1.0, 1.0),
-        "log2": _through_float32(2.0, 1.0),
-        "sin": _through_float32(1.6, 1.0),
-        "cos": _through_float32(1.6, 1.0),
-        "tan": _through_float32(0.51, 2.25),
-        "sinh": _through_float32(0.51, 1.75),
-        "cosh": _through_float32(0.51, 1.5),
-        "tanh": _through_float32(1.5, 2.75),
-        "tanh, APPROX": {"f32": 2.0},
-        "rsqrt": _through_float32(1.6, 1.6),
-        "rsqrt, flushed": {"f32": 1.6},
-        "sqrt, APPROX": {"f32": 1.0},
-        "pow": _through_float32(0.6, 1.0),
-        "atan2": _through_float32(0.51, 1.0),
-        "truediv, FULL": {"f32": 2.0},
-        "truediv, APPROX": {"f32": 2.0},
-    },
+    "cpu": _CPU,
     # The formulas of the CPU, and NVIDIA's fast instructions, whose errors the PTX manual states.
-    "gpu": {
+    "gpu": _CPU
+    | {
         "exp": _through_float32(2.0, 1.1),
         "exp, APPROX": {"f32": 65.0},
         "exp2": _through_float32(2.5, 1.25),
         "exp2, flushed": {"f32": 2.25},
-        "log": _through_float32(1.0, 1.0),
-        "log2": _through_float32(2.0, 1.0),
-        "sin": _through_float32(1.6, 1.0),
-        "cos": _through_float32(1.6, 1.0),
-        "tan": _through_float32(0.51, 2.25),
-        "sinh": _through_float32(0.51, 1.75),
-        "cosh": _through_float32(0.51, 1.5),
-        "tanh": _through_float32(1.5, 2.75),
         "tanh, APPROX": {"f32": 135.0},
-        "rsqrt": _through_float32(1.6, 1.6),
-        "rsqrt, flushed": {"f32": 1.6},
-        "sqrt, APPROX": {"f32": 1.0},
-        "pow": _through_float32(0.6, 1.0),
-        "atan2": _through_float32(0.51, 1.0),
         "truediv, FULL": {"f32": 2.25},
         "truediv, APPROX": {"f32": 2.25},
     },

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.gpu.layout_conversion import copy_layout
+from tilewright.analysis.uses import uses_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, int32
@@ -54,7 +55,7 @@ class PipelineLoads:
         loops = {
             op: chosen
             for op in function.walk()
-            if isinstance(op, For) and (chosen := _operand_loads(op, _users(function)))
+            if isinstance(op, For) and (chosen := _operand_loads(op, uses_of(function)))
         }
         return _Pipeliner(loops, self).function(function) if loops else function
 
@@ -93,14 +94,6 @@ def _unpermuted(convert: ConvertLayout, permute: Permute | None) -> LinearLayout
     layout = convert.type.layout
     assert layout is not None
     return layout if permute is None else layout.permute([permute.axes.index(k) for k in range(layout.rank)])
-
-
-def _users(function: Function) -> dict[Value, list[Op]]:
-    users: dict[Value, list[Op]] = {}
-    for op in function.walk():
-        for v in op.operands:
-            users.setdefault(v, []).append(op)
-    return users
 
 
 def _operand_loads(loop: For, users: dict[Value, list[Op]]) -> list[_OperandLoad]:

@@ -21,8 +21,9 @@ from tilewright.ir.types import PartitionViewType
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
 _FARTHEST = 1 << 38
-# Bytes of a row whose ends may share lines with others when it is stored past the caches. Measured on two cores of an
-# EPYC 9004, float32, 16 bytes off: rows of 4 KiB take 1.6 times of plain stores (RMS norm), of 16 KiB 0.8 (addition).
+# Bytes of a row whose ends may share lines with others when it is stored past the caches. On two cores of an EPYC, with
+# float32 arrays that began 16 bytes off, rows of 4 KiB lost by it (RMS norm) and rows of 16 KiB gained (addition):
+# tried by hand, no benchmark keeps it.
 _LONG_ROW = 1 << 14
 
 
@@ -105,7 +106,7 @@ class Streaming:
 
 
 def streaming(state: State, tile: ViewAccess, width: int) -> Streaming:
-    """Of vectors of ``width`` elements; worthwhile where the array is larger than the caches.
+    """How vectors of ``width`` elements are stored past the caches: worthwhile where the array is larger than these.
 
     All rows of the tile have to be aligned alike, and short ones to begin with a whole vector: the lines at their ends
     are not filled at once, and have to be read.
