@@ -32,7 +32,7 @@ def cells(source: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=[p.stem for p in NOTEBOOKS])
 def test_cells_run(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are marked to raise an exception do, and no other."""
+    """Cells that are marked to raise an exception do, and no others."""
     if source.stem in _LIBRARIES:
         pytest.importorskip(_LIBRARIES[source.stem])
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))

@@ -342,7 +342,7 @@ class _Generator:
         return Expr(text, dtype, shape, lambda env: np.split(x.value(env), 2, axis)[index])
 
     def broadcast(self, dtype: str, shape: tuple[int, ...], depth: int) -> Expr:
-        """Of a scalar, whose type is that of the element."""
+        """A scalar, whose type is that of the element, as a tile."""
         x = self.expression(dtype, (), depth - 1)
         text = f"ct::broadcast({x.text}, {_shape(shape)})"
         return Expr(text, dtype, shape, lambda env: np.broadcast_to(x.value(env), shape))

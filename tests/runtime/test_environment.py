@@ -111,7 +111,7 @@ def test_commands_refuse_what_they_need_not(
 
 
 def test_misspelt_names_are_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the names that the documentation lists none is noticed, and each is the advice where a letter is missing."""
+    """No name that the documentation lists is noticed, and each is the advice where a letter is missing."""
     table = Path(__file__).parents[2] / "docs" / "api" / "environment.md"
     names = re.findall(r"^\| `(TILEWRIGHT_\w+)` \|", table.read_text(encoding="utf-8"), re.M)
     assert len(names) > 10

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.errors import UsageError
-from tilewright.cli.files import check_program
+from tilewright.cli.files import module_spec
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -25,13 +24,7 @@ _SETTINGS = {"sys", "os", "warnings"}  # modules whose state imports depend on: 
 
 def load_definition(path: Path, name: str) -> Any:
     """What ``name`` is at the top of the file ``path``; None where it is nothing. UsageError for what is no Python."""
-    check_program(path)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file, by its name")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    spec = module_spec(path)
     tree = ast.parse(path.read_bytes(), str(path))
     tree.body = list(_needed(tree.body, name))
     module = importlib.util.module_from_spec(spec)

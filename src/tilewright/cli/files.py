@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from tilewright.cli.errors import UsageError
@@ -54,8 +55,11 @@ def _check_space(folder: Path) -> None:
         raise UsageError(f"cannot write to the folder {folder}: {e.strerror}") from None
 
 
-def load_module(path: Path) -> types.ModuleType:
-    """The module in the file ``path``, which finds its neighbours as a program would. UsageError without a file."""
+def module_spec(path: Path) -> ModuleSpec:
+    """What makes a module of the file ``path``, which finds its neighbours as a program would.
+
+    UsageError without a file of Python.
+    """
     check_program(path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -63,7 +67,14 @@ def load_module(path: Path) -> types.ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    return spec
+
+
+def load_module(path: Path) -> types.ModuleType:
+    """The module in the file ``path``. UsageError without a file of Python."""
+    spec = module_spec(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
+    assert spec.loader is not None
     spec.loader.exec_module(module)
     return module

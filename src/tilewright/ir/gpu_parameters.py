@@ -53,7 +53,7 @@ class Descriptor:
         return f"{'x'.join(map(str, self.block))}x{self.element}"
 
     def geometry(self, numbers: Sequence[Any] | Mapping[int, Any]) -> Geometry:
-        """That of the array in a launch that passes ``numbers``."""
+        """Address, extents and strides of the array in a launch that passes ``numbers``."""
         return numbers[self.base], *self.extents(numbers)
 
     def extents(self, numbers: Sequence[Any] | Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -80,7 +80,7 @@ class TableParameter:
 
     @property
     def row_offset(self) -> int:
-        """Of the row, in bytes."""
+        """Where the row begins, in bytes."""
         return MAP_BYTES * len(self.descriptors)
 
     @property

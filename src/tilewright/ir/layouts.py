@@ -303,7 +303,7 @@ class LinearLayout:
     # -- output dimensions
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
-        """The same elements, in row-major order, as a tile of ``shape``."""
+        """The layout of the elements, in row-major order, as a tile of ``shape``."""
         if math.prod(shape) != math.prod(self.shape):
             raise ValueError(f"cannot reshape {self.shape} to {tuple(shape)}")
         return LinearLayout(tuple(shape), self.dims)

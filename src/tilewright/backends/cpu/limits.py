@@ -155,7 +155,7 @@ def _stream(kind: str) -> str:
 
 
 def copy_bandwidth(threads: int) -> float:
-    """Of copies by that many threads, each of a part, with stores that do not read what they overwrite."""
+    """The rate of copies by that many threads, each of a part, with stores that do not read what they overwrite."""
     size = _MEGABYTES << 20
     source, target = np.ones(size + _LINE, np.uint8), np.zeros(size + _LINE, np.uint8)
     starts = [-a.ctypes.data % _LINE + a.ctypes.data for a in (source, target)]
@@ -187,7 +187,7 @@ end:
 
 
 def peak(threads: int, element: str) -> float:
-    """Of multiply-adds on the widest vectors of the processor, by that many threads."""
+    """The rate of multiply-adds on the widest vectors of the processor, by that many threads."""
     work, operations, _engine = _multiply_adds(element)
     return threads * operations / _fastest([work] * threads)
 

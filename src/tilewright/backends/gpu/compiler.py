@@ -18,7 +18,8 @@ from tilewright.transforms.pipelines import optimize
 class Compiled:
     """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
 
-    ``forms`` are the kernel after the tile passes and in the gpu stage; ``seconds`` says how long each step took.
+    ``optimized`` is the kernel after the tile passes, ``distributed`` that in the gpu stage; ``seconds``
+    says how long each step took.
     """
 
     name: str
@@ -28,15 +29,15 @@ class Compiled:
     target: Architecture
     schedule: str
     llvm: str
-    forms: tuple[Function, Function]
+    optimized: Function
+    distributed: Function
     seconds: Mapping[str, float]
 
     def texts(self) -> dict[str, str]:
         """Every stage, by its title."""
-        optimized, staged = self.forms
         return {
-            "optimized Tile IR": print_function(optimized),
-            "GPU dialect": print_function(staged),
+            "optimized Tile IR": print_function(self.optimized),
+            "GPU dialect": print_function(self.distributed),
             "LLVM IR": self.llvm,
             "PTX": self.ptx,
             "compile decisions": self.schedule,
@@ -52,16 +53,24 @@ def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: 
     times = [time.perf_counter()]
     optimized = optimize(function)
     times.append(time.perf_counter())
-    staged = lower_to_gpu(optimized, num_warps, num_stages)
+    distributed = lower_to_gpu(optimized, num_warps, num_stages)
     times.append(time.perf_counter())
-    lowered = lower(staged, chosen)
+    lowered = lower(distributed, chosen)
     times.append(time.perf_counter())
     ptx = emit_ptx(lowered.text, chosen)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}
     schedule = f"target: {chosen.name}\nwarps per block: {num_warps}\npipeline stages: {num_stages}\n"
-    forms = (optimized, staged)
     return Compiled(
-        lowered.name, ptx, lowered.threads, lowered.shared_bytes, chosen, schedule, lowered.text, forms, seconds
+        name=lowered.name,
+        ptx=ptx,
+        threads=lowered.threads,
+        shared_bytes=lowered.shared_bytes,
+        target=chosen,
+        schedule=schedule,
+        llvm=lowered.text,
+        optimized=optimized,
+        distributed=distributed,
+        seconds=seconds,
     )

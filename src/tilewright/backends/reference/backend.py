@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.base import Backend, Capabilities
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer, Running
+from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
 from tilewright.backends.schedule import Schedule
@@ -32,6 +32,19 @@ def bound_arguments(function: Function, memory: Memory, arguments: LaunchArgumen
     return values
 
 
+def run_grid(
+    function: Function,
+    grid: tuple[int, int, int],
+    arguments: LaunchArguments,
+    interpreter: Callable[[Index, Memory, dict[Value, Any]], BlockInterpreter],
+) -> None:
+    """Run every block of ``grid``, the first axis fastest, each in an ``interpreter`` of its own."""
+    memory = Memory(arguments.buffers)
+    values = bound_arguments(function, memory, arguments)
+    blocks = ((index, interpreter(index, memory, values).run_all(function.body)) for index in Schedule().indices(grid))
+    run_blocks(blocks, memory)
+
+
 class ReferenceExecutable:
     """A function ready to be interpreted. It keeps no state between launches."""
 
@@ -41,15 +54,12 @@ class ReferenceExecutable:
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments, observer: Observer | None = None) -> None:
         """Run every block of ``grid``, the first axis fastest. TileError for failed assertions, accesses outside the
         buffers or to read-only ones, broken in-bounds promises, and deadlock."""
-        memory = Memory(arguments.buffers)
-        values = bound_arguments(self.function, memory, arguments)
-
-        def blocks() -> Iterator[tuple[Index, Running]]:
-            for index in Schedule().indices(grid):
-                interpreter = BlockInterpreter(index, grid, memory, values, observer)
-                yield index, interpreter.run_all(self.function.body)
-
-        run_blocks(blocks(), memory)
+        run_grid(
+            self.function,
+            grid,
+            arguments,
+            lambda index, memory, values: BlockInterpreter(index, grid, memory, values, observer),
+        )
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """The launch, to be run later."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,7 @@ import numpy as np
 from tilewright.backends.base import Capabilities
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.reference.backend import bound_arguments
-from tilewright.backends.reference.interpreter import Index, Running
-from tilewright.backends.reference.memory import Memory
-from tilewright.backends.reference.scheduler import run_blocks
-from tilewright.backends.schedule import Schedule
+from tilewright.backends.reference.backend import run_grid
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps, verify_gpu
 from tilewright.ir.printer import print_function
@@ -32,15 +28,13 @@ class InterpreterExecutable:
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
-        memory = Memory(arguments.buffers)
-        values = bound_arguments(self.function, memory, arguments)
         warps = num_warps(self.function)
-
-        def blocks() -> Iterator[tuple[Index, Running]]:
-            for index in Schedule().indices(grid):
-                yield index, CtaInterpreter(index, grid, memory, values, warps).run_all(self.function.body)
-
-        run_blocks(blocks(), memory)
+        run_grid(
+            self.function,
+            grid,
+            arguments,
+            lambda index, memory, values: CtaInterpreter(index, grid, memory, values, warps),
+        )
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """The launch, to be run later."""

@@ -174,7 +174,7 @@ def _global_load(cx: Context, op: GlobalLoad) -> None:
 
 
 def _branched_load(cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value) -> Registers:
-    """Of a masked acquiring load whose result nobody uses, ptxas (12.8, 12.9) makes an illegal instruction."""
+    """A masked acquiring load as a branch: ptxas (12.8, 12.9) makes an illegal instruction where nobody uses it."""
     b = cx.builder
     before = b.block
     with b.if_then(mask):

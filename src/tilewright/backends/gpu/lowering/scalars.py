@@ -138,7 +138,7 @@ def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 def _division(e: ScalarEmitter, op: Div | Rem, operands: Registers) -> ir.Value:
-    """Of integers of 8 and 16 bits in 32, as the hardware does, and ptxas negates 16 bits wrongly."""
+    """Quotient or remainder; of 8 and 16 bits in 32, as the hardware does, and ptxas negates 16 bits wrongly."""
     dtype = operand_dtype(op)
     if not dtype.is_integer or dtype.bitwidth >= 32:
         return _arithmetic(e, op, operands) if isinstance(op, Div) else e.shared(op, operands)
@@ -240,7 +240,7 @@ def _extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
 
 
 def _integer_extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
-    """Of 16 bits by comparison in the wider type: ptxas is wrong about pairs of these."""
+    """Maximum or minimum; of 16 bits by comparison in the wider type, as ptxas is wrong about pairs of these."""
     x = operands[0]
     signed = operand_dtype(op).is_signed
     kind = f"{'s' if signed else 'u'}{max(x.type.width, 32)}"

@@ -144,7 +144,7 @@ def _dropped(image: Sequence[int], axis: int) -> tuple[int, ...]:
 
 
 def _along(images: Sequence[tuple[int, ...]], axis: int) -> Iterator[tuple[int, ...]]:
-    """Those that remain without ``axis``."""
+    """The images that are not zero without ``axis``, without it."""
     return (kept for image in images if any(kept := _dropped(image, axis)))
 
 

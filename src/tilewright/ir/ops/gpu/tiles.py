@@ -25,7 +25,7 @@ def with_layout(op: Op, t: TileType) -> tuple[TileType, LinearLayout]:
 
 @define("gpu.convert_layout", table=GPU_OPS)
 class ConvertLayout(Op):
-    """The same tile in another layout.
+    """A tile in another layout.
 
     What that takes follows from the two layouts: see ``transforms.gpu.conversions``. After ``lower-conversions`` only
     those are left that stay within a warp: other registers of the same thread, or shuffles.
