@@ -8,12 +8,11 @@ import pytest
 import support.gpu
 
 from tilewright.backends import registry
-from tilewright.backends.triton import BACKEND
 from tilewright.gpu_runtime import driver
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = BACKEND.unavailable()
+    reason = support.gpu.GPU.unavailable()
     several = driver.device_count() > 1
     for item in items:
         if "tests/gpu/" not in item.path.as_posix():

@@ -1,7 +1,7 @@
 """Runs the tests of the CPU backend on a GPU, by hand: ``python -m pytest -p support.gpu tests/conformance``.
 
 Takes the place of the backend ``cpu``: the arrays of each launch are copied to the GPU, and back after it. Tests of what
-only the CPU backend promises are skipped.
+only the CPU backend promises are skipped. ``GPU_BACKEND=gpu`` names another backend of GPUs.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ import pytest
 from tilewright.backends import cpu, registry
 from tilewright.backends.base import Capabilities, Serialization
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
-from tilewright.backends.triton import BACKEND as TRITON
 from tilewright.gpu_runtime import driver
 from tilewright.ir.core import Function
 from tilewright.runtime.variants import MultiVersioned
 
+GPU = registry.get_backend(os.environ.get("GPU_BACKEND", "triton"))
 _MARGIN = 256  # keeps the alignment of addresses
 
 
 def pytest_configure() -> None:
+    registry.register_backend(GPU.name, lambda: GPU, default_for="cuda")
     registry.register_backend("cpu", lambda: BACKEND, default_for="cpu")
     cpu.BACKEND = BACKEND  # type: ignore[assignment]
     if importlib.util.find_spec("gmpy2") is not None:  # the tests of accuracy need it
         bounds = importlib.import_module("support.accuracy").BOUNDS
-        bounds["cpu"] = bounds["triton"]
+        bounds["cpu"] = bounds[GPU.name]
 
 
 # ArgumentKey of the name of a test -> why a GPU gives something else.
@@ -190,4 +191,4 @@ class HostBackend:
         return HostExecutable(function, found, {}, self.inner)
 
 
-BACKEND = HostBackend(TRITON)
+BACKEND = HostBackend(GPU)
