@@ -297,7 +297,7 @@ def interrupts(count: int) -> str:
 
 _PHASES: dict[str, tuple[Callable[[int], str], int]] = {
     "launches": (launches, 1_000_000),
-    "kernels": (kernels, 5000),
+    "kernels": (kernels, 10_000),
     "threads": (threads, 5000),
     "forks": (forks, 200),
     "kills": (kills, 200),

@@ -77,6 +77,13 @@ NOT_ON_A_GPU = {
     "test_constants_are_recognized": "backends of arrays that have to be copied do not run launches again",
     "test_threads_share_a_bound_launch": "every launch copies its arrays, so that threads undo each other's work",
     "test_violation[cpu-": "blocks run at the same time, and any of them may be the one that is reported",
+    "cpu/test_record.py": "the record of a kernel of the CPU backend",
+    "cpu/test_perf_map.py": "the machine code of the CPU backend",
+    "cpu/test_interrupts.py::test_the_note": "kernels on a GPU are not cancelled",
+    "test_a_run_that_takes_too_long_is_cancelled": "kernels on a GPU are not cancelled",
+    "test_other_processes_compile": "the processes have the backends without this plugin",
+    "test_pages[architecture]": "the stages of the CPU backend",
+    "test_streams_do_not_keep_launches": "backends of arrays that have to be copied do not run launches again",
     "test_masks_of_atomics[": "the order in which the elements of a tile update one place is not defined",
 }
 
