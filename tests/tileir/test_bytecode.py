@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.tile_ir_mutations import mutations, outcome
+from support.tile_ir_mutations import everything, mutated, outcome
 from support.tile_ir_ops import every_op, multimem
 
 from tilewright.tileir.bytecode import read, write
@@ -107,7 +107,8 @@ def test_bodies_with_other_arguments(name: str) -> None:
 
 
 def test_mutations() -> None:
-    found = [outcome(data) for data in mutations(1500, 7)]
+    files = everything()
+    found = [outcome(mutated(number, files)) for number in range(1500)]
     assert found.count("refused") > 700
     assert found.count("read") > 30
 

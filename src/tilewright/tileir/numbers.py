@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def _largest(name: str) -> int:
     return (1 << (f.exponent + f.mantissa)) - 1 - above
 
 
+@lru_cache(maxsize=4096)
 def show(name: str, bits: int) -> str:
     """``bits`` in the notation of the text form: decimal where that reads back, hexadecimal elsewhere."""
     number = value(name, bits)

@@ -15,7 +15,16 @@ from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops import arith, shape
 from tilewright.ir.types import PointerType
 from tilewright.tileir.importer import promises
-from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, element_type, is_bool, unsigned
+from tilewright.tileir.importer.context import (
+    NIBBLE,
+    Context,
+    as_unsigned,
+    dtype_in,
+    dtype_of,
+    element_type,
+    is_bool,
+    unsigned,
+)
 from tilewright.tileir.module import Operation
 from tilewright.tileir.types import Scalar, Tile
 
@@ -67,7 +76,7 @@ def _integer(cls: type[Op], of_bools: type[Op]) -> Handler:
 
 def by_signedness(e: Context, signedness: str, cls: type[Op], lhs: Value, rhs: Value, **attributes: Any) -> Value:
     """An op of two integers that ``signedness`` decides about; the result is signed."""
-    dtype = lhs.tile.element
+    dtype = dtype_in(e, lhs)
     if signedness == "signed":
         return e.emit(cls, lhs, rhs, **attributes)
     made = e.emit(cls, as_unsigned(e, lhs), as_unsigned(e, rhs), **attributes)
@@ -174,7 +183,7 @@ def _fpowi(e: Context, op: Operation) -> Value:
     """By float64, which holds every exponent: rounding one would change the sign of powers of negative numbers."""
     x, n = e[op.operands["source"]], e[op.operands["exponent"]]
     made = e.emit(arith.Pow, e.cast(x, float64), e.cast(n, float64))
-    return e.cast(made, x.tile.element)
+    return e.cast(made, dtype_in(e, x))
 
 
 _PREDICATES = {
@@ -241,7 +250,7 @@ def _exti(e: Context, op: Operation) -> Value:
 
 def lowest_bit(e: Context, x: Value) -> Value:
     """Whether numbers are odd."""
-    dtype, extents = x.tile.element, x.tile.shape
+    dtype, extents = dtype_in(e, x), x.tile.shape
     bit = e.emit(arith.And, x, e.constant(1, dtype, extents))
     return e.emit(arith.Cmp, bit, e.constant(0, dtype, extents), predicate=CmpPredicate.NE)
 

@@ -173,7 +173,7 @@ class Context:
         return TileIRError(f"{self.module.file or 'bytecode'}: at byte {self.op.offset}: {self.op.name}: {message}")
 
 
-def dtype(e: Context, value: core.Value) -> DType:
+def dtype_in(e: Context, value: core.Value) -> DType:
     """The dtype of a tile of numbers. TileIRError for pointers."""
     if value.tile.is_pointer:
         raise e.error(f"{value.type} holds pointers; numbers are expected")
@@ -186,4 +186,4 @@ def is_bool(value: core.Value) -> bool:
 
 def as_unsigned(e: Context, value: core.Value) -> core.Value:
     """Integers read as unsigned."""
-    return e.cast(value, unsigned(dtype(e, value)))
+    return e.cast(value, unsigned(dtype_in(e, value)))

@@ -18,7 +18,7 @@ from tilewright.ir.verifier import verify
 from tilewright.tileir.constants import elements
 from tilewright.tileir.errors import TileIRError
 from tilewright.tileir.importer import arith, memory, tiles
-from tilewright.tileir.importer.context import Context, dtype_of, tile_type, unsigned
+from tilewright.tileir.importer.context import Context, dtype_in, dtype_of, tile_type, unsigned
 from tilewright.tileir.importer.locations import Locations
 from tilewright.tileir.module import Block, Entry, Global, Module, Operation, Value
 from tilewright.tileir.types import Scalar, Tile, Token
@@ -234,7 +234,7 @@ class _Control:
         body = op.regions[0]
         assert body is not None
         lower, upper, step = self.e.all([op.operands[n] for n in ("lowerBound", "upperBound", "step")])
-        signed = lower.tile.element
+        signed = dtype_in(self.e, lower)
         if op.attributes["unsignedCmp"]:
             lower, upper, step = (self.e.cast(v, unsigned(signed)) for v in (lower, upper, step))
         inits = self.e.all([v for v in op.operands["initValues"] if not _is_token(v)])
@@ -342,7 +342,7 @@ class _Control:
         made = self.region([*scalars, *scalars], fill)
         self.at(op)
         given = op.attributes["identities"].items
-        identities = tuple(tiles.attribute_number(self.e, v.tile.element, a) for v, a in zip(values, given))
+        identities = tuple(tiles.attribute_number(self.e, dtype_in(self.e, v), a) for v, a in zip(values, given))
         if op.name == "scan":
             extra: dict[str, Any] = {"reverse": op.attributes["reverse"]}
         else:

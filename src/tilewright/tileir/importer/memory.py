@@ -23,6 +23,7 @@ from tilewright.tileir.importer.context import (
     TensorView,
     View,
     as_unsigned,
+    dtype_in,
     dtype_of,
     element_type,
     is_bool,
@@ -125,7 +126,7 @@ def _wide(e: Context, index: Value) -> Value:
     """An index of at least 32 bits; those of fewer bits are unsigned."""
     if is_bool(index):
         return e.cast(index, int32)
-    return e.cast(as_unsigned(e, index), int32) if index.tile.element.bitwidth < 32 else index
+    return e.cast(as_unsigned(e, index), int32) if dtype_in(e, index).bitwidth < 32 else index
 
 
 def _view(e: Context, op: Operation) -> View:
@@ -283,7 +284,7 @@ def _as_mode(e: Context, mode: str, pointers: Value, arg: Value) -> tuple[Value,
     """Pointers and values of the sign that ``mode`` reads."""
     if not mode.startswith("u"):
         return pointers, arg
-    dtype = unsigned(arg.tile.element)
+    dtype = unsigned(dtype_in(e, arg))
     return e.emit(arith.Bitcast, pointers, dtype=PointerType(dtype)), e.cast(arg, dtype)
 
 
@@ -291,7 +292,7 @@ def _atomic_rmw(e: Context, op: Operation) -> Value:
     mode, arg = op.attributes["mode"], e[op.operands["arg"]]
     pointers, value = _as_mode(e, mode, e[op.operands["pointers"]], arg)
     old = e.emit(ours.AtomicRmw, pointers, value, e.get(op.operands["mask"]), kind=_ATOMIC[mode], **order_of(op))
-    return e.cast(old, arg.tile.element)
+    return e.cast(old, dtype_in(e, arg))
 
 
 def _atomic_cas(e: Context, op: Operation) -> Value:
@@ -310,7 +311,7 @@ def _atomic_view(e: Context, op: Operation) -> None:
         return
     partition = view.value
     if mode.startswith("u"):
-        tensor, dtype = view.tensor, unsigned(value.tile.element)
+        tensor, dtype = view.tensor, unsigned(dtype_in(e, value))
         base = e.emit(arith.Bitcast, tensor.base, dtype=PointerType(dtype))
         numbers = [[n for n in group if isinstance(n, Value)] for group in (tensor.shape, tensor.strides)]
         again = make_tensor_view(e, base, dtype, tensor.type.shape, tensor.type.strides, *numbers)

@@ -9,7 +9,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops import arith
-from tilewright.tileir.importer.context import NIBBLE, Context, unsigned
+from tilewright.tileir.importer.context import NIBBLE, Context, dtype_in, unsigned
 from tilewright.tileir.types import Scalar
 
 _SIGNED, _UNSIGNED = ("no_signed_wrap", "no_wrap"), ("no_unsigned_wrap", "no_wrap")
@@ -18,7 +18,7 @@ _SIGNS: dict[type[Op], str] = {arith.Add: "+", arith.Sub: "-", arith.Mul: "*"}
 
 def no_unsigned_wrap(e: Context, cls: type[Op], lhs: Value, rhs: Value, made: Value) -> None:
     """``made``, which is ``cls`` of two numbers, holds the result of unsigned ones."""
-    dtype = unsigned(lhs.tile.element)
+    dtype = unsigned(dtype_in(e, lhs))
     x, y, result = (e.cast(v, dtype) for v in (lhs, rhs, made))
     if cls is arith.Add:
         holds = e.emit(arith.Cmp, result, x, predicate=CmpPredicate.GE)
@@ -32,7 +32,7 @@ def no_unsigned_wrap(e: Context, cls: type[Op], lhs: Value, rhs: Value, made: Va
 
 def shifted(e: Context, overflow: str, lhs: Value, rhs: Value, made: Value) -> None:
     """``made``, which is ``lhs`` shifted left, has lost no bits."""
-    dtype = lhs.tile.element
+    dtype = dtype_in(e, lhs)
     for name, modes, read in (("no_signed_wrap", _SIGNED, dtype), ("no_unsigned_wrap", _UNSIGNED, unsigned(dtype))):
         if overflow in modes:
             back = e.emit(arith.Shr, e.cast(made, read), e.cast(rhs, read))
@@ -42,7 +42,7 @@ def shifted(e: Context, overflow: str, lhs: Value, rhs: Value, made: Value) -> N
 
 def truncated(e: Context, overflow: str, x: Value, made: Value, target: Scalar) -> None:
     """``made``, which is ``x`` in fewer bits, is the same number."""
-    dtype = x.tile.element
+    dtype = dtype_in(e, x)
     for name, modes in (("no_signed_wrap", _SIGNED), ("no_unsigned_wrap", _UNSIGNED)):
         if overflow not in modes:
             continue

@@ -15,7 +15,7 @@ from tilewright.ir.semantics.conversion import to_float64
 from tilewright.ir.types import TileType
 from tilewright.tileir import constants
 from tilewright.tileir.importer.arith import nibble, scalar_of
-from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, tile_type
+from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
 from tilewright.tileir.module import BoundedAttr, DivByAttr, FloatAttr, IntegerAttr, Operation, SameElementsAttr
 from tilewright.tileir.types import SCALARS, Scalar, Tile
 
@@ -98,7 +98,7 @@ def _joined(e: Context, dtype: DType, numbers: Sequence[Any]) -> Value:
 
 def _iota(e: Context, op: Operation) -> Value:
     t = tile_type(op.results[0].type)
-    if not t.is_pointer and t.element.is_integer:
+    if number_type(op.results[0].type).is_integer:
         return e.emit(shape.Iota, type=t)
     wide = e.emit(shape.Iota, type=t.with_dtype(int32))
     return e.cast(e.emit(arith.And, wide, e.constant(1, int32, t.shape)), t.element)
@@ -157,7 +157,7 @@ def _unpack(e: Context, op: Operation) -> Value:
         high = e.emit(arith.Shr, column, e.constant(_NIBBLE_BITS, int8, column.tile.shape))
         both = e.emit(shape.Cat, nibble(e, column), high, axis=1)
         return e.emit(shape.Reshape, both, shape=target.shape)
-    return e.emit(shape.Unpack, e.cast(x, uint8), dtype=target.element)
+    return e.emit(shape.Unpack, e.cast(x, uint8), dtype=number_type(made))
 
 
 def _mmaf(e: Context, op: Operation) -> Value:

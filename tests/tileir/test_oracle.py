@@ -1,0 +1,45 @@
+"""The commands that compare backends and damage files work, and find nothing in a few cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import tile_ir_mutations, tile_ir_oracle
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [f"{ROOT}/examples/vector_add.py::vector_add", "--grid", "4", *["--arg", "f32[4096]"] * 3, "--arg", "1024"],
+        [f"{Path(__file__).parent}/data/cutile/vector_add_13.3.tilebc", "--grid", "4", *["--arg", "f32[64]"] * 3],
+    ],
+    ids=("python", "bytecode"),
+)
+def test_all_sides_agree(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert tile_ir_oracle.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert said.count("agrees") >= 4 and "cpu through Tile IR" in said
+
+
+def test_a_side_that_differs_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tile_ir_oracle.main(["kernels:3"]) == 0
+    right = tile_ir_oracle.tile_ir_round_trip.outcome
+    monkeypatch.setattr(
+        tile_ir_oracle.tile_ir_round_trip, "outcome", lambda *of: {n: np.zeros_like(a) for n, a in right(*of).items()}
+    )
+    assert tile_ir_oracle.main(["kernels:3"]) == 1
+    assert "cpu through Tile IR: " in capsys.readouterr().out
+
+
+def test_a_fault_names_its_mutation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_ir_mutations, "corpus", lambda: (b"sound",))
+    found = tile_ir_mutations.Found()
+    found.one(7)
+    assert found.counts == {"read": 0, "refused": 1} and not found.faults
+    monkeypatch.setattr(tile_ir_mutations, "outcome", lambda data: data[100])
+    found.one(8)
+    assert found.faults == [(8, "IndexError: index out of range")]
