@@ -461,6 +461,7 @@ TOOLKIT = """
 #include <crt/cuda_tile.h>
 #include <driver_types.h>
 #include <cuda.h>
+#include <cuda_profiler_api.h>
 #if defined(__DRIVER_TYPES_H__) && defined(__CUDA_RUNTIME_H__) && CUDART_VERSION >= 13000 && CUDA_VERSION >= 13000
 template <typename T> void check(T result, char const* what) { if (result) printf("%s: %s\\n", what, cudaGetErrorName(result)); }
 #define checked(call) check((call), #call)
@@ -480,6 +481,17 @@ def test_what_headers_of_programs_look_at(tmp_path: Path, environment: dict[str,
     CHECK(value[0] == cudaComputeModeDefault && value[1] == about.warpSize && value[2] == about.maxThreadsDim[2]);
     CHECK(about.sharedMemPerBlock == 49152 && about.clusterLaunch == 0 && about.maxThreadsPerBlock == 1024);
     CHECK(device == result);
+    unsigned flags = 7; int own = 7; cudaFuncCache cache; cudaUUID_t id = about.uuid; char bus[16];
+    IS(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync | cudaDeviceMapHost), cudaSuccess);
+    IS(cudaGetDeviceFlags(&flags), cudaSuccess);
+    IS(cudaDeviceSetCacheConfig(cudaFuncCachePreferL1), cudaSuccess);
+    IS(cudaDeviceGetCacheConfig(&cache), cudaSuccess);
+    IS(cudaDeviceGetPCIBusId(bus, sizeof bus, 0), cudaSuccess);
+    IS(cudaDeviceGetByPCIBusId(&own, bus), cudaSuccess);
+    IS(cudaDeviceGetByPCIBusId(&own, "0000:01:00.0"), cudaErrorInvalidDevice);
+    IS(cudaDeviceGetAttribute(&value[0], cudaDevAttrSurfaceAlignment, 0), cudaSuccess);
+    CHECK(flags == cudaDeviceMapHost && own == 0 && id.bytes[0] == 't' && value[0] == int(about.surfaceAlignment));
+    IS(cudaProfilerStart(), cudaSuccess);
     """
     out, err, status = run_main(tmp_path, environment, body, TOOLKIT)
     assert (out, err, status) == ("cudaSetDevice(7): cudaErrorInvalidDevice\n", "", 0)
@@ -496,6 +508,13 @@ def test_entries_that_are_not_supported_say_so_once(tmp_path: Path, environment:
     IS(cudaFuncGetAttributes(&about, k), cudaSuccess);
     IS(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20), cudaErrorInvalidValue);
     CHECK(blocks == 8 && block == 1024 && grid >= 2 && about.maxThreadsPerBlock == 1024);
+    size_t room;
+    IS(cudaOccupancyAvailableDynamicSMemPerBlock(&room, k, 2, 1024), cudaSuccess);
+    CHECK(room == (227 << 10) / 2);
+    IS(cudaOccupancyAvailableDynamicSMemPerBlock(&room, k, 3, 1024), cudaErrorInvalidValue);
+    IS(cudaOccupancyMaxPotentialBlockSizeVariableSMem(&grid, &block, k, [](int n) { return n > 640 ? 200 << 10 : n * 64; }),
+       cudaSuccess);
+    CHECK(block == 512 && grid >= 8);
     """
     out, err, status = run_main(tmp_path, environment, body)
     assert (out, status) == ("", 0)

@@ -146,6 +146,38 @@ def test_simt_kernels(tmp_path: Path) -> None:
     ]
 
 
+FUNCTIONS = """#include <cstdio>
+#include <cuda_runtime.h>
+#include <math_constants.h>
+__noinline__ __device__ double relative(double x, double y) { return fabs(x - y) / fabs(y); }
+__global__ void inverses(double* worst) {
+  double x = (threadIdx.x + 0.5) / 64 - 1, far = pow(10.0, -double(threadIdx.x) / 8 - 1), s, c, e = 0;
+  e = fmax(e, relative(erf(erfinv(x)), x));
+  e = fmax(e, relative(erfc(erfcinv(far)), far));
+  e = fmax(e, relative(normcdf(normcdfinv(far)), far));
+  sincospi(x, &s, &c);
+  e = fmax(e, fabs(s * s + c * c - 1) + fabs(s - sin(CUDART_PI * x)));
+  worst[threadIdx.x] = e;
+}
+__global__ void integers(int* out) {
+  atomicAdd_system(out, __dp4a(0x01ff02fe, 0x03030303, 1));
+  atomicMax_block(out + 1, int(__dp4a(0x01ff02feu, 0x03030303u, 1u)));
+  atomicOr(out + 2, int(__activemask() >> (threadIdx.x & 31) & 1) + 2 * (__reduce_add_sync(~0u, 2) != 64));
+}
+"""
+
+
+def test_functions_of_simt_code(tmp_path: Path) -> None:
+    main = """int main() {
+  double* worst; int* out; cudaMallocManaged(&worst, 1024); cudaMallocManaged(&out, 12); cudaMemset(out, 0, 12);
+  inverses<<<1, 128>>>(worst); integers<<<1, 32>>>(out);
+  double most = 0; for (int i = 0; i < 128; ++i) most = worst[i] < most ? most : worst[i];
+  printf("%d, %d %d %d\\n", most < 1e-13, out[0], out[1], out[2]);
+}"""
+    done = run(tmp_path / "program.cu", FUNCTIONS + main)
+    assert (done.stdout, done.stderr) == (f"1, 32 {1 + 3 * (1 + 255 + 2 + 254)} 1\n", "")
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

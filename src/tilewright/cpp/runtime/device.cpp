@@ -50,6 +50,11 @@ static cudaDeviceProp properties() {
     }
     p.unifiedAddressing = p.managedMemory = p.integrated = p.canMapHostMemory = p.pageableMemoryAccess = 1;
     p.concurrentManagedAccess = p.asyncEngineCount = p.hostRegisterSupported = p.memoryPoolsSupported = 1;
+    p.hostNativeAtomicSupported = p.canUseHostPointerForRegisteredMem = p.globalL1CacheSupported = 1;
+    p.localL1CacheSupported = p.pageableMemoryAccessUsesHostPageTables = p.directManagedMemAccessFromHost = 1;
+    p.texturePitchAlignment = 32;
+    p.surfaceAlignment = 512;
+    memcpy(p.uuid.bytes, "tilewright", 10);
     return p;
 }
 
@@ -137,6 +142,23 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
         case cudaDevAttrMaxBlocksPerMultiprocessor: return answer(value, p.maxBlocksPerMultiProcessor);
         case cudaDevAttrMemoryPoolsSupported: return answer(value, p.memoryPoolsSupported);
         case cudaDevAttrClusterLaunch: return answer(value, p.clusterLaunch);
+        case cudaDevAttrSurfaceAlignment: return answer(value, int(p.surfaceAlignment));
+        case cudaDevAttrTexturePitchAlignment: return answer(value, int(p.texturePitchAlignment));
+        case cudaDevAttrGlobalL1CacheSupported: return answer(value, p.globalL1CacheSupported);
+        case cudaDevAttrLocalL1CacheSupported: return answer(value, p.localL1CacheSupported);
+        case cudaDevAttrHostNativeAtomicSupported: return answer(value, p.hostNativeAtomicSupported);
+        case cudaDevAttrSingleToDoublePrecisionPerfRatio: return answer(value, 2);
+        case cudaDevAttrCanUseHostPointerForRegisteredMem: return answer(value, p.canUseHostPointerForRegisteredMem);
+        case cudaDevAttrMultiGpuBoardGroupID:
+        case cudaDevAttrComputePreemptionSupported:
+        case cudaDevAttrMaxPersistingL2CacheSize:
+        case cudaDevAttrMaxAccessPolicyWindowSize:
+        case cudaDevAttrReservedSharedMemoryPerBlock:
+        case cudaDevAttrSparseCudaArraySupported:
+        case cudaDevAttrHostRegisterReadOnlySupported:
+        case cudaDevAttrGPUDirectRDMASupported:
+        case cudaDevAttrMemoryPoolSupportedHandleTypes:
+        case cudaDevAttrIpcEventSupport: return answer(value, 0);
     }
     return report(cudaErrorInvalidValue);
 }

@@ -305,7 +305,6 @@ __attribute__((noinline)) unsigned long long const* __tw_simt_exchange(unsigned 
     leave(self, state::at_exchange);
     return self->taken;
 }
-unsigned __tw_simt_lane() { return unsigned(tilewright::here->current - tilewright::here->fibers) & 31; }
 __attribute__((noreturn, noinline)) void __tw_simt_assert(char const* what, char const* file, unsigned line, char const*) {
     using namespace tilewright;
     char text[256];

@@ -23,6 +23,7 @@ enum cudaDeviceAttr {
     cudaDevAttrIntegrated = 18,
     cudaDevAttrCanMapHostMemory = 19,
     cudaDevAttrComputeMode = 20,
+    cudaDevAttrSurfaceAlignment = 30,
     cudaDevAttrConcurrentKernels = 31,
     cudaDevAttrEccEnabled = 32,
     cudaDevAttrPciBusId = 33,
@@ -35,23 +36,39 @@ enum cudaDeviceAttr {
     cudaDevAttrAsyncEngineCount = 40,
     cudaDevAttrUnifiedAddressing = 41,
     cudaDevAttrPciDomainId = 50,
+    cudaDevAttrTexturePitchAlignment = 51,
     cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrComputeCapabilityMinor = 76,
     cudaDevAttrStreamPrioritiesSupported = 78,
+    cudaDevAttrGlobalL1CacheSupported = 79,
+    cudaDevAttrLocalL1CacheSupported = 80,
     cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
     cudaDevAttrMaxRegistersPerMultiprocessor = 82,
     cudaDevAttrManagedMemory = 83,
     cudaDevAttrIsMultiGpuBoard = 84,
+    cudaDevAttrMultiGpuBoardGroupID = 85,
+    cudaDevAttrHostNativeAtomicSupported = 86,
+    cudaDevAttrSingleToDoublePrecisionPerfRatio = 87,
     cudaDevAttrPageableMemoryAccess = 88,
     cudaDevAttrConcurrentManagedAccess = 89,
+    cudaDevAttrComputePreemptionSupported = 90,
+    cudaDevAttrCanUseHostPointerForRegisteredMem = 91,
     cudaDevAttrCooperativeLaunch = 95,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
     cudaDevAttrHostRegisterSupported = 99,
     cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100,
     cudaDevAttrDirectManagedMemAccessFromHost = 101,
     cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+    cudaDevAttrMaxPersistingL2CacheSize = 108,
+    cudaDevAttrMaxAccessPolicyWindowSize = 109,
+    cudaDevAttrReservedSharedMemoryPerBlock = 111,
+    cudaDevAttrSparseCudaArraySupported = 112,
+    cudaDevAttrHostRegisterReadOnlySupported = 113,
     cudaDevAttrMemoryPoolsSupported = 115,
-    cudaDevAttrClusterLaunch = 120
+    cudaDevAttrGPUDirectRDMASupported = 116,
+    cudaDevAttrMemoryPoolSupportedHandleTypes = 119,
+    cudaDevAttrClusterLaunch = 120,
+    cudaDevAttrIpcEventSupport = 125
 };
 enum cudaComputeMode {
     cudaComputeModeDefault = 0,
@@ -59,8 +76,14 @@ enum cudaComputeMode {
     cudaComputeModeProhibited = 2,
     cudaComputeModeExclusiveProcess = 3
 };
+struct CUuuid_st {
+    char bytes[16];
+};
+typedef struct CUuuid_st CUuuid;
+typedef struct CUuuid_st cudaUUID_t;
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem, sharedMemPerBlock, memPitch, totalConstMem, textureAlignment;
     size_t sharedMemPerMultiprocessor, sharedMemPerBlockOptin;
     int major, minor;
@@ -72,4 +95,9 @@ struct cudaDeviceProp {
     int maxThreadsPerMultiProcessor, regsPerMultiprocessor, streamPrioritiesSupported, isMultiGpuBoard;
     int pageableMemoryAccess, concurrentManagedAccess, cooperativeLaunch, maxBlocksPerMultiProcessor;
     int hostRegisterSupported, memoryPoolsSupported, clusterLaunch;
+    size_t texturePitchAlignment, surfaceAlignment, reservedSharedMemPerBlock;
+    int persistingL2CacheMaxSize, accessPolicyMaxWindowSize, globalL1CacheSupported, localL1CacheSupported;
+    int multiGpuBoardGroupID, hostNativeAtomicSupported, computePreemptionSupported, canUseHostPointerForRegisteredMem;
+    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, sparseCudaArraySupported;
+    int hostRegisterReadOnlySupported, gpuDirectRDMASupported, ipcEventSupported, unifiedFunctionPointers;
 };

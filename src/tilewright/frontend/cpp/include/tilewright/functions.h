@@ -9,7 +9,13 @@ struct cudaFuncAttributes {
 };
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeClusterDimMustBeSet = 10,
+    cudaFuncAttributeRequiredClusterWidth = 11,
+    cudaFuncAttributeRequiredClusterHeight = 12,
+    cudaFuncAttributeRequiredClusterDepth = 13,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 14,
+    cudaFuncAttributeClusterSchedulingPolicyPreference = 15
 };
 enum cudaFuncCache {
     cudaFuncCachePreferNone = 0,
@@ -51,15 +57,45 @@ template <typename T>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T function, int threads, size_t shared) {
     return __tw_occupancy(blocks, (void const*)function, threads, shared);
 }
+// `shared_of` gives the shared memory of a block of so many threads.
+template <typename T, typename F>
+inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, T function, F shared_of,
+                                                                  int limit = 0) {
+    if (!grid || !block) return __tw_host_report(cudaErrorInvalidValue);
+    int processors = 0, most = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    *block = 0;
+    *grid = 0;
+    for (int threads = limit > 0 && limit < 1024 ? limit : 1024; threads > 0; threads = (threads - 1) / 32 * 32) {
+        int each = 0;
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, threads, shared_of(threads));
+        if (error != cudaSuccess) return error;
+        if (each * threads <= most) continue;
+        most = each * threads;
+        *block = threads;
+        *grid = each * processors;
+    }
+    return error;
+}
 template <typename T>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T function, size_t shared = 0,
                                                       int limit = 0) {
-    if (!grid || !block) return __tw_host_report(cudaErrorInvalidValue);
-    *block = limit > 0 && limit < 1024 ? limit : 1024;
-    int each = 0, processors = 0;
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, *block, shared);
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
-    *grid = each * processors;
+    return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, function, [=](int) { return shared; }, limit);
+}
+template <typename T>
+inline cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, T function, size_t shared = 0,
+                                                               int limit = 0, unsigned int = cudaOccupancyDefault) {
+    return cudaOccupancyMaxPotentialBlockSize(grid, block, function, shared, limit);
+}
+// What a block can have so that `blocks` of them fit a multiprocessor.
+template <typename T>
+inline cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* shared, T function, int blocks, int threads) {
+    int most = 0, room = 0;
+    if (!shared || blocks < 1) return __tw_host_report(cudaErrorInvalidValue);
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&most, function, threads, 0);
+    if (error == cudaSuccess && most < blocks) error = __tw_host_report(cudaErrorInvalidValue);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);
+    *shared = error == cudaSuccess ? size_t(room / blocks) : 0;
     return error;
 }
 inline cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) { return cudaSetDevice(device); }

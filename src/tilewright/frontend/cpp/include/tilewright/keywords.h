@@ -18,3 +18,8 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __global__ __attribute__((annotate("tw.simt"), used))
 #define __tile_global__ __attribute__((annotate("tw.kernel"), used))
+// A wish, which is left out: headers write __attribute__((__noinline__)), where no more than that may stand for it.
+#if __has_include(<__config>)
+#include <__config>  // asks whether there is such an attribute
+#endif
+#define __noinline__

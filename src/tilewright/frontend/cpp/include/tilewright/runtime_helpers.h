@@ -80,5 +80,53 @@ inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) 
     *possible = 0;
     return cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetByPCIBusId(int* device, char const* text) {
+    if (!device || !text) return __tw_host_report(cudaErrorInvalidValue);
+    char own[16];
+    cudaDeviceGetPCIBusId(own, sizeof own, 0);
+    if (__builtin_strcmp(own, text) != 0) return __tw_host_report(cudaErrorInvalidDevice);
+    *device = 0;
+    return cudaSuccess;
+}
+inline cudaError_t cudaChooseDevice(int* device, cudaDeviceProp const* wanted) {
+    return device && wanted ? cudaGetDevice(device) : __tw_host_report(cudaErrorInvalidValue);
+}
+// There is one device, which is its only peer.
+inline cudaError_t cudaMemcpyPeer(void* target, int device, void const* source, int peer, size_t size) {
+    if (device || peer) return __tw_host_report(cudaErrorInvalidDevice);
+    return cudaMemcpy(target, source, size, cudaMemcpyDeviceToDevice);
+}
+inline cudaError_t cudaMemcpyPeerAsync(void* target, int device, void const* source, int peer, size_t size,
+                                       cudaStream_t stream = nullptr) {
+    if (device || peer) return __tw_host_report(cudaErrorInvalidDevice);
+    return cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToDevice, stream);
+}
+// Wishes about caches and scheduling, which change nothing here.
 inline cudaError_t cudaSetDeviceFlags(unsigned int) { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
+    if (!flags) return __tw_host_report(cudaErrorInvalidValue);
+    *flags = cudaDeviceScheduleAuto | cudaDeviceMapHost;
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* wish) {
+    if (!wish) return __tw_host_report(cudaErrorInvalidValue);
+    *wish = cudaFuncCachePreferNone;
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* wish) {
+    if (!wish) return __tw_host_report(cudaErrorInvalidValue);
+    *wish = cudaSharedMemBankSizeFourByte;
+    return cudaSuccess;
+}
+template <typename T>
+inline cudaError_t cudaFuncSetSharedMemConfig(T function, cudaSharedMemConfig) {
+    return function ? cudaSuccess : __tw_host_report(cudaErrorInvalidValue);
+}
+inline cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
+inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void const*, size_t = 0,
+                                            unsigned int = cudaMemAttachSingle) {
+    return cudaStreamQuery(stream);
+}
 inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }

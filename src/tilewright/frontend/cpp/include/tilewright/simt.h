@@ -2,6 +2,7 @@
 #pragma once
 #pragma clang system_header
 #include <cmath>
+#include <ctime>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,7 +13,6 @@ __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
 // Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of absent lanes are 0.
 unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
-unsigned __tw_simt_lane();
 }
 
 namespace __tw_simt {
@@ -27,6 +27,11 @@ struct coordinates {
     operator uint3() const { return {get_x(), get_y(), get_z()}; }
     operator dim3() const { return {get_x(), get_y(), get_z()}; }
 };
+// The number of a thread in its warp: threads are counted along x, then y, then z.
+inline unsigned lane() {
+    unsigned row = __tw_simt_index(1) + __tw_simt_index(7) * __tw_simt_index(2);
+    return (__tw_simt_index(0) + __tw_simt_index(6) * row) & 31;
+}
 template <typename T>
 inline unsigned long long bits_of(T value) {
     static_assert(sizeof(T) <= 8, "warp shuffles move values of up to 8 bytes");
@@ -79,7 +84,8 @@ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-// Votes.
+// Votes. Lanes that run at the same moment are not known of each other here.
+inline unsigned __activemask() { return 1u << __tw_simt::lane(); }
 inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, predicate != 0, file, line);
     unsigned found = 0;
@@ -95,25 +101,25 @@ inline int __all_sync(unsigned mask, int predicate, TW_PLACE) {
 template <typename T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
-    unsigned lane = __tw_simt_lane();
+    unsigned lane = __tw_simt::lane();
     return __tw_simt::value_of<T>(all[(lane & ~unsigned(width - 1)) | (source & (width - 1))]);
 }
 template <typename T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
-    unsigned lane = __tw_simt_lane(), within = lane & (width - 1);
+    unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
     return within < delta ? value : __tw_simt::value_of<T>(all[lane - delta]);
 }
 template <typename T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
-    unsigned lane = __tw_simt_lane(), within = lane & (width - 1);
+    unsigned lane = __tw_simt::lane(), within = lane & (width - 1);
     return within + delta >= unsigned(width) ? value : __tw_simt::value_of<T>(all[lane + delta]);
 }
 template <typename T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, __tw_simt::bits_of(value), file, line);
-    unsigned lane = __tw_simt_lane(), other = lane ^ unsigned(lanes);
+    unsigned lane = __tw_simt::lane(), other = lane ^ unsigned(lanes);
     // A lane of a later segment is out of reach; one of an earlier segment is not.
     return other >= (lane & ~unsigned(width - 1)) + width ? value : __tw_simt::value_of<T>(all[other]);
 }
@@ -146,6 +152,28 @@ inline unsigned atomicDec(unsigned* p, unsigned limit) {
 inline float atomicAdd(float* p, float v) { return __tw_simt::update(p, [v](float x) { return x + v; }); }
 inline double atomicAdd(double* p, double v) { return __tw_simt::update(p, [v](double x) { return x + v; }); }
 inline float atomicExch(float* p, float v) { return __tw_simt::update(p, [v](float) { return v; }); }
+// All threads share one memory, so that scopes are the same.
+#define TW_SCOPED(name)                \
+    template <typename... A>           \
+    inline auto name##_block(A... a) { \
+        return name(a...);             \
+    }                                  \
+    template <typename... A>           \
+    inline auto name##_system(A... a) { \
+        return name(a...);             \
+    }
+TW_SCOPED(atomicAdd)
+TW_SCOPED(atomicSub)
+TW_SCOPED(atomicExch)
+TW_SCOPED(atomicMin)
+TW_SCOPED(atomicMax)
+TW_SCOPED(atomicInc)
+TW_SCOPED(atomicDec)
+TW_SCOPED(atomicCAS)
+TW_SCOPED(atomicAnd)
+TW_SCOPED(atomicOr)
+TW_SCOPED(atomicXor)
+#undef TW_SCOPED
 
 // Functions of device code. Those with less precision are the precise ones here.
 inline int min(int a, int b) { return a < b ? a : b; }

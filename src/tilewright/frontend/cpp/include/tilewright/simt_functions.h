@@ -12,6 +12,7 @@
 TW_ROUNDED(float, f)
 TW_ROUNDED(double, d)
 #undef TW_ROUNDED
+inline float __frsqrt_rn(float x) { return float(1 / ::sqrt(double(x))); }
 inline double __fma_rn(double x, double y, double z) { return ::fma(x, y, z); }
 inline float fdividef(float x, float y) { return x / y; }
 inline float __log10f(float x) { return log10f(x); }
@@ -26,12 +27,39 @@ inline double sinpi(double x) { return ::sin(M_PI * (x - 2 * ::floor(x / 2))); }
 inline double cospi(double x) { return ::cos(M_PI * (x - 2 * ::floor(x / 2))); }
 inline float sinpif(float x) { return float(sinpi(x)); }
 inline float cospif(float x) { return float(cospi(x)); }
+inline void sincospi(double x, double* sine, double* cosine) {
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+inline void sincospif(float x, float* sine, float* cosine) {
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
 inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 inline double rcbrt(double x) { return 1.0 / ::cbrt(x); }
 inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
 inline float norm3df(float x, float y, float z) { return float(::sqrt(double(x) * x + double(y) * y + double(z) * z)); }
 inline float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
 inline float normcdff(float x) { return 0.5f * erfcf(-x * float(M_SQRT1_2)); }
+inline double normcdf(double x) { return 0.5 * ::erfc(-x * M_SQRT1_2); }
+// Steps of Newton's method, from a start that is right to two digits; towards 1 on the complement, which stays exact.
+inline double erfcinv(double y) {
+    if (!(y > 0 && y < 2)) return y == 0 ? INFINITY : y == 2 ? -INFINITY : NAN;
+    double least = y < 1 ? y : 2 - y, log = ::log(least * (2 - least)), half = 2 / (M_PI * 0.147) + log / 2;
+    double x = ::sqrt(::sqrt(half * half - log / 0.147) - half);
+    for (int i = 0; i < 4 && least < 1; ++i) x += (::erfc(x) - least) / (M_2_SQRTPI * ::exp(-x * x));
+    return y < 1 ? x : -x;
+}
+inline double erfinv(double y) {
+    if (::fabs(y) > 0.5) return erfcinv(1 - y);
+    double x = y / M_2_SQRTPI;
+    for (int i = 0; i < 6; ++i) x -= (::erf(x) - y) / (M_2_SQRTPI * ::exp(-x * x));
+    return x;
+}
+inline float erfinvf(float y) { return float(erfinv(y)); }
+inline float erfcinvf(float y) { return float(erfcinv(y)); }
+inline double normcdfinv(double y) { return -M_SQRT2 * erfcinv(2 * y); }
+inline float normcdfinvf(float y) { return float(normcdfinv(y)); }
 
 // Integers.
 inline int __mul24(int x, int y) { return int((long long)(x << 8 >> 8) * (y << 8 >> 8)); }
@@ -46,6 +74,14 @@ inline unsigned __sad(int x, int y, unsigned z) { return z + unsigned(x < y ? (l
 inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
 inline int __hadd(int x, int y) { return int(((long long)x + y) >> 1); }
 inline int __rhadd(int x, int y) { return int(((long long)x + y + 1) >> 1); }
+inline int __dp4a(int x, int y, int sum) {
+    for (int i = 0; i < 32; i += 8) sum += int((signed char)(x >> i)) * int((signed char)(y >> i));
+    return sum;
+}
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+    for (int i = 0; i < 32; i += 8) sum += (x >> i & 255) * (y >> i & 255);
+    return sum;
+}
 inline unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     unsigned long long bytes = (unsigned long long)y << 32 | x;

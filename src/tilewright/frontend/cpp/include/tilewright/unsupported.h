@@ -10,22 +10,22 @@
     }
 #define TW_UNSUPPORTED_ENTRIES \
     TW_ENTRY(cudaArrayGetInfo) TW_ENTRY(cudaArrayGetMemoryRequirements) TW_ENTRY(cudaArrayGetPlane) \
-    TW_ENTRY(cudaArrayGetSparseProperties) TW_ENTRY(cudaChooseDevice) TW_ENTRY(cudaCreateSurfaceObject) \
-    TW_ENTRY(cudaCreateTextureObject) TW_ENTRY(cudaCtxResetPersistingL2Cache) TW_ENTRY(cudaDestroyExternalMemory) \
+    TW_ENTRY(cudaArrayGetSparseProperties) TW_ENTRY(cudaCreateSurfaceObject) \
+    TW_ENTRY(cudaCreateTextureObject) TW_ENTRY(cudaDestroyExternalMemory) \
     TW_ENTRY(cudaDestroyExternalSemaphore) TW_ENTRY(cudaDestroySurfaceObject) TW_ENTRY(cudaDestroyTextureObject) \
     TW_ENTRY(cudaDeviceDisablePeerAccess) TW_ENTRY(cudaDeviceEnablePeerAccess) \
-    TW_ENTRY(cudaDeviceFlushGPUDirectRDMAWrites) TW_ENTRY(cudaDeviceGetByPCIBusId) \
-    TW_ENTRY(cudaDeviceGetCacheConfig) TW_ENTRY(cudaDeviceGetGraphMemAttribute) \
+    TW_ENTRY(cudaDeviceFlushGPUDirectRDMAWrites) \
+    TW_ENTRY(cudaDeviceGetGraphMemAttribute) \
     TW_ENTRY(cudaDeviceGetHostAtomicCapabilities) TW_ENTRY(cudaDeviceGetNvSciSyncAttributes) \
     TW_ENTRY(cudaDeviceGetP2PAtomicCapabilities) TW_ENTRY(cudaDeviceGetP2PAttribute) \
-    TW_ENTRY(cudaDeviceGetSharedMemConfig) TW_ENTRY(cudaDeviceGetTexture1DLinearMaxWidth) \
+    TW_ENTRY(cudaDeviceGetTexture1DLinearMaxWidth) \
     TW_ENTRY(cudaDeviceGraphMemTrim) TW_ENTRY(cudaDeviceRegisterAsyncNotification) \
-    TW_ENTRY(cudaDeviceSetCacheConfig) TW_ENTRY(cudaDeviceSetGraphMemAttribute) \
-    TW_ENTRY(cudaDeviceSetSharedMemConfig) TW_ENTRY(cudaDeviceUnregisterAsyncNotification) \
+    TW_ENTRY(cudaDeviceSetGraphMemAttribute) \
+    TW_ENTRY(cudaDeviceUnregisterAsyncNotification) \
     TW_ENTRY(cudaExternalMemoryGetMappedBuffer) TW_ENTRY(cudaExternalMemoryGetMappedMipmappedArray) \
     TW_ENTRY(cudaFreeArray) TW_ENTRY(cudaFreeMipmappedArray) \
-    TW_ENTRY(cudaFuncGetParamInfo) TW_ENTRY(cudaFuncSetSharedMemConfig) TW_ENTRY(cudaGetChannelDesc) \
-    TW_ENTRY(cudaGetDeviceFlags) TW_ENTRY(cudaGetDriverEntryPoint) TW_ENTRY(cudaGetDriverEntryPointByVersion) \
+    TW_ENTRY(cudaFuncGetParamInfo) TW_ENTRY(cudaGetChannelDesc) \
+    TW_ENTRY(cudaGetDriverEntryPoint) TW_ENTRY(cudaGetDriverEntryPointByVersion) \
     TW_ENTRY(cudaGetExportTable) TW_ENTRY(cudaGetFuncBySymbol) TW_ENTRY(cudaGetKernel) \
     TW_ENTRY(cudaGetMipmappedArrayLevel) TW_ENTRY(cudaGetSurfaceObjectResourceDesc) \
     TW_ENTRY(cudaGetTextureObjectResourceDesc) TW_ENTRY(cudaGetTextureObjectResourceViewDesc) \
@@ -78,11 +78,11 @@
     TW_ENTRY(cudaMemcpy2DFromArrayAsync) TW_ENTRY(cudaMemcpy2DToArray) TW_ENTRY(cudaMemcpy2DToArrayAsync) \
     TW_ENTRY(cudaMemcpy3DBatchAsync) TW_ENTRY(cudaMemcpy3DPeer) TW_ENTRY(cudaMemcpy3DPeerAsync) \
     TW_ENTRY(cudaMemcpyArrayToArray) TW_ENTRY(cudaMemcpyBatchAsync) TW_ENTRY(cudaMemcpyFromArray) \
-    TW_ENTRY(cudaMemcpyFromArrayAsync) TW_ENTRY(cudaMemcpyPeer) TW_ENTRY(cudaMemcpyPeerAsync) \
+    TW_ENTRY(cudaMemcpyFromArrayAsync) \
     TW_ENTRY(cudaMemcpyToArray) TW_ENTRY(cudaMemcpyToArrayAsync) TW_ENTRY(cudaMipmappedArrayGetMemoryRequirements) \
-    TW_ENTRY(cudaMipmappedArrayGetSparseProperties) TW_ENTRY(cudaOccupancyAvailableDynamicSMemPerBlock) \
+    TW_ENTRY(cudaMipmappedArrayGetSparseProperties) \
     TW_ENTRY(cudaOccupancyMaxActiveClusters) TW_ENTRY(cudaOccupancyMaxPotentialClusterSize) \
-    TW_ENTRY(cudaSetValidDevices) TW_ENTRY(cudaSignalExternalSemaphoresAsync) TW_ENTRY(cudaStreamAttachMemAsync) \
+    TW_ENTRY(cudaSetValidDevices) TW_ENTRY(cudaSignalExternalSemaphoresAsync) \
     TW_ENTRY(cudaStreamBeginCaptureToGraph) TW_ENTRY(cudaStreamCopyAttributes) TW_ENTRY(cudaStreamGetAttribute) \
     TW_ENTRY(cudaStreamGetCaptureInfo) TW_ENTRY(cudaStreamSetAttribute) \
     TW_ENTRY(cudaStreamUpdateCaptureDependencies) TW_ENTRY(cudaUserObjectCreate) TW_ENTRY(cudaUserObjectRelease) \
