@@ -1,9 +1,4 @@
-"""The buffer that the blocks of a launch print into: its layout, and how the host reads it after the launch.
-
-The buffer holds 64-bit words. First comes the header: how many words the prints took, then the first failed assert (its
-site plus one, the block, the element, the values). The records of the prints follow ``HEADER``: site, block, and the
-elements of each value as bits.
-"""
+"""What the blocks of a launch printed and asserted, read after it from the buffer of ``ir.report_buffer``."""
 
 from __future__ import annotations
 
@@ -15,27 +10,22 @@ from typing import Any
 import numpy as np
 
 from tilewright.gpu_runtime import driver
-from tilewright.ir.core import Function, Op
+from tilewright.ir.core import Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure, format_print
 from tilewright.ir.ops.memory import Assert, Print
+from tilewright.ir.report_buffer import (
+    FAILED_BLOCK,
+    FAILED_ELEMENT,
+    FAILED_SITE,
+    FAILED_VALUES,
+    HEADER,
+    WORDS,
+    record_words,
+)
 from tilewright.ir.types import PointerType, TileType
 
-HEADER = 24
-FAILED_SITE, FAILED_BLOCK, FAILED_ELEMENT, FAILED_VALUES = 1, 2, 5, 6
-MOST_VALUES = HEADER - FAILED_VALUES
-WORDS = 1 << 20
-RECORD = 4  # words before the values: site and block
-
-
-def sites(function: Function) -> list[Op]:
-    """The ops that report, in the order of their numbers."""
-    return [op for op in function.walk() if isinstance(op, (Print, Assert))]
-
-
-def record_words(op: Op) -> int:
-    """The length of the record of a print."""
-    return RECORD + sum(v.tile.size for v in op.operands)
+Array = np.ndarray[Any, Any]
 
 
 class Reports:
@@ -59,44 +49,50 @@ class Reports:
         header = self._read(0, HEADER)
         if not header.any():
             return
-        used = min(int(header[0]), WORDS - HEADER)
-        records = self._read(HEADER, used)
+        records = self._read(HEADER, min(int(header[0]), WORDS - HEADER))
         driver.call("cuMemsetD8_v2", ctypes.c_uint64(self.address), 0, ctypes.c_size_t(8 * HEADER))
-        self._print(records, lost=int(header[0]) > used)
-        if header[FAILED_SITE]:
-            raise self._failed(header)
+        deliver(self._sites, header, records)
 
-    def _read(self, start: int, words: int) -> np.ndarray[Any, Any]:
+    def _read(self, start: int, words: int) -> Array:
         found = np.empty(words, np.int64)
         if words:
             source = ctypes.c_uint64(self.address + 8 * start)
             driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), source, ctypes.c_size_t(8 * words))
         return found
 
-    def _print(self, records: np.ndarray[Any, Any], *, lost: bool) -> None:
-        at = 0
-        while at < len(records):
-            op = self._sites[int(records[at])]
-            assert isinstance(op, Print)
-            words = record_words(op)
-            if at + words > len(records):
-                break
-            sys.stdout.write(_text(op, records[at : at + words]))
-            at += words
-        if lost:
-            sys.stderr.write("tilewright: a kernel printed more than its buffer of 8 MB holds; the rest is lost\n")
 
-    def _failed(self, header: np.ndarray[Any, Any]) -> TileError:
-        op = self._sites[int(header[FAILED_SITE]) - 1]
-        assert isinstance(op, Assert)
-        block = tuple(map(int, header[FAILED_BLOCK : FAILED_BLOCK + 3]))
-        values = [int(v) for v in header[FAILED_VALUES:][: len(op.operands) - 1]]
-        shape = op.condition.tile.shape
-        text = failure(op.message, shape, int(header[FAILED_ELEMENT]), values)
-        return TileError(f"{text}, in block {block}", op.loc)
+def deliver(sites: Sequence[Op], header: Array, records: Array) -> None:
+    """Print the ``records`` of a buffer with this ``header``. TileError when an assert failed."""
+    _print(sites, records, lost=int(header[0]) > len(records))
+    if header[FAILED_SITE]:
+        raise _failed(sites, header)
 
 
-def _text(op: Print, record: np.ndarray[Any, Any]) -> str:
+def _print(sites: Sequence[Op], records: Array, *, lost: bool) -> None:
+    at = 0
+    while at < len(records):
+        op = sites[int(records[at])]
+        assert isinstance(op, Print)
+        words = record_words(op)
+        if at + words > len(records):
+            break
+        sys.stdout.write(_text(op, records[at : at + words]))
+        at += words
+    if lost:
+        sys.stderr.write("tilewright: a kernel printed more than its buffer of 8 MB holds; the rest is lost\n")
+
+
+def _failed(sites: Sequence[Op], header: Array) -> TileError:
+    op = sites[int(header[FAILED_SITE]) - 1]
+    assert isinstance(op, Assert)
+    block = tuple(map(int, header[FAILED_BLOCK : FAILED_BLOCK + 3]))
+    values = [int(v) for v in header[FAILED_VALUES:][: len(op.operands) - 1]]
+    shape = op.condition.tile.shape
+    text = failure(op.message, shape, int(header[FAILED_ELEMENT]), values)
+    return TileError(f"{text}, in block {block}", op.loc)
+
+
+def _text(op: Print, record: Array) -> str:
     values, at = [], record_words(op) - sum(v.tile.size for v in op.operands)
     for v in op.operands:
         values.append((_array(v.tile, record[at : at + v.tile.size]), v.tile.dtype))
@@ -104,7 +100,7 @@ def _text(op: Print, record: np.ndarray[Any, Any]) -> str:
     return format_print(op.parts, op.formats, values)
 
 
-def _array(t: TileType, bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _array(t: TileType, bits: Array) -> Array:
     """A tile, in the storage form of its elements, from their bits."""
     if isinstance(t.dtype, PointerType):
         return bits.reshape(t.shape)

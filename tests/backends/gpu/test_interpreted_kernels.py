@@ -10,7 +10,7 @@ from support.kernel_runs import compare, generated, seeds
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Block, Function
-from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
+from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 
@@ -68,21 +68,6 @@ def test_without_its_barriers_a_kernel_races(monkeypatch: pytest.MonkeyPatch) ->
 
 def blocks(function: Function) -> list[Block]:
     return [function.body, *(r for op in function.walk() for r in op.regions)]
-
-
-@ct.kernel
-def pack(x: ct.Array, y: ct.Array) -> None:
-    ct.store(y, (0,), ct.pack_to_bytes(ct.load(x, (0,), (16,))))
-
-
-def test_what_the_backend_lacks_is_named() -> None:
-    x, y = np.zeros(16, np.int32), np.zeros(64, np.uint8)
-    with (
-        interpreter_backend(4) as backend,
-        pytest.raises(TileUnsupportedFeatureError, match="has no pack on tiles") as e,
-    ):
-        ct.launch(None, (1,), pack, (x, y), backend=backend)
-    assert e.value.loc is not None and e.value.loc.file == __file__
 
 
 @ct.kernel

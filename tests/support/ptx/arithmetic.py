@@ -248,7 +248,8 @@ def _convert(modifiers: list[str], bits: Array) -> Array:
         if modes not in (["rn"], ["rz"], ["rm"], ["rp"]):
             raise Unknown(f"cvt.{'.'.join(modifiers)}")
         return bits_of(cast(x, s, t, RoundingMode[_MODES[modes[0]]]), t)
-    return bits_of(x.astype(t.storage), t)
+    narrow = x.astype(t.storage)  # in a wider register, with its sign
+    return narrow.astype(np.int64).view(np.uint64) if t.is_signed else bits_of(narrow, t)
 
 
 _COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "lo": "LT", "ls": "LE", "hi": "GT", "hs": "GE"}  # fmt: skip

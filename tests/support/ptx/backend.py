@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,12 @@ from support.ptx.parser import parse
 from tilewright.backends import registry
 from tilewright.backends.base import Capabilities
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
-from tilewright.backends.launch_arguments import LaunchArguments
+from tilewright.backends.launch_arguments import Buffer, LaunchArguments
 from tilewright.backends.reference.memory import Memory
+from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
+from tilewright.ir.dtypes import int64
+from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
 
 
@@ -35,16 +39,28 @@ class PtxExecutable:
             constant_array(number, arg.tile.dtype, ()).tobytes()
             for arg, number in zip(self._function.body.args, arguments.values)
         ]
-        memory = Memory(arguments.buffers)
         made = self.compiled
+        added = {"report": np.zeros(WORDS, np.int64)} if made.reports else {}
+        if made.local_bytes:
+            added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
+        parameters += [np.uint64(array.ctypes.data).tobytes() for array in added.values()]
+        memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
         for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
             Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x, y, z), grid).run()
+        if made.reports:
+            found, room = added["report"], WORDS - HEADER
+            deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         return functools.partial(self.launch, grid, arguments)
 
     def stages(self) -> Mapping[str, str]:
         return self.compiled.texts()
+
+
+def _buffer(name: str, array: np.ndarray[Any, Any]) -> Buffer:
+    start = array.ctypes.data
+    return Buffer(name, start, start, start + array.nbytes, int64, True)
 
 
 class PtxBackend:

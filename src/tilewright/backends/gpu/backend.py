@@ -24,6 +24,8 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.gpu_stage import MAX_WARPS
 from tilewright.ir.layouts import LANES
+from tilewright.ir.report_buffer import sites
+from tilewright.transforms.pipelines import optimize
 
 _DEFAULTS = {"num_warps": 4, "num_stages": 3}
 
@@ -79,7 +81,16 @@ class GpuBackend:
             descriptors=(),
             texts=texts,
         )
-        artifact = Artifact(binary, formats_of(function), (), 0, tables=_tables(function))
+        added = compiled.reports + (compiled.local_bytes > 0)
+        artifact = Artifact(
+            binary,
+            (*formats_of(function), *["u64"] * added),
+            (),
+            0,
+            reports=compiled.reports,
+            local_bytes=compiled.local_bytes,
+            tables=_tables(function),
+        )
         return self._executable(function, artifact, options)
 
     def _made(self, function: Function, options: Mapping[str, Any]) -> tuple[Compiled, bytes, dict[str, str]]:
@@ -97,7 +108,9 @@ class GpuBackend:
         def texts() -> Mapping[str, str]:
             return artifact.binary.texts or self._made(function, options)[2]
 
-        return GpuExecutable(function, artifact, Constraints(descriptors=False, realign=False), texts)
+        return GpuExecutable(
+            function, artifact, Constraints(descriptors=False, realign=False), texts, lambda: sites(optimize(function))
+        )
 
     def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
         return self._executable(function, Artifact.from_bytes(data), options)

@@ -10,22 +10,27 @@ from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
+from tilewright.ir.report_buffer import sites
+from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.pipelines import optimize
+from tilewright.transforms.pipelines import optimize, run_passes
 
 
 @dataclass(frozen=True)
 class Compiled:
     """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
 
-    ``optimized`` is the kernel after the tile passes, ``distributed`` that in the gpu stage; ``seconds``
-    says how long each step took.
+    A kernel that ``reports`` takes the address of its buffer after the other parameters, and one whose CTAs need
+    ``local_bytes`` each takes the address of those. ``optimized`` is the kernel after the tile passes, ``distributed``
+    that in the gpu stage; ``seconds`` says how long each step took.
     """
 
     name: str
     ptx: str
     threads: int
     shared_bytes: int
+    reports: bool
+    local_bytes: int
     target: Architecture
     schedule: str
     llvm: str
@@ -52,8 +57,10 @@ def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: 
     chosen = architecture(target)
     times = [time.perf_counter()]
     optimized = optimize(function)
+    reports, local = bool(sites(optimized)), local_bytes(optimized)
+    prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
-    distributed = lower_to_gpu(optimized, num_warps, num_stages)
+    distributed = lower_to_gpu(prepared, num_warps, num_stages)
     times.append(time.perf_counter())
     lowered = lower(distributed, chosen)
     times.append(time.perf_counter())
@@ -67,6 +74,8 @@ def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: 
         ptx=ptx,
         threads=lowered.threads,
         shared_bytes=lowered.shared_bytes,
+        reports=reports,
+        local_bytes=local,
         target=chosen,
         schedule=schedule,
         llvm=lowered.text,

@@ -43,12 +43,12 @@ from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import CompileAgain, Constraints
-from tilewright.gpu_runtime.device_printf import sites
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
+from tilewright.ir.report_buffer import sites
 from tilewright.transforms.gpu.persistent_flattening import multicast_loads
 from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
 from tilewright.transforms.gpu.tile_splitting import cluster_size

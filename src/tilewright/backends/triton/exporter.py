@@ -19,8 +19,8 @@ from typing import Any
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.export import Export, Parameter
 from tilewright.backends.triton.ttir.kernel import ENTRY
-from tilewright.gpu_runtime import device_printf
 from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.ir import report_buffer
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Assert, Print
 from tilewright.transforms.pipelines import optimize
@@ -61,20 +61,20 @@ def _launch(artifact: Artifact) -> dict[str, Any]:
 
 
 def _output(export: Export) -> dict[str, Any]:
-    """How to read what a kernel has printed from the variable that holds it (see ``gpu_runtime.device_printf``)."""
+    """How to read what a kernel has printed from the variable that holds it (see ``ir.report_buffer``)."""
     described: list[dict[str, Any]] = []
-    for op in device_printf.sites(optimize(export.function)):
+    for op in report_buffer.sites(optimize(export.function)):
         values = [{"dtype": str(v.tile.dtype), "shape": v.tile.shape} for v in op.operands]
         if isinstance(op, Print):
-            words = device_printf.record_words(op)
+            words = report_buffer.record_words(op)
             described.append({"parts": op.parts, "formats": op.formats, "values": values, "words": words})
         else:
             assert isinstance(op, Assert)
             described.append({"assert": op.message, "condition": values[0], "values": values[1:]})
     return {
         "symbol": _output_symbol(export),
-        "words": device_printf.WORDS,
-        "header_words": device_printf.HEADER,
+        "words": report_buffer.WORDS,
+        "header_words": report_buffer.HEADER,
         "sites": described,
     }
 
@@ -99,7 +99,7 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
     count = len(export.function.params)
     head = [line for line in ptx[: found.start()].splitlines() if line.startswith(".")]
     if artifact.reports:
-        head.append(f".visible .global .align 8 .b64 {_output_symbol(export)}[{device_printf.WORDS}];")
+        head.append(f".visible .global .align 8 .b64 {_output_symbol(export)}[{report_buffer.WORDS}];")
         load = re.compile(rf"ld\.param\.[bu]64(\s+%\w+), \[{names[count]}\];")
         body = load.sub(rf"mov.b64\1, {_output_symbol(export)};", body)
     for name in names[count:]:

@@ -13,6 +13,7 @@ from tilewright.transforms.gpu.allocate_shared import AllocateShared
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
+from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
@@ -27,6 +28,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
     Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all.
     """
     return (
+        LowerPacking(),  # tiles of other shapes, which get layouts like all
         LowerViews(),  # addresses decide about layouts
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers

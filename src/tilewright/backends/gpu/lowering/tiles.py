@@ -12,6 +12,7 @@ from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tiles import (
     BroadcastDistributed,
     ConvertLayout,
@@ -209,6 +210,10 @@ def _num_blocks(cx: Context, op: NumBlocks) -> None:
     cx.values[op.result] = [cx.special(f"nctaid.{'xyz'[op.axis]}")]
 
 
+def _exit(cx: Context, op: Exit) -> None:
+    cx.asm("exit;")
+
+
 def _nothing(cx: Context, op: Assume) -> None:
     """A promise."""
 
@@ -228,4 +233,5 @@ RULES: dict[type[Op], Rule] = {
     Bid: _bid,
     NumBlocks: _num_blocks,
     Assume: _nothing,
+    Exit: _exit,
 }

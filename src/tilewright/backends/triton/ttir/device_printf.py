@@ -9,7 +9,9 @@ from tilewright.backends.triton.ttir.elements import pointer_bits
 from tilewright.backends.triton.ttir.memory import offset
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
-from tilewright.gpu_runtime.device_printf import (
+from tilewright.ir.core import Value
+from tilewright.ir.ops.memory import Assert, Print
+from tilewright.ir.report_buffer import (
     FAILED_BLOCK,
     FAILED_ELEMENT,
     FAILED_SITE,
@@ -20,8 +22,6 @@ from tilewright.gpu_runtime.device_printf import (
     WORDS,
     record_words,
 )
-from tilewright.ir.core import Value
-from tilewright.ir.ops.memory import Assert, Print
 
 _CELL = "!tt.ptr<i64>"
 

@@ -30,7 +30,6 @@ from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val
 from tilewright.backends.triton.ttir.types import FP8
-from tilewright.gpu_runtime.device_printf import sites
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
@@ -73,6 +72,7 @@ from tilewright.ir.ops.shape import (
     Undefined,
     Unpack,
 )
+from tilewright.ir.report_buffer import sites
 
 ENTRY = "kernel"
 _TABLE_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
