@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import tilewright as ct
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.dtypes import int32
-from tilewright.sanitizer.arrays import elements_of
-from tilewright.view.layout import box_number, element_numbers
+from tilewright.sanitizer.windows import elements_of
+from tilewright.view.layout import box_numbers, element_numbers
 from tilewright.view.recorder import GROUP_COLUMNS, KINDS, Recorder, Recording, runs
 
 
@@ -53,19 +53,19 @@ def test_boxes_are_the_same_wherever_they_begin(data: st.DataObject) -> None:
     for _ in range(2):
         start = [data.draw(st.integers(0, shape[a] - n)) for a, n in zip(order, lengths)]
         distance = sum(at * step for at, step in zip(start, steps))
-        number = box_number(array, distance, lengths, steps)
+        numbers = box_numbers(array, np.array([distance]), lengths, steps)
         index = [at for _, at in sorted(zip(order, start))]
-        assert number == np.ravel_multi_index(index, shape)
-        found.append(element_numbers(array, elements_of(distance, lengths, steps)) - number)
+        assert numbers is not None and numbers.tolist() == [np.ravel_multi_index(index, shape)]
+        found.append(element_numbers(array, elements_of(distance, lengths, steps)) - numbers)
     np.testing.assert_array_equal(*found)
     assert found[0].size == np.prod(lengths)
     beyond = tuple(n + shape[a] for n, a in zip(lengths, order))
-    assert box_number(array, 0, beyond, steps) is None
+    assert box_numbers(array, np.zeros(1, np.int64), beyond, steps) is None
 
 
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (0, 1)])
 def test_arrays_whose_elements_meet_have_no_boxes(strides: tuple[int, int]) -> None:
-    assert box_number(buffer((4, 3), strides), 0, (2, 2), strides) is None
+    assert box_numbers(buffer((4, 3), strides), np.zeros(1, np.int64), (2, 2), strides) is None
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))
@@ -128,6 +128,17 @@ def test_violations_belong_to_their_access() -> None:
     assert any(name in ("unchecked-bounds", "out-of-bounds") for name, _ in marks)
     raced = [m for m in found.marks if m.violation.category.name == "data-race"]
     assert raced and all(m.event is not None and m.array == 1 and m.element is not None for m in raced)
+
+
+@ct.kernel
+def copy(x, out):
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (8,)))
+
+
+@pytest.mark.parametrize("limit", [0, 5, 16, 21, 31])
+def test_the_limit_bounds_what_is_kept_of_blocks_that_run_together(limit: int) -> None:
+    found = record((8,), copy, np.zeros(64), np.zeros(64), limit=limit)
+    assert found.event_count == (limit + 1) // 2 and found.event_count + found.dropped == 16
 
 
 @pytest.mark.parametrize("limit", [0, 3, 7])

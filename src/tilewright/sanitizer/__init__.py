@@ -4,19 +4,22 @@ Importing this package is cheap; the backend itself, in ``backend``, loads with 
 """
 
 from tilewright.sanitizer.categories import CATEGORIES, Category
-from tilewright.sanitizer.events import Access, EventSink, Launch
+from tilewright.sanitizer.events import Access, AccessColumn, AccessTable, EventSink, Launch, TableSink
 from tilewright.sanitizer.report import Place, Related, Report, UndefinedBehaviorError, Violation
 from tilewright.sanitizer.session import sanitize
 
 __all__ = [
     "CATEGORIES",
     "Access",
+    "AccessColumn",
+    "AccessTable",
     "Category",
     "EventSink",
     "Launch",
     "Place",
     "Related",
     "Report",
+    "TableSink",
     "UndefinedBehaviorError",
     "Violation",
     "sanitize",

@@ -32,11 +32,12 @@ from tilewright.ir.ops.memory import (
 )
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
-from tilewright.sanitizer.arrays import ArrayState, Lanes, Touched, Window, injective, outside_axis, owner_of
+from tilewright.sanitizer.arrays import ArrayState, injective, outside_axis, owner_of
 from tilewright.sanitizer.events import Access
 from tilewright.sanitizer.races import ACQUIRES, RELEASES, Race
 from tilewright.sanitizer.report import Place, Related
 from tilewright.sanitizer.undefined import Marks, Undefined
+from tilewright.sanitizer.windows import Lanes, Touched, Window
 
 if TYPE_CHECKING:
     from tilewright.sanitizer.block import CheckedBlock
@@ -53,20 +54,28 @@ Locate = Callable[[int], tuple[int, ...]]
 def _observe(
     block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched, padding: int, locate: Locate
 ) -> Array | None:
-    """Check for races, tell the sinks, and return the flags of never-written elements that are read.
+    """``remember`` an access, and tell the sinks of it."""
+    launch = block.launch
+    unwritten = remember(block, op, kind, array, touched, locate)
+    if launch.session.sinks and array.number < launch.arguments:
+        order = launch.take_orders(1)
+        event = Access(order, kind, block.index, op.loc, array.number, touched, array.origin, padding)
+        for sink in launch.session.sinks:
+            sink.access(event)
+    return unwritten
+
+
+def remember(
+    block: CheckedBlock, op: MemoryOp, kind: str, array: ArrayState, touched: Touched, locate: Locate
+) -> Array | None:
+    """Check for races, and return the flags of never-written elements that are read.
 
     ``locate`` gives the index in the tile of a position in ``touched``.
     """
-    launch = block.launch
     if array.tracked:
         race = _order(block, op, kind, array, touched)
         if race is not None:
             _report_race(block, op, array, touched, race, locate)
-    if launch.session.sinks and array.number < launch.arguments:
-        origin = (array.buffer.address - array.buffer.low) // array.unit
-        event = Access(launch.next_order(), kind, block.index, op.loc, array.number, touched, origin, padding)
-        for sink in launch.session.sinks:
-            sink.access(event)
     if array.unwritten is None:
         return None
     unwritten = touched.of(array.unwritten).copy() if kind != WRITE else None
@@ -164,9 +173,14 @@ class _Part:
         return tuple(s.stop - s.start for s in self.inside)
 
     def locate(self, flat: int) -> tuple[int, ...]:
-        """The index in the tile of the element at a position of the part."""
-        position = np.unravel_index(flat % int(np.prod(self.shape)), self.shape)
-        return tuple(int(i) + s.start for i, s in zip(position, self.inside))
+        return locate_inside(self.inside, flat)
+
+
+def locate_inside(inside: tuple[slice, ...], flat: int) -> tuple[int, ...]:
+    """The index in a tile of the element at a position of its part ``inside``."""
+    shape = tuple(s.stop - s.start for s in inside)
+    position = np.unravel_index(flat % int(np.prod(shape)), shape)
+    return tuple(int(i) + s.start for i, s in zip(position, inside))
 
 
 def _part(block: CheckedBlock, op: ViewMemoryOp, partition: PartitionView, indices: list[Array]) -> _Part:
@@ -281,7 +295,7 @@ def _window(
     return array, array.lanes(buffer.low + window.elements().reshape(-1) * size, size)
 
 
-def _relaxed(op: ViewMemoryOp) -> dict[str, Any]:
+def relaxed(op: ViewMemoryOp) -> dict[str, Any]:
     """The attributes of ``op`` without its promise of bounds, which has been checked."""
     return op.attributes if isinstance(op, AtomicView) else {**op.attributes, "in_bounds": (False,) * len(op.promised)}
 
@@ -312,7 +326,7 @@ def load_view(block: CheckedBlock, op: LoadView, operands: list[Any], marks: Mar
     whole = part.shape == type.tile_shape
     left_out = 0 if whole else type.tile.size - int(np.prod(part.shape))
     unwritten = _observe(block, op, READ, part.array, part.touched, left_out, part.locate)
-    result = reference.load_view(block.memory, _relaxed(op), [], partition, indices)
+    result = reference.load_view(block.memory, relaxed(op), [], partition, indices)
     undefined = None
     if not whole and type.padding is _UNDETERMINED:
         name = part.array.buffer.name
@@ -335,7 +349,7 @@ def store_view(block: CheckedBlock, op: StoreView, operands: list[Any], marks: M
     _require_kept(block, op, marks[1] if marks else None, kept, _view_element(part, partition, block))
     padding = 0 if whole else value.size - int(np.prod(part.shape))
     _observe(block, op, WRITE, part.array, part.touched, padding, part.locate)
-    reference.store_view(block.memory, _relaxed(op), [], partition, value, indices)
+    reference.store_view(block.memory, relaxed(op), [], partition, value, indices)
     return None, None
 
 

@@ -5,77 +5,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Union
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array
 from tilewright.sanitizer.report import Place
+from tilewright.sanitizer.windows import Lanes, elements_of
 
 # What is remembered of every element: the last access of each of these kinds (see ``races``), and the last release.
 FIELDS = ("write", "strong", "strong_other", "read", "read_other", "released")
 BYTES_PER_ELEMENT = 4 * len(FIELDS) + 1  # and one flag: whether it was never written
-
-Box = tuple[int, tuple[int, ...], tuple[int, ...]]  # the first position, extents and strides
-
-
-@dataclass(frozen=True)
-class Window:
-    """A strided part of an array's elements."""
-
-    first: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def of(self, field: Array) -> Array:
-        """The part of ``field``, in place."""
-        size = field.itemsize
-        return np.ndarray(self.shape, field.dtype, field, self.first * size, tuple(s * size for s in self.strides))
-
-    def fill(self, field: Array, value: Any) -> None:
-        """Overwrite the part of ``field``."""
-        self.of(field)[...] = value
-
-    def elements(self) -> Array:
-        """The positions of the elements, in the order of ``of``."""
-        return elements_of(self.first, self.shape, self.strides).reshape(self.shape)
-
-    def box(self) -> Box | None:
-        """How the positions are strided; None for those that are not."""
-        return self.first, self.shape, self.strides
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Elements by position."""
-
-    positions: Array
-
-    def of(self, field: Array) -> Array:
-        result: Array = field[self.positions]
-        return result
-
-    def fill(self, field: Array, value: Any) -> None:
-        field[self.positions] = value
-
-    def elements(self) -> Array:
-        return self.positions
-
-    def box(self) -> Box | None:
-        return None
-
-
-Touched = Union[Window, Lanes]
-
-
-def elements_of(first: int, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """The positions of a strided range, flat and in row-major order."""
-    positions = np.array([first], np.int64)
-    for n, stride in zip(shape, strides):
-        positions = (positions[:, None] + np.arange(n, dtype=np.int64) * stride).reshape(-1)
-    return positions
 
 
 class ArrayState:
@@ -97,6 +37,11 @@ class ArrayState:
     def count(self) -> int:
         """The number of units."""
         return (self.buffer.high - self.buffer.low) // self.unit
+
+    @property
+    def origin(self) -> int:
+        """The position of element 0."""
+        return (self.buffer.address - self.buffer.low) // self.unit
 
     def field(self, name: str) -> Array:
         """The numbers kept under ``name``, one per element, zero at first."""

@@ -20,11 +20,12 @@ from tilewright.backends.reference.values import PartitionView, Pointers
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
 from tilewright.sanitizer.aliasing import check_arguments
+from tilewright.sanitizer.batches import Blocks
 from tilewright.sanitizer.block import CheckedBlock
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.events import Launch
 from tilewright.sanitizer.launch import LaunchState
-from tilewright.sanitizer.races import Thread
+from tilewright.sanitizer.lockstep import batch_size
 from tilewright.sanitizer.report import Related, Violation
 from tilewright.sanitizer.session import Session, current_session
 from tilewright.sanitizer.unwritten import unmarked_memory
@@ -38,7 +39,7 @@ class SanitizedExecutable:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self._written = AnalysisManager(function).get(argument_effects).written
+        self._effects = AnalysisManager(function).get(argument_effects)
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every block of ``grid`` in the order of the session's schedule.
@@ -51,7 +52,7 @@ class SanitizedExecutable:
     def _launch(self, session: Session, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         session.report.launches += 1
         memory = Memory(arguments.buffers)
-        state = LaunchState(session, self.function, memory, grid, self._written)
+        state = LaunchState(session, self.function, memory, grid, self._effects.written)
         for sink in session.sinks:
             sink.launch(Launch(self.function.name, grid, memory.buffers))
         check_arguments(state)
@@ -65,9 +66,9 @@ class SanitizedExecutable:
             return end
 
         def blocks() -> Iterator[tuple[Index, Running]]:
-            for index in session.schedule.indices(grid):
-                thread = Thread(index[0] + grid[0] * (index[1] + grid[1] * index[2]), index)
-                yield index, checked(CheckedBlock(index, grid, memory, values, state, thread))
+            size = batch_size(self.function, self._effects, memory, state)
+            for block in Blocks(grid, memory, values, state).alone(session.schedule.indices(grid), size):
+                yield block.index, checked(block)
 
         try:
             run_blocks(blocks(), memory, session.schedule, _TURN)

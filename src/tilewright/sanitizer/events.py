@@ -6,18 +6,16 @@ nothing of this is computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
 from tilewright.sanitizer.report import Index, Violation
-
-if TYPE_CHECKING:
-    from tilewright.sanitizer.arrays import Box, Touched
+from tilewright.sanitizer.windows import Box, Touched, Window
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -61,6 +59,42 @@ class Access:
         return found and (found[0] - self.origin, *found[1:])
 
 
+@dataclass(frozen=True)
+class AccessColumn:
+    """One memory operation of several blocks, to a window of the same extents and strides in each.
+
+    ``first`` holds the distance of its first element from element 0 of the array, block by block. The rest is as in
+    ``Access``.
+    """
+
+    kind: str
+    loc: Loc
+    array: int
+    origin: int
+    padding: int
+    first: Elements
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AccessTable:
+    """The accesses of ``blocks`` that made the same memory operations: all of the first block, then of the next one."""
+
+    order: int
+    blocks: Sequence[Index]
+    columns: Sequence[AccessColumn]
+
+    def accesses(self, start: int = 0) -> Iterator[Access]:
+        """The accesses, one by one, of the blocks from position ``start`` on."""
+        order = self.order + start * len(self.columns)
+        for i, block in enumerate(self.blocks[start:], start):
+            for c in self.columns:
+                window = Window(int(c.first[i]) + c.origin, c.shape, c.strides)
+                yield Access(order, c.kind, block, c.loc, c.array, window, c.origin, c.padding)
+                order += 1
+
+
 class EventSink(Protocol):
     """Receives the events of sanitized launches."""
 
@@ -75,3 +109,24 @@ class EventSink(Protocol):
 
     def violation(self, violation: Violation) -> None:
         """A violation was found by the operation whose access comes next, if it has one."""
+
+
+@runtime_checkable
+class TableSink(EventSink, Protocol):
+    """A sink that takes many accesses at a time; other sinks get them one by one.
+
+    Violations of a table's accesses come before it.
+    """
+
+    def accesses(self, table: AccessTable) -> None:
+        """Several blocks touched memory."""
+
+
+def tell(sinks: Sequence[EventSink], table: AccessTable) -> None:
+    """Give ``table`` to each of the ``sinks``."""
+    for sink in sinks:
+        if isinstance(sink, TableSink):
+            sink.accesses(table)
+        else:
+            for access in table.accesses():
+                sink.access(access)

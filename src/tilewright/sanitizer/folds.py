@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
 def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks: Marks) -> None:
     """Report the first row along the axis of ``op`` that overflows in some order."""
-    combiner = _combiner(op)
-    if combiner is None:
+    wrong = overflowing_rows(op, operands[0], op.axis)
+    if wrong is None:
         return
-    dtype = op.values[0].tile.element
+    combiner, dtype = _combiner(op), op.values[0].tile.element
     x = np.moveaxis(operands[0], op.axis, -1)
     rows = x.reshape(-1, x.shape[-1])
-    wrong = (_sums_overflow if combiner == "add" else _products_overflow)(rows, dtype)
     if marks and marks[0] is not None:
         undefined = np.moveaxis(np.broadcast_to(marks[0].mask, operands[0].shape), op.axis, -1)
         wrong &= ~undefined.reshape(rows.shape).any(axis=1)
@@ -49,6 +48,15 @@ def check_fold(block: CheckedBlock, op: CombiningOp, operands: list[Any], marks:
         operands={"elements": [int(v) for v in values[:8]] + (["..."] if values.size > 8 else [])},
         elements=int(wrong.sum()),
     )
+
+
+def overflowing_rows(op: CombiningOp, x: Array, axis: int) -> Array | None:
+    """Which rows of ``x`` along ``axis`` overflow in some order; None for a fold that cannot."""
+    combiner = _combiner(op)
+    if combiner is None:
+        return None
+    rows = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    return (_sums_overflow if combiner == "add" else _products_overflow)(rows, op.values[0].tile.element)
 
 
 def _combiner(op: Op) -> str | None:

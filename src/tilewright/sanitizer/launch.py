@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,11 +37,12 @@ class LaunchState:
         for array, contents in zip(self.arrays, memory.bytes):
             array.unwritten = unwritten_elements(array.buffer, contents)
         self.births = session.categories & {"nan-born", "inf-born"}
-        self._order = itertools.count()
+        self._order = 0
 
-    def next_order(self) -> int:
-        """The number of the next access."""
-        return next(self._order)
+    def take_orders(self, count: int) -> int:
+        """The number of the next access; ``count`` of them are taken."""
+        self._order += count
+        return self._order - count
 
     def array(self, allocation: int, address: int) -> ArrayState | None:
         """The array that a pointer belongs to; ``address`` decides for pointers of unknown origin."""

@@ -20,8 +20,9 @@ from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.ops.memory import MemoryOp
-from tilewright.sanitizer.arrays import ArrayState, Touched
+from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.report import Index
+from tilewright.sanitizer.windows import Touched
 
 ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)

@@ -19,7 +19,7 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     return ((buffer.high - buffer.low) // buffer.dtype.bytes,)
 
 
-def elements_of(buffer: Buffer) -> np.ndarray[Any, Any]:
+def values_of(buffer: Buffer) -> np.ndarray[Any, Any]:
     """The elements in row-major order, as float64. The memory is read now."""
     assert buffer.shape is not None and buffer.strides is not None
     dtype = buffer.dtype
@@ -68,10 +68,12 @@ def _increasing(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 _Axis = tuple[int, int, int, int, bool]
 
 
-def box_number(buffer: Buffer, distance: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
-    """The row-major number of the first element of a strided window, which begins ``distance`` from element 0.
+def box_numbers(
+    buffer: Buffer, distances: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray[Any, Any] | None:
+    """The row-major numbers of the first elements of strided windows, which begin ``distances`` from element 0.
 
-    None unless the window is a box of the array's own axes. Boxes of one shape differ in their first number only.
+    None unless each is a box of the array's own axes. Boxes of one shape differ in their first number only.
     """
     if buffer.shape is None or buffer.strides is None:
         return None
@@ -79,15 +81,15 @@ def box_number(buffer: Buffer, distance: int, shape: tuple[int, ...], strides: t
     if found is None:
         return None
     lowest, axes = found
-    rest, number = distance - lowest, 0
+    rest, numbers = distances - lowest, np.zeros_like(distances)
     for stride, extent, length, weight, is_reversed in axes:
-        at, rest = divmod(rest, stride)
+        at, rest = np.divmod(rest, stride)
         if is_reversed:
             at = extent - 1 - at
-        if not 0 <= at <= extent - length:
+        if (at < 0).any() or (at > extent - length).any():
             return None
-        number += at * weight
-    return None if rest else number
+        numbers = numbers + at * weight
+    return None if rest.any() else numbers
 
 
 @functools.lru_cache(maxsize=1024)

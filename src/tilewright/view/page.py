@@ -84,10 +84,10 @@ def _place(loc: Loc) -> dict[str, Any]:
 
 def _values(values: np.ndarray[Any, Any] | None) -> str | None:
     """Float64 numbers, compressed, as text."""
-    return None if values is None else base64.b64encode(zlib.compress(values.astype("<f8").tobytes(), 9)).decode()
+    return None if values is None else base64.b64encode(zlib.compress(values.astype("<f8").tobytes())).decode()
 
 
 def _columns(rows: Iterable[int], width: int) -> str:
     """Little-endian 32-bit integers, column after column, compressed, as text."""
     table = np.array(rows, "<i4").reshape(-1, width)
-    return base64.b64encode(zlib.compress(table.T.tobytes(), 9)).decode()
+    return base64.b64encode(zlib.compress(table.T.tobytes())).decode()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.sanitizer import Access, Launch, Violation
+from collections.abc import Sequence
+
+from tilewright.sanitizer import Access, AccessTable, Launch, Violation
+from tilewright.sanitizer.report import Index
 from tilewright.system.progress import ProgressBar
 
 _DELAY = 1.0  # seconds without a bar
@@ -21,7 +24,13 @@ class RecordingProgress:
         self._bar = ProgressBar(f"recording {event.kernel}", x * y * z, delay=_DELAY)
 
     def access(self, event: Access) -> None:
-        self._begun.add(event.block)
+        self._show([event.block])
+
+    def accesses(self, table: AccessTable) -> None:
+        self._show(table.blocks)
+
+    def _show(self, begun: Sequence[Index]) -> None:
+        self._begun.update(begun)
         if self._bar is not None:
             self._bar.show(len(self._begun), "blocks")
 

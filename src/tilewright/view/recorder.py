@@ -12,8 +12,10 @@ import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
-from tilewright.sanitizer import Access, Launch, Violation
-from tilewright.view.layout import box_number, element_numbers, elements_of, shape_of
+from tilewright.sanitizer import Access, AccessColumn, AccessTable, Launch, Violation
+from tilewright.sanitizer.report import Index
+from tilewright.sanitizer.windows import elements_of
+from tilewright.view.layout import box_numbers, element_numbers, shape_of, values_of
 
 _MOST_VALUES = 1 << 18  # of an array whose values are kept: 2 MB of float64 before they are compressed
 KINDS = ("read", "write", "atomic")
@@ -51,6 +53,10 @@ class Recording:
     def event_count(self) -> int:
         return len(self.events) // len(EVENT_COLUMNS)
 
+    @property
+    def group_count(self) -> int:
+        return len(self.groups) // len(GROUP_COLUMNS)
+
     def place(self, loc: Loc) -> int:
         """The number of a place in the source."""
         return self.places.setdefault(loc, len(self.places))
@@ -75,41 +81,77 @@ class Recorder:
         recording = self.recordings[-1]
         for i, array in enumerate(recording.arrays):
             if math.prod(shape_of(array)) <= _MOST_VALUES and array.shape is not None:
-                recording.values[i] = elements_of(array)
+                recording.values[i] = values_of(array)
 
     def violation(self, violation: Violation) -> None:
         self._found.append(violation)
 
     def access(self, event: Access) -> None:
-        recording = self.recordings[-1]
         if self._left <= 0:
-            recording.dropped += 1
+            self.recordings[-1].dropped += 1
             self._settle()
             return
-        groups = self._groups(recording.arrays[event.array], event)
-        self._left -= 1 + len(groups)
-        self._settle(event)
-        x, y, z = event.block
-        block = x + recording.grid[0] * (y + recording.grid[1] * z)
-        first = len(recording.groups) // len(GROUP_COLUMNS)
-        kind = KINDS.index(event.kind)
-        recording.events.extend((kind, block, recording.place(event.loc), event.array, event.padding, first))
-        recording.groups.frombytes(groups.tobytes())
-
-    def _groups(self, array: Buffer, event: Access) -> np.ndarray[Any, Any]:
-        """The elements of an access, as ``runs`` groups them."""
         box = event.box
-        number = None if box is None else box_number(array, *box)
-        if box is None or number is None:
-            return runs(element_numbers(array, event.elements))
-        key = event.array, *box[1:]
+        groups = None if box is None else self._boxes_at(event.array, np.array(box[:1], np.int64), *box[1:])
+        if groups is None:
+            groups = runs(element_numbers(self.recordings[-1].arrays[event.array], event.elements))[None]
+        self._append([event.block], [event], [groups])
+
+    def accesses(self, table: AccessTable) -> None:
+        groups = [self._boxes_at(c.array, c.first, c.shape, c.strides) for c in table.columns]
+        known = [g for g in groups if g is not None]
+        cost = sum(1 + g.shape[1] for g in known)
+        whole = 0 if len(known) < len(groups) else min(len(table.blocks), self._left // cost) if cost else 0
+        if whole:
+            self._append(table.blocks[:whole], table.columns, [g[:whole] for g in known])
+        done = whole * len(table.columns)
+        for event in table.accesses(whole):  # what the limit cuts, and arrays whose elements meet
+            if self._left <= 0:
+                break
+            self.access(event)
+            done += 1
+        self.recordings[-1].dropped += len(table.blocks) * len(table.columns) - done
+        self._settle()
+
+    def _append(
+        self, blocks: Sequence[Index], columns: Sequence[Access | AccessColumn], groups: Sequence[np.ndarray[Any, Any]]
+    ) -> None:
+        """Record the accesses of ``blocks``, those of one block after the other.
+
+        ``groups`` holds, for each of ``columns``, the rows of ``GROUP_COLUMNS`` of every block.
+        """
+        recording = self.recordings[-1]
+        counts = [g.shape[1] for g in groups]
+        x, y, z = np.array(blocks, np.int64).T
+        number = x + recording.grid[0] * (y + recording.grid[1] * z)
+        first = recording.group_count + np.arange(len(blocks)) * sum(counts)
+        events = np.empty((len(blocks), len(columns), len(EVENT_COLUMNS)), np.int32)
+        for i, c in enumerate(columns):
+            fixed = KINDS.index(c.kind), 0, recording.place(c.loc), c.array, c.padding, sum(counts[:i])
+            events[:, i] = fixed
+        events[:, :, 1] = number[:, None]
+        events[:, :, -1] += first[:, None].astype(np.int32)
+        self._settle(events.reshape(-1, len(EVENT_COLUMNS)))
+        recording.events.frombytes(events.tobytes())
+        recording.groups.frombytes(np.concatenate(groups, axis=1).astype(np.int32).tobytes())
+        self._left -= len(blocks) * (len(columns) + sum(counts))
+
+    def _boxes_at(
+        self, array: int, distances: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> np.ndarray[Any, Any] | None:
+        """The groups of each box that begins at one of ``distances``; None where those are no boxes."""
+        buffer = self.recordings[-1].arrays[array]
+        numbers = box_numbers(buffer, distances, shape, strides)
+        if numbers is None:
+            return None
+        key = array, shape, strides
         found = self._boxes.get(key)
         if found is None:
-            found = runs(element_numbers(array, event.elements))
-            found[:, 0] -= number
+            found = runs(element_numbers(buffer, elements_of(int(distances[0]), shape, strides)))
+            found[:, 0] -= numbers[0]
             self._boxes[key] = found
-        groups = found.copy()
-        groups[:, 0] += number
+        groups = np.repeat(found[None], len(numbers), axis=0)
+        groups[:, :, 0] += numbers[:, None].astype(np.int32)
         return groups
 
     def finish(self) -> list[Recording]:
@@ -117,14 +159,17 @@ class Recorder:
         self._settle()
         return self.recordings
 
-    def _settle(self, access: Access | None = None) -> None:
-        """Attribute violations to the access that follows them, if it is theirs."""
+    def _settle(self, events: np.ndarray[Any, Any] | None = None) -> None:
+        """Attribute violations to the access that is theirs, of those that follow them."""
         for violation in self._found:
             recording = self.recordings[-1]
-            theirs = access is not None and (access.loc, access.block) == (violation.loc, violation.block)
-            event = recording.event_count if theirs else None
+            event, place = None, recording.place(violation.loc)
+            if events is not None and violation.block is not None:
+                x, y, z = violation.block
+                number = x + recording.grid[0] * (y + recording.grid[1] * z)
+                theirs = np.flatnonzero((events[:, 1] == number) & (events[:, 2] == place))
+                event = recording.event_count + int(theirs[0]) if theirs.size else None
             recording.marks.append(Mark(violation, event, *_place(recording, violation)))
-            recording.place(violation.loc)
         self._found.clear()
 
 

@@ -65,9 +65,13 @@ def _add_products(acc: Array, x: Array, y: Array, wide: Any) -> Array:
     A matrix product of NumPy would sum in an order that depends on the processor.
     """
     x, y = x.astype(wide), y.astype(wide)
+    total = np.array(np.broadcast_to(acc, np.broadcast_shapes(acc.shape, (*x.shape[:-1], 1), y[..., :1, :].shape)))
+    term = np.empty(total.shape, wide)
     for k in range(x.shape[-1]):
-        acc = (acc + x[..., :, k, None] * y[..., None, k, :]).astype(acc.dtype)
-    return acc
+        np.multiply(x[..., :, k, None], y[..., None, k, :], out=term)
+        np.add(total, term, out=term)
+        np.copyto(total, term, casting="unsafe")
+    return total
 
 
 def _mma(attributes: Mapping[str, Any], operands: Sequence[Array], types: Sequence[Type]) -> Array:
