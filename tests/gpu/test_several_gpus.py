@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from support.cuda import DeviceArray, current_device, recorded, stream, synchron
 
 import tilewright as ct
 from tilewright.gpu_runtime import driver
+from tilewright.tune import DirectoryStore, Tuner
 
 N = 1024
 TILE = 256
@@ -42,6 +46,11 @@ def positive(x, y):
     t = ct.load(x, (ct.bid(0),), (TILE,))
     ct.assert_(t >= 0, "negative")
     ct.store(y, (ct.bid(0),), t + 1)
+
+
+@ct.kernel
+def tripled(x, y, T: ct.Constant[int]):
+    ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)) * 3)
 
 
 def numbers(index: int) -> tuple[np.ndarray[Any, Any], DeviceArray, DeviceArray]:
@@ -153,3 +162,57 @@ def test_the_current_device_of_torch() -> None:
             ct.launch(queue, GRID, scaled, (x, y, 2.0))
             torch.cuda.synchronize(index)
             assert torch.equal(y, 2 * x) and torch.cuda.current_device() == now
+
+
+class Counted(Executor):
+    """One worker for a device, which counts what it does."""
+
+    def __init__(self, worker: Executor) -> None:
+        self.worker, self.done = worker, 0
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.done += 1
+        return self.worker.submit(*args, **kwargs)
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        self.worker.shutdown(*args, **kwargs)
+
+
+def _use(index: int) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.cuda.set_device(index)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_tuning_measures_on_both(kind: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.cuda.set_device(0)
+    x = torch.arange(1 << 20, device="cuda:0", dtype=torch.float32)
+    y = torch.zeros_like(x)
+    spawn = multiprocessing.get_context("spawn")
+    workers = [
+        Counted(
+            ThreadPoolExecutor(1, initializer=_use, initargs=(i,))
+            if kind == "threads"
+            else ProcessPoolExecutor(1, mp_context=spawn, initializer=_use, initargs=(i,))
+        )
+        for i in (0, 1)
+    ]
+    store = DirectoryStore(tmp_path)
+    tuner = Tuner(
+        tripled,
+        [128, 256, 512, 1024, 2048, 4096],
+        lambda tile, x, y: (ct.cdiv(x.numel(), tile),),
+        lambda tile, x, y: (x, y, tile),
+        devices=workers,
+        store=store,
+        quiet=True,
+    )
+    tuner.launch(None, x, y)
+    torch.cuda.synchronize()
+    assert torch.equal(y, 3 * x)
+    found = tuner.search(x, y)
+    assert len(found.successes) == 6 and len(store) == 1, found.failures
+    assert all(worker.done for worker in workers)
+    for worker in workers:
+        worker.shutdown()

@@ -13,6 +13,7 @@ import pytest
 import tilewright as ct
 from tilewright.runtime.cache import disk_cache
 from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
+from tilewright.tune.devices import Packed
 
 
 @ct.kernel
@@ -95,6 +96,81 @@ def test_executors_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "off")
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="needs the disk cache"):
         exhaustive_search(TILES, None, kernel=tripled, executor=executor, **SEARCH)
+
+
+def test_several_devices_measure_at_once(folder: Path) -> None:
+    """Each is an executor with one worker; what they find is one result, in one store."""
+    store = DirectoryStore(folder / "store")
+    spawn = multiprocessing.get_context("spawn")
+    x, out = np.ones(500), np.zeros(500)
+    with ProcessPoolExecutor(1, mp_context=spawn) as one, ProcessPoolExecutor(1, mp_context=spawn) as other:
+        result = exhaustive_search(TILES, None, kernel=tripled.replace_hints(), devices=[one, other], **SEARCH)
+        tuner = Tuner(
+            tripled,
+            TILES[:3],
+            lambda tile, x, out: (ct.cdiv(x.size, tile),),
+            lambda tile, x, out: (x, out, tile),
+            options_fn=lambda tile: {"threads": 1},
+            devices=[one, other],
+            store=store,
+            quiet=True,
+        )
+        tuner.launch(None, x, out)
+    np.testing.assert_array_equal(out, x * 3)
+    assert {m.config for m in result.successes} == {64, 128, 256} and result.best in result.successes
+    ((failed, kind, message),) = result.failures
+    assert (failed, kind) == (100, ct.TileTypeError) and "power of two" in message
+    assert all(m.num_samples >= 5 and m.mean_us > 0 for m in (*result.successes, *tuner.search(x, out).successes))
+    assert len(store) == 1
+
+
+def test_devices_that_cannot_measure() -> None:
+    with pytest.raises(TypeError, match="devices has 'cuda:0'; pass an executor with one worker for each device"):
+        exhaustive_search(TILES, None, kernel=tripled, devices=["cuda:0"], **SEARCH)  # type: ignore[list-item]
+
+    class Wrapper:
+        def __init__(self) -> None:
+            self.__array_interface__ = np.ones(500).__array_interface__
+
+    search = {**SEARCH, "args_fn": lambda tile: (Wrapper(), np.zeros(500), tile)}
+    with ThreadPoolExecutor(1) as device, pytest.raises(ValueError, match="type Wrapper cannot be sent to another"):
+        exhaustive_search([64], None, kernel=tripled, devices=[device], **search)
+
+
+def test_arrays_reach_other_devices_as_they_are() -> None:
+    x = np.arange(24.0).reshape(4, 6)
+    views = (
+        x,
+        x.T,
+        x[::-1, ::2],
+        np.broadcast_to(x[:, :1], (4, 6)),
+        x[:0],
+        np.array(3.0),
+        x.astype(ct.bfloat16.storage),
+    )
+    for view in views:
+        found = Packed.of(view).unpacked()
+        np.testing.assert_array_equal(found, view)
+        assert (found.strides, found.dtype) == (view.strides, view.dtype)
+
+
+def test_tensors_reach_other_devices_as_they_are() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(24.0).reshape(4, 6)
+    for view in (
+        x,
+        x.T,
+        x[::2, 1:],
+        x[:, :1].expand(4, 6),
+        x[:0],
+        x[0, 0],
+        x.bfloat16(),
+        x > 3,
+        x.to(torch.float8_e5m2),
+    ):
+        found = Packed.of(view).unpacked()
+        assert torch.equal(found.float(), view.float())
+        assert (found.stride(), found.dtype, found.device) == (view.stride(), view.dtype, view.device)
 
 
 def _write(folder: str, text: bytes) -> None:

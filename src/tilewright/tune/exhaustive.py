@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args
-from tilewright.tune.candidate import BATCH, Candidate, Work, with_hints
+from tilewright.tune.attempts import Attempts, Failed, Plan, checked_devices
+from tilewright.tune.candidate import BATCH, Work, with_hints
 from tilewright.tune.compiling import Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
@@ -34,6 +36,7 @@ def exhaustive_search(
     flush_l2: bool = True,
     gate: Gate | None = None,
     executor: Executor | None = None,
+    devices: Sequence[Executor] | None = None,
 ) -> TuningResult[T]:
     """Measure every configuration of ``search_space``, and return which is the fastest.
 
@@ -44,14 +47,16 @@ def exhaustive_search(
 
     A configuration that raises is a failure of the result, and so is one whose first run takes longer than
     ``single_run_timeout_sec``, or which ``gate`` refuses. ``executor``, any of ``concurrent.futures`` or with its
-    interface, compiles configurations while others are measured. ``flush_l2`` empties the cache of a GPU before each
-    run.
+    interface, compiles configurations while others are measured. ``devices`` has an executor with one worker for each
+    device: configurations are measured there, one on each at a time, with copies of the arguments. ``flush_l2`` empties
+    the cache of a GPU before each run.
     A progress bar and a summary are printed unless ``quiet``. TypeError for what is no space, kernel or function;
     ValueError for an empty space, and when every configuration fails. Source: behaviour of `cuda.tile` 1.7.
     """
     if not isinstance(kernel, Launchable) and not callable(kernel):
         raise TypeError(f"kernel is {kernel!r}; it must be a kernel, or a function that gives one for a configuration")
     configs = checked_space("search_space", search_space, {"grid_fn": grid_fn, "args_fn": args_fn})
+    places = checked_devices(devices)
     if single_run_timeout_sec is not None and not single_run_timeout_sec > 0:
         raise ValueError(f"single_run_timeout_sec is {single_run_timeout_sec!r}; it must be positive, or None")
 
@@ -67,24 +72,24 @@ def exhaustive_search(
         return found.kernel, found.args()
 
     compilations = Compilations(executor, configs, choose)
+    attempts = Attempts(work, compilations, Plan(stream, flush_l2, gate, single_run_timeout_sec, places))
     bar = Progress(len(configs), quiet)
     failures: Failures[T] = []
-    candidates: list[Candidate[T]] = []
+    candidates: list[Any] = []
+    waiting = iter(configs)
     try:
-        for i, config in enumerate(configs):
-            bar.show(i, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
-            try:
-                compilations.finish(config)
-                found = work(config)
-                if gate is not None:
-                    gate.check(config, found, stream)
-                candidate = Candidate(config, found, stream, flush_l2)
-                candidate.warm_up(single_run_timeout_sec)
-                candidate.measure(BATCH)
-            except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search
-                failures.append((config, type(e), str(e)))
-            else:
-                candidates.append(candidate)
+        while True:
+            for config in itertools.islice(waiting, attempts.idle):
+                attempts.start(config, None)
+            if not attempts.running:
+                break
+            for config, outcome in attempts.finished():
+                if isinstance(outcome, Failed):
+                    failures.append((config, *outcome))
+                else:
+                    candidates.append(outcome)
+            done = len(failures) + len(candidates)
+            bar.show(done, "first runs", min((c.mean_us for c in candidates), default=None), len(failures))
         candidates = converge(candidates, bar, failures)
     finally:
         bar.close()
@@ -99,12 +104,12 @@ def exhaustive_search(
     return result
 
 
-def converge(candidates: Sequence[Candidate[T]], bar: Progress, failures: Failures[T]) -> list[Candidate[T]]:
+def converge(candidates: Sequence[Any], bar: Progress, failures: Failures[T]) -> list[Any]:
     """``candidates`` measured until they have converged or cannot be among the fastest, the fastest first.
 
     Those that raise go to ``failures`` instead.
     """
-    kept: list[Candidate[T]] = []
+    kept: list[Any] = []
     for candidate in sorted(candidates, key=lambda c: c.mean_us):
         bar.show(len(failures) + len(kept), "certain", kept[0].mean_us if kept else None, len(failures))
         try:
@@ -117,6 +122,6 @@ def converge(candidates: Sequence[Candidate[T]], bar: Progress, failures: Failur
     return sorted(kept, key=lambda c: c.mean_us)
 
 
-def _beaten(candidate: Candidate[T], others: list[Candidate[T]]) -> bool:
+def _beaten(candidate: Any, others: list[Any]) -> bool:
     leaders = sorted(c.mean_us for c in others if c.converged)[:_LEADERS]
     return len(leaders) == _LEADERS and candidate.mean_us - candidate.margin_us > leaders[-1]

@@ -16,7 +16,8 @@ from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune import store as stored
 from tilewright.tune.arrays import Args, copy_of, is_array, with_arrays
-from tilewright.tune.candidate import Candidate, Work, with_hints
+from tilewright.tune.attempts import Attempts, Plan, checked_devices
+from tilewright.tune.candidate import Work, with_hints
 from tilewright.tune.compiling import Compilations
 from tilewright.tune.gate import Gate
 from tilewright.tune.progress import Progress
@@ -43,7 +44,9 @@ class Tuner(Generic[T]):
     configurations. A progress bar is shown on a terminal unless ``quiet``.
 
     With ``executor``, any of ``concurrent.futures`` or with its interface (processes, Dask, Ray, MPI), configurations
-    are compiled there, several at a time, while others are measured here.
+    are compiled there, several at a time, while others are measured. ``devices`` has an executor with one worker for
+    each device: configurations are measured there, one on each at a time, with copies of the arguments, and this
+    process collects the results.
 
     Results are kept in ``store``, any mutable mapping from strings to bytes, or else in the disk
     cache, by the source and the Tile IR of the kernel, the configurations, the
@@ -81,6 +84,7 @@ class Tuner(Generic[T]):
         single_run_timeout_sec: float | None = None,
         flush_l2: bool = True,
         executor: Executor | None = None,
+        devices: Sequence[Executor] | None = None,
         quiet: bool = False,
     ) -> None:
         if not isinstance(kernel, Launchable):
@@ -94,7 +98,8 @@ class Tuner(Generic[T]):
         if store is not None and not isinstance(store, MutableMapping):
             raise TypeError(f"store is {store!r}; pass a mutable mapping from strings to bytes, such as a dict")
         self._gate, self._store = gate, store
-        self._limits = Limits(patience, budget_sec, single_run_timeout_sec)
+        self._limits, self._run_sec = Limits(patience, budget_sec), single_run_timeout_sec
+        self._devices = checked_devices(devices)
         self._flush, self._quiet, self._executor = flush_l2, quiet, executor
         self._kernels: dict[tuple[str, str], Launchable] = {}
         self._results: dict[Key, TuningResult[T]] = {}
@@ -169,14 +174,9 @@ class Tuner(Generic[T]):
 
         compilations = Compilations(self._executor, self.configs, choose)
 
-        def begin(config: T) -> Candidate[T]:
-            compilations.finish(config)
-            work = self._work(config, arguments)
-            if self._gate is not None:
-                self._gate.check(config, work, stream)
-            return Candidate(config, work, stream, self._flush)
-
-        race = Race(self.configs, begin, self._limits)
+        plan = Plan(stream, self._flush, self._gate, self._run_sec, self._devices)
+        attempts = Attempts(lambda config: self._work(config, arguments), compilations, plan)
+        race = Race(self.configs, attempts, self._limits)
         bar = Progress(len(self.configs), self._quiet)
         try:
             race.run(bar)

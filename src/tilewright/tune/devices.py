@@ -1,0 +1,125 @@
+"""Measuring on other devices: what is sent to their workers, and what these do."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.runtime.backend_choice import use_backend
+from tilewright.runtime.launch import specialization
+from tilewright.runtime.launchable import Launchable
+from tilewright.system.forks import load
+from tilewright.tune.arrays import Args, copy_of, with_arrays
+from tilewright.tune.candidate import BATCH, Candidate, Work
+from tilewright.tune.results import Measurement
+
+Failure = tuple[type[BaseException], str]
+
+
+class Packed(NamedTuple):
+    """An array on the way to another device. ``on_gpu``: of the GPU that is current in the worker."""
+
+    library: str
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements for torch, else in bytes
+    elements: np.ndarray[Any, Any]
+    on_gpu: bool
+
+    @classmethod
+    def of(cls, array: Any) -> Packed:
+        """TypeError for arrays of other libraries than NumPy, PyTorch and CuPy."""
+        torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+        if isinstance(array, np.ndarray):
+            return cls("numpy", array.dtype, array.shape, array.strides, np.array(array), False)
+        if torch is not None and isinstance(array, torch.Tensor):
+            host = array.detach().cpu().contiguous()
+            elements = host.reshape(-1).view(torch.uint8).numpy().copy()
+            return cls("torch", array.dtype, tuple(array.shape), tuple(array.stride()), elements, array.is_cuda)
+        if cupy is not None and isinstance(array, cupy.ndarray):
+            return cls("cupy", array.dtype, array.shape, array.strides, array.get(), True)
+        raise TypeError(
+            f"an array of type {type(array).__name__} cannot be sent to another device; pass arrays of NumPy, PyTorch "
+            "or CuPy"
+        )
+
+    def unpacked(self) -> Any:
+        """An array of the library, with the same elements, shape and strides."""
+        if self.library == "numpy":
+            memory, back = np.empty(_span(self.shape, self.strides), np.uint8), self._before()
+            host: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, memory.data, back, self.strides)
+            host[self._distinct()] = self.elements[self._distinct()]
+            return host
+        library = load(self.library)
+        if self.library == "cupy":
+            bytes_ = library.empty(_span(self.shape, self.strides), np.uint8)
+            found = library.ndarray(self.shape, self.dtype, bytes_.data + self._before(), self.strides)
+            found[self._distinct()] = library.asarray(self.elements[self._distinct()])
+            return found
+        elements = library.empty(self.shape, dtype=self.dtype)
+        elements.reshape(-1).view(library.uint8).copy_(library.from_numpy(self.elements))
+        device = library.device("cuda", library.cuda.current_device()) if self.on_gpu else library.device("cpu")
+        found = library.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+        found[self._distinct()].copy_(elements[self._distinct()])
+        return found
+
+    def _before(self) -> int:
+        """The bytes before the first element: those along axes that run backwards."""
+        return sum((n - 1) * -s for n, s in zip(self.shape, self.strides) if s < 0 and n)
+
+    def _distinct(self) -> tuple[slice, ...]:
+        """The elements that share no memory with others of the array, as those of a repeated axis do."""
+        return tuple(slice(None) if stride else slice(1) for stride in self.strides)
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Bytes that hold such an array."""
+    return 64 + sum((n - 1) * abs(s) for n, s in zip(shape, strides) if n)
+
+
+def packed(kernel: Launchable, args: Args) -> Args:
+    """``args`` with arrays that can be sent."""
+    return with_arrays(kernel, args, lambda _, array: Packed.of(array))
+
+
+def measured(
+    kernel: Launchable,
+    grid: tuple[int, ...],
+    given: Args,
+    backend: str | None,
+    flush_cache: bool,
+    run_sec: float | None,
+    enough_us: float | None,
+) -> Measurement[None] | Failure:
+    """The time of a configuration on the device of this worker; ``given`` are ``packed`` arguments.
+
+    When the first run takes more than ``enough_us``, it is the only one; else runs are timed until the mean is certain.
+    """
+    try:
+        with use_backend(backend) if backend is not None else nullcontext():
+            args = tuple(_unpacked(value) for value in given)
+            written = specialization(kernel, args).written
+
+            def fresh() -> Args:
+                return with_arrays(kernel, args, lambda name, array: copy_of(array) if name in written else array)
+
+            candidate = Candidate(None, Work(kernel, grid, fresh), None, flush_cache)
+            first_us = candidate.warm_up(run_sec, enough_us)
+            while not candidate.converged:
+                candidate.measure(BATCH)
+                if enough_us is not None and first_us > enough_us:
+                    break
+            return candidate.measurement()
+    except Exception as e:  # noqa: BLE001 - whatever a configuration raises is a result of the search
+        return type(e), str(e)
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, Packed):
+        return value.unpacked()
+    if type(value) in (tuple, list):
+        return type(value)(_unpacked(item) for item in value)
+    return value
