@@ -85,8 +85,11 @@ def replicated(x: Any) -> Any:
     return x.redistribute(placements=[Replicate()]) if isinstance(x, DTensor) else x
 
 
-def parallelized(model: Model, mesh: Any) -> Model:
-    """``model`` with its heads and its hidden units split over the mesh ``tensor``, and all of it over ``data``."""
+def parallelized(model: Model, mesh: Any, compiled: bool) -> Model:
+    """``model`` with its heads and its hidden units split over the mesh ``tensor``, and all of it over ``data``.
+
+    What is compiled are the blocks, each without a graph break: FSDP2 gathers their weights between them.
+    """
     tensor = mesh["tensor"]
     split = {"query": 1, "key": 1, "value": 1, "out": 0, "gate": 1, "up": 1, "down": 0}
     for module in model.modules():
@@ -94,8 +97,10 @@ def parallelized(model: Model, mesh: Any) -> Model:
             kind = Shard(split[name]) if name in split else Replicate()
             shared = distribute_tensor(parameter.detach(), tensor, [kind])
             module.register_parameter(name, nn.Parameter(shared))
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh["data"])
+    for i, block in enumerate(model.blocks):
+        if compiled:
+            model.blocks[i] = torch.compile(block, fullgraph=True)
+        fully_shard(model.blocks[i], mesh=mesh["data"])
     fully_shard(model, mesh=mesh["data"])
     return model
 
@@ -118,9 +123,9 @@ def train(args: argparse.Namespace, tiles: bool, mesh: Any, device: torch.device
     model = Model(args.width, args.heads, args.layers, tiles).to(device)
     rank, share = 0, 1
     if mesh is not None:
-        model, rank, share = parallelized(model, mesh), mesh["data"].get_local_rank(), mesh["data"].size()
+        model, rank, share = parallelized(model, mesh, args.compile), mesh["data"].get_local_rank(), mesh["data"].size()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
-    step = torch.compile(model, fullgraph=mesh is None) if args.compile else model
+    step = torch.compile(model, fullgraph=True) if args.compile and mesh is None else model
     losses, seconds = [], []
     for tokens, targets in batches(args.steps, args.batch, args.length):
         given: list[Any] = [t.chunk(share)[rank].to(device) for t in (tokens, targets)]
