@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
@@ -35,12 +35,20 @@ def add_checks(pointers: tuple[str, ...]) -> tuple[Pass, ...]:
     )
 
 
-def run_passes(function: Function, passes: Sequence[Pass]) -> Function:
-    """``function`` after ``passes``, each of which is followed by ``after_pass``."""
-    if switch("TILEWRIGHT_VERIFY"):
+def run_passes(
+    function: Function, passes: Sequence[Pass], *, rules: Callable[[Function], None] | None = None
+) -> Function:
+    """``function`` after ``passes``, each of which is followed by ``after_pass``.
+
+    ``rules`` verifies what they make, beyond what every IR obeys, where verification is asked for.
+    """
+    verified = switch("TILEWRIGHT_VERIFY")
+    if verified:
         verify(function)
     for p in passes:
         function = after_pass(p.name, p.run(function))
+        if verified and rules is not None:
+            rules(function)
     return function
 
 

@@ -17,6 +17,8 @@ from tilewright.ir.opdef import LOOP_OPS, Effect, attribute, define, operand, op
 from tilewright.ir.ops.rules import pointers, require, scalar_integer, tile, types_of
 from tilewright.ir.types import BOOL, PointerType, TileType, Type
 
+LOOP_VERSIONS = ("streaming", "plain", "bounds_checked", "on_copies")
+
 
 @define("nest", table=LOOP_OPS)
 class LoopNest(Op):
@@ -28,15 +30,15 @@ class LoopNest(Op):
     ``scratch`` are offsets of more memory that the op at the end of the body needs. ``transposed`` is the axis along
     which the first result is read from memory, where that is not its innermost one: it goes by squares.
 
-    Loop versions. Where a view tile may leave its array, there are loops with and without bounds checks.
-    ``unmasked`` says at run time of each load at the positions ``unmasked_loads`` in the body that its mask is true
-    everywhere, ``apart`` of those at ``apart_loads`` that the nest stores to none of its elements. The array tiles
-    ``overlapping`` are compared with what is stored; they may be the very tile that is stored where ``same_index`` says
-    that each element is loaded right before it is stored. Where an element may be stored before it is loaded, the loops
-    read copies instead, at the offsets ``copies``: of ``overlapping``, then of the loads at ``apart_loads``; these are
-    made along the axes ``copy_axes``, as ``transposed`` says.
-
-    ``streaming``: whole vectors are stored past the caches when the array is larger than these.
+    ``versions`` of the loops, the fastest first; checks at run time pick one. ``plain`` ones have no bounds checks and
+    no masks that a check covers, ``bounds_checked`` ones have them: for view tiles that leave their array, or where
+    a check in ``unmasked``, one for each load at the positions ``unmasked_loads`` in the body, does not say that its
+    mask is true everywhere. ``on_copies``: where an element may be stored before it is loaded, the loops read copies.
+    The checks ``apart``, one for each load at ``apart_loads``, say that nothing which is loaded is stored. The array
+    tiles ``overlapping`` are compared with what is stored; they may be the very tile that is stored where
+    ``same_index`` says that each element is loaded right before it is stored. The copies are at the offsets
+    ``copies``: of ``overlapping``, then of the loads at ``apart_loads``; they are made along the axes ``copy_axes``,
+    as ``transposed`` says. ``streaming`` ones store whole vectors past the caches: taken when the array is larger.
     """
 
     unmasked: list[Value] = operands()
@@ -47,12 +49,12 @@ class LoopNest(Op):
     buffers: tuple[int | None, ...] = attribute(tuple, default=())
     scratch: tuple[int | None, ...] = attribute(tuple, default=())
     transposed: int | None = attribute(int, type(None), default=None)
+    versions: tuple[str, ...] = attribute(tuple, default=())
     unmasked_loads: tuple[int, ...] = attribute(tuple, default=())
     apart_loads: tuple[int, ...] = attribute(tuple, default=())
     same_index: tuple[bool, ...] = attribute(tuple, default=())
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
-    streaming: bool = attribute(bool, default=False)
     body: Block = region()
 
     @property
@@ -65,12 +67,13 @@ class LoopNest(Op):
         self.attributes.update(lanes=lanes, vectors=vectors)
 
     def stream(self) -> None:
-        """Set ``streaming``."""
-        self.attributes.update(streaming=True)
+        """Add a version that streams."""
+        self.versions = ("streaming", *self.versions)
 
     def infer(self) -> tuple[Type, ...]:
         kept = types_of(self.kept)
         require(len(kept) == len(self.buffers), self, f"{len(self.buffers)} buffers for {len(kept)} results")
+        require(set(self.versions) <= set(LOOP_VERSIONS), self, f"versions {self.versions}, not of {LOOP_VERSIONS}")
         require(all(v.type == BOOL for v in (*self.unmasked, *self.apart)), self, "a check that is not a bool")
         require(len(self.unmasked) == len(self.unmasked_loads), self, "each unmasked load has one check")
         require(len(self.apart) == len(self.apart_loads), self, "each load that is apart has one check")

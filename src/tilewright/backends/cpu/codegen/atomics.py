@@ -6,7 +6,6 @@ Whether any element is masked is asked once for the whole tile: where none is, t
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
@@ -18,7 +17,6 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
-from tilewright.backends.cpu.loops.form import WORTH_CHECKING
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
@@ -216,7 +214,7 @@ def _each(
         close(loops)
         return found
 
-    everywhere = _accessed_everywhere(state, nest, shape)
+    everywhere = _accessed_everywhere(state, nest)
     if everywhere is None:
         found = loop(masked=True)
     else:
@@ -229,11 +227,13 @@ def _each(
         state.bind(result, found)
 
 
-def _accessed_everywhere(state: State, nest: LoopNest, shape: tuple[int, ...]) -> ir.Value | None:
-    """i1: is no element masked or outside of its array? None when the answer is not worth a loop without tests."""
+def _accessed_everywhere(state: State, nest: LoopNest) -> ir.Value | None:
+    """i1: is no element masked or outside of its array? None when there are no loops without tests."""
     op = nest.body.ops[-2]
+    if "plain" not in nest.versions:
+        return None
     if op in state.accesses:
-        return state.accesses[op].inside if math.prod(shape) >= WORTH_CHECKING else None
+        return state.accesses[op].inside
     return state.scalar(nest.unmasked[0]) if nest.unmasked else None
 
 

@@ -17,8 +17,9 @@ from tilewright.backends.cpu.codegen.position import Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.transpose import write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
+from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile
-from tilewright.backends.cpu.loops.vectorize import fused_ops, loop_values, root_of, widest_bytes
+from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.loops import LoopNest
 
@@ -56,7 +57,7 @@ def bind_results(state: State, nest: LoopNest, first: int) -> None:
 def group_of(state: State, nest: LoopNest, own: int, store: ViewAccess | None = None) -> Group:
     """What ``nest`` computes, whose results after the first ``own`` are side outputs."""
     values = loop_values(nest)
-    cause = root_of(nest) or (fused_ops(nest, values) or [nest])[-1]
+    cause = root_of(nest) or (fused_ops(nest, values).ops or [nest])[-1]
     sides = [(v, state.tile_buffer(r)) for v, r in zip(nest.kept[own:], nest.results[own:])]
     return Group(nest, values, cause, nest.lanes, sides, store)
 
@@ -125,7 +126,9 @@ def _access(state: State, value: Value) -> ViewAccess:
 
 def _inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.Value | None:
     """i1: does every view tile lie inside its array, and is every mask true? None when that is sure."""
-    loads = fused_ops(group.nest, group.values)
+    if "bounds_checked" not in group.nest.versions:
+        return None
+    loads = fused_ops(group.nest, group.values).ops
     tiles = [state.accesses[op] for op in loads if op.results and is_array_tile(op.result)]
     found = {id(t.inside): t.inside for t in [*tiles, *([group.store] if group.store else [])] if t.inside is not None}
     return _conjunction(state, [*found.values(), *(unmasked[op] for op in loads if op in unmasked)])

@@ -38,9 +38,9 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL
 from tilewright.backends.cpu.context import BETWEEN_BLOCKS, Field
-from tilewright.backends.cpu.loops.fusion import block_work
+from tilewright.backends.cpu.loops.fused import root_of
+from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
-from tilewright.backends.cpu.loops.vectorize import root_of
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.backends.cpu.loops.fused import fused_ops
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
-from tilewright.backends.cpu.loops.vectorize import fused_ops, widest_bytes
+from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Bitcast, Cast, Cmp, Select
 from tilewright.ir.ops.control import LoopOp
@@ -39,7 +40,7 @@ class NestWork:
 
 def nest_work(label: str, nest: LoopNest, block: Block, cause: Op, values: Sequence[Value], lanes: int) -> NestWork:
     """The work of ``nest``, which computes ``values`` and then does ``cause``, the nest itself where it only copies."""
-    fused = fused_ops(nest, values)
+    fused = fused_ops(nest, values).ops
     elements = max(v.tile.size for v in values)
     done = [*fused, *([] if cause in fused or isinstance(cause, LoopNest) else [cause])]
     flops, moved = sum(map(_flops, done)), sum(map(_moved, done))

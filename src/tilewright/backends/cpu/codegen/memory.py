@@ -31,7 +31,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
     size = value.tile.size
-    streaming = views.streaming(state, tile, nest.lanes) if nest.streaming else None
+    streaming = views.streaming(state, tile, nest.lanes) if "streaming" in nest.versions else None
 
     def body(elements: Elements, width: int, visit: Visit) -> list[ir.Value]:
         shape = value.tile.shape

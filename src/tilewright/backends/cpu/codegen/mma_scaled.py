@@ -12,7 +12,7 @@ from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.loops.vectorize import root_of
+from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.vector.types import F32, F64, I64
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType, float64

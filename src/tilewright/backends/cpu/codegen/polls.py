@@ -13,7 +13,7 @@ from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.context import ENDED, Cancellation, Field, Python, Worker
-from tilewright.backends.cpu.loops.fusion import op_work
+from tilewright.backends.cpu.loops.groups import op_work
 from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop

@@ -19,7 +19,7 @@ from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, e
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.loops.fusion import SMALLEST_SQUARE
+from tilewright.backends.cpu.loops.kinds import SMALLEST_SQUARE
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate

@@ -8,7 +8,7 @@ from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.position import Coord, Position
-from tilewright.backends.cpu.loops.fusion import innermost
+from tilewright.backends.cpu.loops.kinds import innermost
 from tilewright.ir.core import Value
 
 SIDE = 16  # of the largest square

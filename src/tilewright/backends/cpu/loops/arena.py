@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir.types import ElementType
+from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.ir.types import ElementType, TileType
 
 ALIGNMENT = 64  # a cache line, and the widest vector register
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
@@ -26,14 +28,20 @@ class Buffer:
 
 
 class Arena:
-    """Hands out ranges of the scratch memory: first fit, in units of the alignment."""
+    """Hands out ranges of the scratch memory beside those ``taken``: first fit, in units of the alignment."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Mapping[int, int] | None = None) -> None:
+        """``taken`` has the bytes of each range, by offset."""
+        self._taken = {0: SPARE_BYTES, **{offset: _aligned(size) for offset, size in (taken or {}).items()}}
         self.high_water = SPARE_BYTES
-        self._taken: dict[int, int] = {0: SPARE_BYTES}  # offset -> bytes
+
+    def allocate_tile(self, tile: TileType) -> int:
+        """The offset of memory for ``tile``."""
+        return self.allocate(tile.size * element_bytes(tile.dtype))
 
     def allocate(self, size: int) -> int:
-        size = -(-size // ALIGNMENT) * ALIGNMENT
+        """The offset of ``size`` bytes."""
+        size = _aligned(size)
         offset = 0
         for start in sorted(self._taken):
             if start - offset >= size:
@@ -45,3 +53,7 @@ class Arena:
 
     def free(self, offset: int) -> None:
         del self._taken[offset]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

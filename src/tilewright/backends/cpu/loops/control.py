@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.fusion import FusionGroup
+from tilewright.backends.cpu.loops.groups import FusionGroup
 from tilewright.backends.cpu.loops.nests import write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Block, Op, Value

@@ -1,201 +1,319 @@
-"""Fusion groups: what the loops that compute some values read, and which parts of them other code needs too."""
+"""The pass that makes the loop-level form: fusion, and a place in memory for every tile that is kept.
+
+An op without side effects is not executed at its place in the program but in the loops that need its result. Statements
+are: each becomes a nest, together with what it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, view_strides
+from tilewright.backends.cpu.loops import control, linear
+from tilewright.backends.cpu.loops.groups import CHEAP, FusionGroup, cost, transposed_axis
+from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible, is_strong
+from tilewright.backends.cpu.loops.nests import Body, fuse, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
-from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops.arith import (
-    Atan2,
-    Cos,
-    Cosh,
-    Div,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Pow,
-    Rem,
-    Rsqrt,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-    Tanh,
-)
-from tilewright.ir.ops.control import For, Loop
-from tilewright.ir.ops.linear import Mma, MmaScaled
-from tilewright.ir.ops.loops import LoopNest
+from tilewright.backends.cpu.target import Processor
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import effect_of
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.opdef import Effect, create
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.loops import LoopNest, ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.memory import (
-    AssumeBlocked,
-    AssumeBounded,
-    AssumeDivisible,
+    Assert,
+    AtomicCas,
+    AtomicRmw,
+    AtomicView,
+    Bid,
     Load,
     LoadView,
+    LocalArray,
     MakePartitionView,
+    MakeTensorView,
+    NumBlocks,
+    PointerMemoryOp,
+    Print,
+    Store,
     StoreView,
+    ViewMemoryOp,
 )
-from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
-from tilewright.ir.types import TileType
+from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
+from tilewright.ir.rewrite import with_body
+from tilewright.ir.types import PointerType, TileType
 
-# What an element costs relative to an addition; 1 where nothing is said.
-COSTS: dict[type[Op], int] = {
-    **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
-    **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
-    **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Load), 8),
-    **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
-    **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
-}
 # Chosen; no measurement of them alone is on record.
-_FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
-CHEAP = 3  # computing this much again costs less than keeping it in memory
-SMALLEST_SQUARE = 4  # elements along a side; less is not worth transposing in registers
-_REARRANGING = frozenset({Permute, Extract})
+_DEEPEST = 64  # deferred ops in a chain: their code is generated recursively
 
 
-class FusionGroup:
-    """A fusion group: the deferred ops below ``values``, tiles of one shape, which the same loops compute.
+@dataclass(frozen=True)
+class FuseLoopNests:
+    """Tile IR to the loop-level form, for ``processor``. Last of the passes over Tile IR, which know nothing of it."""
 
-    An op has the *same index* when the loops need its element i together with element i of ``values`` only, and not
-    also in some other order.
-    """
+    name: ClassVar[str] = "fuse-loop-nests"
+    processor: Processor
 
-    def __init__(self, schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> None:
-        """``consumer`` is the op that the loops are for; None when the only value is wanted for itself."""
-        self.schedule = schedule
-        self.ops: list[Op] = []  # operands first
-        self.buffers: dict[Value, bool] = {}  # read, and whether at the same index only
-        self._same_index: dict[Op, bool] = {}
-        self._broadcast: set[Op] = set()
-        self._users: dict[Value, set[Op]] = {}
-        for v in values:
-            if consumer is not None:
-                self._users.setdefault(v, set()).add(consumer)
-            self._visit(v, True)
-        self._wanted = None if consumer is not None else values[0]
-
-    def same_index(self, op: Op) -> bool:
-        return self._same_index[op]
-
-    def _visit(self, value: Value, same_index: bool) -> None:
-        if self.schedule.buffer(value) is not None:
-            self.buffers[value] = same_index and self.buffers.get(value, True)
-        if self.schedule.is_bound(value):
-            return
-        op = value.op
-        assert op is not None
-        seen = self._same_index.get(op)
-        if seen is not None and (same_index or not seen):
-            return
-        self._same_index[op] = same_index
-        same_index = same_index and type(op) not in _REARRANGING
-        for v in op.operands:
-            if isinstance(op, Broadcast) and v.tile.shape != op.result.tile.shape:
-                same_index = False
-                if v.op is not None:
-                    self._broadcast.add(v.op)
-            if isinstance(v.type, TileType):
-                self._users.setdefault(v, set()).add(op)
-                self._visit(v, same_index)
-        if seen is None:
-            self.ops.append(op)
-
-    def shared(self) -> list[Op]:
-        """Ops whose results code outside these loops needs as well, and which are too costly to compute again."""
-        remaining, deferred = self.schedule.uses.remaining, self.schedule.deferred
-        return [
-            op
-            for op in self.ops
-            if op.result is not self._wanted
-            and op.result.tile.size > 1
-            and op in deferred
-            and remaining[op.result] > len(self._users.get(op.result, ()))
-            and cost(self.schedule, op.result) > CHEAP
-        ]
-
-    def broadcast_operands(self) -> list[Op]:
-        """Ops whose elements the loops need many times each, because they are broadcast."""
-        return [op for op in self.ops if op in self._broadcast and op.result.tile.size > 1]
-
-    def loads(self) -> list[Op]:
-        return [op for op in self.ops if isinstance(op, (Load, LoadView))]
+    def run(self, function: Function) -> Function:
+        """TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do."""
+        schedule = Schedule(function, self.processor, _schedule_block)
+        with schedule.inside(function.body) as body:
+            for arg in function.body.args:
+                schedule.bind(arg, body.add_arg(arg.type, arg.name))
+            schedule.schedule_block(function.body)
+        reserve = create(ReserveScratch, [], {"bytes": schedule.arena.high_water}, function.loc)
+        body.ops.insert(0, reserve)
+        return with_body(function, body)
 
 
-def block_work(function: Function) -> int | None:
-    """About how much a block computes, in additions of elements; None when a loop makes that unknown."""
-    total = 0
-    for op in function.walk():
-        if isinstance(op, (For, Loop, Mma, MmaScaled)):
-            return None
-        total += op_work(op)
-    return total
+def _schedule_block(schedule: Schedule, block: Block) -> None:
+    """Append what the ops of ``block`` become."""
+    for op in block.ops:
+        _schedule(schedule, op)
 
 
-def op_work(op: Op) -> int:
-    """About how much ``op`` computes, apart from its regions, in additions of elements."""
-    if isinstance(op, LoopNest):
-        return 0  # its body does it all
-    tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
-    if isinstance(op, (Mma, MmaScaled)):
-        return op.result.tile.size * op.x.tile.shape[-1] // _FMA
-    return COSTS.get(type(op), 1) * max(tiles, default=0)
+def _schedule(schedule: Schedule, op: Op) -> None:
+    if is_fusible(op):
+        _defer(schedule, op)
+        return
+    handle = _STATEMENTS.get(type(op))
+    if handle is None:
+        raise TileUnsupportedFeatureError(f"{op.name} on the CPU: the operation is not implemented", op.loc)
+    if effect_of(op) & Effect.WRITE:
+        _load_before(schedule, op)
+    for v in schedule.uses.captured[op]:
+        _settle(schedule, v)
+    handle(schedule, op)
+    schedule.complete(op)
+    for r in op.results:
+        if schedule.uses.remaining[r] == 0:
+            schedule.forget(r)
 
 
-def cost(schedule: Schedule, value: Value) -> int:
-    """About how much work one element of a deferred ``value`` is."""
-    total, pending, seen = 0, [value], {value}
-    while pending:
-        v = pending.pop()
-        if not isinstance(v.type, TileType) or v.tile.size == 1:
-            continue
-        if schedule.is_bound(v) or v.op is None:
-            total += 1
-            continue
-        total += COSTS.get(type(v.op), 1)
-        fresh = [o for o in v.op.operands if o not in seen]
-        seen.update(fresh)
-        pending.extend(fresh)
-    return total
+def _defer(schedule: Schedule, op: Op) -> None:
+    """Leave ``op`` to the loops that need its result; a single element is computed right away."""
+    result = op.result
+    if schedule.uses.remaining[result] == 0:
+        schedule.deferred.add(op)
+        schedule.complete(op)
+    elif result.tile.size == 1:
+        schedule.deferred.add(op)
+        _compute_element(schedule, op)
+        schedule.complete(op)
+    else:
+        if is_array_tile(result):
+            schedule.load_later(op)
+        schedule.deferred.add(op)
+        if schedule.deepen(op) == _DEEPEST:
+            materialize(schedule, result)
+        elif isinstance(op, (Load, LoadView)):
+            schedule.pending.append(op)
 
 
-def same_elements(load: LoadView, store: StoreView) -> bool:
-    """Whether equal positions of both tiles surely are the same element of memory."""
-    views = load.view, store.view
-    roots = [v.op.view if isinstance(v.op, MakePartitionView) else v for v in views]
-    return views[0].type == views[1].type and roots[0] is roots[1] and load.indices == store.indices
+def _compute_element(schedule: Schedule, op: Op) -> None:
+    if all(schedule.is_bound(v) for v in op.operands):
+        schedule.keep(op)
+        return
+    body = Body(schedule)
+    body.copy_all(FusionGroup(schedule, [op.result], None).ops)
+    body.emit(Yield, [body.value(op.result)], loc=op.loc)
+    nest = schedule.emit(LoopNest, [], [], [], lanes=1, buffers=(None,), body=body.block, loc=op.loc)
+    schedule.bind(op.result, nest.result)
 
 
-def transposed_axis(schedule: Schedule, value: Value) -> int | None:
-    """``_memory_axis`` of a deferred permute or load_view where that is not the innermost axis; else None."""
-    op, t = value.op, value.tile
-    if op is None or schedule.is_bound(value) or not isinstance(op, (Permute, LoadView)):
-        return None
-    axis, last = _memory_axis(schedule, value), innermost(t)
-    if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < SMALLEST_SQUARE:
-        return None
-    return None if t.is_pointer or t.element.is_bool else axis
+def _load_before(schedule: Schedule, op: Op) -> None:
+    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
+    schedule.pending = [load for load in schedule.pending if load in schedule.deferred]
+    dying = schedule.uses.would_die(op, schedule.deferred)
+    for load in schedule.pending:
+        if load.result not in dying:
+            materialize(schedule, load.result)
 
 
-def _memory_axis(schedule: Schedule, value: Value) -> int | None:
-    """The axis along which neighbours of ``value`` are computed from neighbours in memory; None when unknown."""
-    op = value.op
-    if schedule.buffer(value) is not None:
-        return innermost(value.tile)
-    if schedule.is_bound(value) or op is None:
-        return None
-    if isinstance(op, LoadView):
-        axes = [k for k, stride in enumerate(view_strides(op)) if stride == 1]
-        return next((k for k in axes if value.tile.shape[k] > 1), None)
-    if isinstance(op, Permute):
-        axis = _memory_axis(schedule, op.x)
-        return None if axis is None else op.axes.index(axis)
-    if type(op) in ELEMENTWISE:
-        return next((a for a in (_memory_axis(schedule, v) for v in op.operands) if a is not None), None)
-    return None
+def _settle(schedule: Schedule, value: Value) -> None:
+    """Compute a deferred ``value`` that regions capture, unless computing it there again costs little."""
+    if not isinstance(value.type, TileType) or value.op not in schedule.deferred or not schedule.is_local(value):
+        return
+    costly = cost(schedule, value) > CHEAP or transposed_axis(schedule, value) is not None
+    if costly or FusionGroup(schedule, [value], None).loads():
+        materialize(schedule, value)
 
 
-def innermost(t: TileType) -> int:
-    """The last axis of more than one element."""
-    return max((k for k, n in enumerate(t.shape) if n > 1), default=0)
+# Statements
+
+
+def _local_array(schedule: Schedule, op: LocalArray) -> None:
+    memory = schedule.allocate_array(op.dtype, op.count)
+    made = schedule.emit(
+        ScratchPointer, offset=memory.offset, bytes=op.count * op.dtype.bytes, type=PointerType(op.dtype), loc=op.loc
+    )
+    schedule.bind(op.result, made.result)
+
+
+def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
+    """The end of a nest that is ``op`` itself, and yields its results."""
+    return lambda body: body.copy(op).results
+
+
+def _store_view(schedule: Schedule, op: StoreView) -> None:
+    if is_strong(op):
+        _element_by_element(schedule, op)
+    else:
+        fuse(schedule, [op.value], op, (), _copy_end(op), store=op)
+
+
+def _store(schedule: Schedule, op: Store) -> None:
+    if is_strong(op):
+        _element_by_element(schedule, op)
+    else:
+        fuse(schedule, op.operands, op, (), _copy_end(op))
+
+
+def _combination(schedule: Schedule, op: Reduce | Scan) -> None:
+    if isinstance(op, Scan) and op.results[0].tile.size == 1:
+        for r, v in zip(op.results, op.values):
+            schedule.bind(r, schedule.value(v))
+        return
+    scalar = op.results[0].tile.size == 1
+    buffers = [None if scalar else schedule.allocate(r.tile) for r in op.results]
+    found = fuse(schedule, op.values, op, buffers, _copy_end(op))
+    for r, new, buffer in zip(op.results, found, buffers):
+        schedule.bind(r, new, buffer)
+
+
+def _cat(schedule: Schedule, op: Cat) -> None:
+    t, start = op.result.tile, 0
+    buffer = schedule.allocate(t)
+    into: Value | None = None
+    for value in op.operands:
+        origin = tuple(start if k == op.axis else 0 for k in range(t.rank))
+        into = _write_part(schedule, op, into, value, [], origin, [buffer])
+        start += value.tile.shape[op.axis]
+    assert into is not None
+    schedule.bind(op.result, into, buffer)
+
+
+def _write_part(
+    schedule: Schedule,
+    op: Op,
+    into: Value | None,
+    value: Value,
+    indices: list[Value],
+    origin: tuple[int, ...],
+    buffers: list[Any],
+) -> Value:
+    def end(body: Body) -> list[Value]:
+        part, at = body.value(value), list(map(body.value, indices))
+        return body.emit(WritePart, into, part, at, origin=origin, type=op.result.tile, loc=op.loc).results
+
+    (new,) = fuse(schedule, [value], op, buffers, end)
+    return new
+
+
+def _insert(schedule: Schedule, op: Insert) -> None:
+    """In place when nothing else needs the old tile."""
+    x, value, t = op.x, op.value, op.result.tile
+    if t.size == 1:
+        schedule.bind(op.result, schedule.value(value))
+        return
+    if value.tile.size > 1:
+        materialize(schedule, value)  # it may be computed from x
+    buffer, into = materialize(schedule, x), schedule.value(x)
+    if x in schedule.uses.would_die(op, schedule.deferred) and buffer.users == 1:
+        buffer.users += 1
+    else:
+        buffer = schedule.allocate(t)
+        into = write(schedule, x, buffer)
+    schedule.bind(op.result, _write_part(schedule, op, into, value, op.indices, (), [buffer]), buffer)
+
+
+def _pack(schedule: Schedule, op: Pack | Unpack) -> None:
+    """Pack first has its result; that is how the order of the buffers came about."""
+    operand, result = op.x, op.result
+    buffer = schedule.allocate(result.tile) if isinstance(op, Pack) and result.tile.size > 1 else None
+    if operand.tile.size > 1:
+        materialize(schedule, operand)
+    if isinstance(op, Unpack) and result.tile.size > 1:
+        buffer = schedule.allocate(result.tile)
+    _statement(schedule, op, [buffer])
+
+
+def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
+    """Append the nest of ``op`` alone, with the deferred ops that it needs, and bind its results."""
+    body = Body(schedule)
+    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
+    for v in tiles:
+        body.copy_all(o for o in FusionGroup(schedule, [v], op).ops if o.result not in body.copied)
+    results = body.copy(op).results[: len(buffers)]
+    body.emit(Yield, results, loc=op.loc)
+    nest = schedule.emit(
+        LoopNest,
+        [],
+        [],
+        [],
+        buffers=tuple(None if b is None else b.offset for b in buffers),
+        body=body.block,
+        loc=op.loc,
+    )
+    for r, new, buffer in zip(op.results, nest.results, buffers):
+        schedule.bind(r, new, buffer)
+
+
+def _element_by_element(schedule: Schedule, op: PointerMemoryOp | ViewMemoryOp) -> None:
+    """Atomic operations, strong loads and stores: one element after the other."""
+    tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
+    for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
+        while loads := [load for load in FusionGroup(schedule, [v], op).loads() if load.result.tile.size > 1]:
+            materialize(schedule, loads[-1].result)
+    for v in _values(op):
+        if v.tile.size > 1 and cost(schedule, v) > CHEAP:
+            materialize(schedule, v)
+    used = [r for r in op.results if not isinstance(op, AtomicRmw) or schedule.uses.remaining[r]]
+    buffers = [schedule.allocate(r.tile) if r.tile.size > 1 else None for r in used]
+    _statement(schedule, op, buffers)
+
+
+def _values(op: Op) -> list[Value]:
+    """What ``op`` stores or compares with."""
+    if isinstance(op, AtomicCas):
+        return [op.expected, op.desired]
+    return [op.value] if isinstance(op, (AtomicRmw, AtomicView, Store, StoreView)) else []
+
+
+def _print(schedule: Schedule, op: Print) -> None:
+    for v in op.operands:
+        if v.tile.size > 1:
+            materialize(schedule, v)
+    schedule.keep(op)
+
+
+def _assert(schedule: Schedule, op: Assert) -> None:
+    if op.condition.tile.size == 1:
+        schedule.keep(op)
+    else:
+        fuse(schedule, [op.condition, *(v for v in op.values if v.tile.rank)], op, (), _copy_end(op))
+
+
+_STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
+    **dict.fromkeys((Bid, NumBlocks, MakeTensorView, MakePartitionView, Return), Schedule.keep),
+    **dict.fromkeys((AtomicRmw, AtomicCas, AtomicView, Load, LoadView), _element_by_element),
+    **dict.fromkeys((Reduce, Scan), _combination),
+    **dict.fromkeys((Pack, Unpack), _pack),
+    LocalArray: _local_array,
+    StoreView: _store_view,
+    Store: _store,
+    Mma: linear.schedule_mma,
+    MmaScaled: linear.schedule_mma_scaled,
+    Cat: _cat,
+    Insert: _insert,
+    For: control.schedule_for,
+    Loop: control.schedule_loop,
+    If: control.schedule_if,
+    Yield: control.schedule_yield,
+    Continue: control.schedule_continue,
+    Break: control.schedule_break,
+    Print: _print,
+    Assert: _assert,
+}

@@ -29,11 +29,12 @@ from tilewright.ir.ops.shape import (
     PtrToInt,
     Undefined,
 )
-from tilewright.ir.types import PartitionViewType
+from tilewright.ir.types import PartitionViewType, TileType
 
 POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
 ASSUMPTIONS = (AssumeDivisible, AssumeBounded, AssumeBlocked)
 ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | POINTER_OPS | set(ASSUMPTIONS)
+SMALLEST_SQUARE = 4  # elements along a side; less is not worth transposing in registers
 FUSIBLE = ELEMENTWISE | set(REARRANGING) | {Constant, Undefined, Iota, LoadView, Load}
 
 
@@ -86,3 +87,23 @@ def _strides(view: Value, static: tuple[int | None, ...]) -> tuple[int | None, .
         value = next(given, None) if stride is None else None
         found.append(stride if value is None else known_integer(value))
     return tuple(found)
+
+
+def array_axis(load: LoadView) -> int | None:
+    """The axis along which neighbours in the tile of ``load`` are neighbours in the array; None when unknown."""
+    axes = [k for k, stride in enumerate(view_strides(load)) if stride == 1]
+    return next((k for k in axes if load.result.tile.shape[k] > 1), None)
+
+
+def by_squares(t: TileType, axis: int | None) -> int | None:
+    """``axis``, along which neighbours of a tile are neighbours in memory, where the tile is to be read by squares
+    that are transposed in registers; None where its rows are read, or nothing is known."""
+    last = innermost(t)
+    if axis is None or axis == last or min(t.shape[axis], t.shape[last]) < SMALLEST_SQUARE:
+        return None
+    return None if t.is_pointer or t.element.is_bool else axis
+
+
+def innermost(t: TileType) -> int:
+    """The last axis of more than one element."""
+    return max((k for k, n in enumerate(t.shape) if n > 1), default=0)

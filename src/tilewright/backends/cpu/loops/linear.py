@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.codegen import mma_bytes
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.fusion import transposed_axis
+from tilewright.backends.cpu.loops.groups import transposed_axis
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.fusion import CHEAP, FusionGroup, cost, same_elements, transposed_axis
+from tilewright.backends.cpu.loops.groups import CHEAP, FusionGroup, cost, transposed_axis
 from tilewright.backends.cpu.loops.kinds import is_array_tile
-from tilewright.backends.cpu.loops.ranges import KnownRanges
+from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.loops import CheckLoad, LoopNest
-from tilewright.ir.ops.memory import Load, LoadView, PointerMemoryOp, Store, StoreView
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import clone_op
-
-# Elements of a tile, for each that a runtime check looks at. A guess: looking then costs a small part of what the loops
-# for the tile do, and tiles of indices (a row or a column of the tile of pointers) are looked at.
-_WORTH_A_SEARCH = 16
 
 
 @dataclass
@@ -86,17 +82,10 @@ def fuse(
 
     Also kept is what code outside needs and is too costly to compute twice. Gives what ``end`` asked to yield.
     """
-    checks = _check_loads(schedule, values, consumer, store)
-    group = _prepare(schedule, values, consumer, store, checks)
+    group = _prepare(schedule, values, consumer, store)
     side_outputs = [(op, target(schedule, op.result)) for op in group.shared()]
     body = Body(schedule)
     body.copy_all(group.ops)
-    overlapping = [op for op in group.loads() if _may_overlap(group, op, store)]
-    tiles, apart = ([op for op in overlapping if isinstance(op, kind)] for kind in (LoadView, Load))
-    copies = [schedule.allocate(op.result.tile) for op in (*tiles, *apart)]
-    for copy in copies:
-        schedule.release(copy)
-    unmasked = [op for op in group.loads() if op in checks.unmasked]
     cause = values[0].op if consumer is None else consumer
     kept = list(end(body))
     yielded = [*kept, *(body.value(op.result) for op, _ in side_outputs)]
@@ -104,17 +93,12 @@ def fuse(
     body.emit(Yield, yielded, loc=loc)
     nest = schedule.emit(
         LoopNest,
-        [checks.unmasked[op] for op in unmasked],
-        [checks.apart[op] for op in apart],
-        [schedule.value(op.result) for op in tiles],
+        [],
+        [],
+        [],
         buffers=(*(None if b is None else b.offset for b in buffers), *(b.offset for _, b in side_outputs)),
         scratch=scratch,
         transposed=transposed,
-        unmasked_loads=tuple(body.position(op) for op in unmasked),
-        apart_loads=tuple(body.position(op) for op in apart),
-        same_index=tuple(group.same_index(op) for op in tiles),
-        copies=tuple(copy.offset for copy in copies),
-        copy_axes=tuple(transposed_axis(schedule, op.result) for op in (*tiles, *apart)),
         body=body.block,
         loc=loc,
     )
@@ -123,56 +107,36 @@ def fuse(
     return nest.results[: len(kept)]
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """Runtime checks of loads through pointers, once for a tile: a bool of the form for each load.
+def _comparable_loads(
+    schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None
+) -> set[Op]:
+    """The loads through pointers that a runtime check can tell to read nothing of what ``store`` writes.
 
-    ``unmasked``: is its mask true everywhere? ``apart``: are its elements others than those that are stored?
+    Keeps the tiles that the checks of ``VersionNests`` will look at. Nothing tells the pointers of a scatter apart.
     """
-
-    unmasked: Mapping[Op, Value]
-    apart: Mapping[Op, Value]
-
-
-def _check_loads(schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None) -> _Checks:
-    unmasked: dict[Op, Value] = {}
-    apart: dict[Op, Value] = {}
-    loads = [] if isinstance(consumer, Store) else FusionGroup(schedule, values, consumer).loads()
-    for op in [op for op in loads if isinstance(op, Load) and op.result.tile.size > 1]:
-        largest = op.result.tile.size // _WORTH_A_SEARCH
-        ranges = KnownRanges(schedule, largest, materialize)
-        masked = op.mask is not None and ranges.all_true(op.mask)
-        compared = store is not None and (op.mask is None or masked) and ranges.is_known(op.ptrs)
-        if masked or compared:
-            results = iter(check_load(schedule, op, op.mask if masked else None, store if compared else None))
-            if masked:
-                unmasked[op] = next(results)
-            if compared:
-                apart[op] = next(results)
-    return _Checks(unmasked, apart)
+    found: set[Op] = set()
+    if isinstance(consumer, Store):
+        return found
+    for op in FusionGroup(schedule, values, consumer).loads():
+        if isinstance(op, Load) and op.result.tile.size > 1:
+            ranges = KnownRanges(schedule.is_bound, largest_search(op), lambda v: _keep_loads(schedule, v))
+            if possible_checks(ranges, op, store).compared:
+                found.add(op)
+    return found
 
 
-def check_load(schedule: Schedule, op: PointerMemoryOp, mask: Value | None, store: StoreView | None) -> list[Value]:
-    """Append the check of ``op``, an access through pointers: of its mask, and of its pointers against ``store``."""
-    asked = [*([] if mask is None else [mask]), *([] if store is None else [op.ptrs])]
-    body = Body(schedule)
-    for v in asked:
-        body.copy_all(o for o in FusionGroup(schedule, [v], op).ops if o.result not in body.copied)
-    body.emit(Yield, [body.value(v) for v in asked], loc=op.loc)
-    view = (None, []) if store is None else (schedule.value(store.view), list(map(schedule.value, store.indices)))
-    in_bounds = () if store is None else store.in_bounds
-    return schedule.emit(
-        CheckLoad, *view, in_bounds=in_bounds, masked=mask is not None, body=body.block, loc=op.loc
-    ).results
+def _keep_loads(schedule: Schedule, value: Value) -> None:
+    for load in FusionGroup(schedule, [value], None).loads():
+        if load.result.tile.size > 1:
+            materialize(schedule, load.result)
 
 
-def _prepare(
-    schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None, checks: _Checks
-) -> FusionGroup:
+def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None) -> FusionGroup:
     """The fusion group, after what its loops should not compute is in buffers."""
     while True:
+        comparable = _comparable_loads(schedule, values, consumer, store)
         group = FusionGroup(schedule, values, consumer)
-        first = _to_materialize(schedule, group, values, consumer, store, checks)
+        first = _to_materialize(schedule, group, values, consumer, store, comparable)
         if not first:
             return group
         materialize(schedule, first[-1].result)
@@ -184,7 +148,7 @@ def _to_materialize(
     values: Sequence[Value],
     consumer: Op | None,
     store: StoreView | None,
-    checks: _Checks,
+    comparable: set[Op],
 ) -> list[Op]:
     """Ops of the group that have to be executed first, operands before users."""
     shape = values[0].tile.shape
@@ -198,18 +162,10 @@ def _to_materialize(
             return True
         if (scatters and isinstance(op, LoadView)) or ((scatters or store is not None) and isinstance(op, Load)):
             # Pointers may repeat and overlap in any way: load all before storing, unless a check excludes it.
-            return op.result.tile.size > 1 and op not in checks.apart
+            return op.result.tile.size > 1 and op not in comparable
         return op.result is not wanted and group.same_index(op) and transposed_axis(schedule, op.result) is not None
 
     return [op for op in group.ops if comes_first(op)]
-
-
-def _may_overlap(group: FusionGroup, op: Op, store: StoreView | None) -> bool:
-    if store is None or op.result.tile.size == 1:
-        return False
-    if isinstance(op, LoadView):
-        return not (group.same_index(op) and same_elements(op, store))
-    return True
 
 
 def write(schedule: Schedule, value: Value, buffer: Buffer) -> Value:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.loops.form import FormLoopNests
+from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.streaming import StreamStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
+from tilewright.backends.cpu.loops.versioning import VersionNests
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function
-from tilewright.system.environment import switch
 from tilewright.transforms.pipelines import run_passes
 
 
@@ -18,11 +18,9 @@ def loop_form(function: Function, processor: Processor) -> Function:
     TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
     passes = (
-        FormLoopNests(processor),  # first: the others are about nests
+        FuseLoopNests(processor),  # first: the others are about nests
+        VersionNests(),  # after fusion, which decides what a nest loads and stores
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
         StreamStores(),  # after vectorization, which chooses what is stored at a time
     )
-    form = run_passes(function, passes)
-    if switch("TILEWRIGHT_VERIFY"):
-        verify_loop_form(form)
-    return form
+    return run_passes(function, passes, rules=verify_loop_form)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Block, Op, Value
+from tilewright.backends.cpu.loops.arena import Arena
+from tilewright.backends.cpu.loops.uses import Uses
+from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.control import Break, For, If, Loop, LoopOp, Yield
-from tilewright.ir.ops.loops import CopyBuffer, LoopNest
+from tilewright.ir.ops.loops import CopyBuffer, LoopNest, ScratchPointer
+from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.types import TileType
 
 
 def buffer_offset(value: Value) -> int:
@@ -43,3 +48,34 @@ def _ends(block: Block, end: type[Op]) -> list[Op]:
             if not isinstance(op, LoopOp):
                 found += [f for region in op.regions for f in _ends(region, end)]
     return found
+
+
+class LiveBuffers:
+    """The buffers that hold something still needed, while the ops of a function are gone through in order.
+
+    ``begin`` and ``end`` enclose each op, with those of the ops in its regions between them.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._uses = Uses(function)
+        self._buffers: dict[Value, tuple[int, int]] = {}  # offset and bytes, of the values that are live
+        arrays = [op for op in function.walk() if isinstance(op, ScratchPointer)]
+        self._arrays = {op.offset: op.bytes for op in arrays}  # of the kernel itself: it keeps their addresses
+
+    def begin(self, op: Op) -> None:
+        """The results of ``op`` have their buffers before it is done."""
+        for r in op.results:
+            if isinstance(r.type, TileType) and r.type.size > 1 and not isinstance(op, LoadView):
+                self._buffers[r] = (buffer_offset(r), r.type.size * element_bytes(r.type.dtype))
+
+    def end(self, op: Op) -> None:
+        unused = [r for r in op.results if self._uses.remaining[r] == 0]
+        for v in (*self._uses.complete(op), *unused):
+            self._buffers.pop(v, None)
+
+    def arena(self) -> Arena:
+        """An arena that hands out what no live buffer takes."""
+        taken = dict(self._arrays)
+        for offset, size in self._buffers.values():
+            taken[offset] = max(size, taken.get(offset, 0))
+        return Arena(taken)

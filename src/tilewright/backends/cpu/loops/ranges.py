@@ -6,27 +6,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.fusion import FusionGroup
 from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
-from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul
+from tilewright.ir.ops.memory import Load, StoreView
 from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
 
 WIDE_BITS = 128  # of the numbers that ranges are computed with: nothing wraps around
 ORDERED = frozenset({CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE})
 
 
-class KnownRanges:
-    """Ranges of tiles, of which loops may look at ``largest`` elements; ``materialize`` first keeps what they load."""
+# Elements of a tile, for each that a runtime check looks at. A guess: looking then costs a small part of what the loops
+# for the tile do, and tiles of indices (a row or a column of the tile of pointers) are looked at.
+_WORTH_A_SEARCH = 16
 
-    def __init__(self, schedule: Schedule, largest: int, materialize: Callable[[Schedule, Value], Buffer]) -> None:
-        self._schedule = schedule
+
+def largest_search(op: Load) -> int:
+    """How many elements a check of ``op`` may look at."""
+    return op.result.tile.size // _WORTH_A_SEARCH
+
+
+class KnownRanges:
+    """Ranges of tiles, down to those that ``is_leaf``: loops may look at ``largest`` elements of these, and of others
+    whose elements have to be computed for it, which ``search`` is told before."""
+
+    def __init__(
+        self, is_leaf: Callable[[Value], bool], largest: int, search: Callable[[Value], None] = lambda _: None
+    ) -> None:
+        self._is_leaf = is_leaf
         self._largest = largest
-        self._materialize = materialize
+        self._search_begins = search
         self._known: dict[Value, int | None] = {}
 
     def all_true(self, mask: Value) -> bool:
@@ -34,7 +46,7 @@ class KnownRanges:
         op = mask.op
         if mask.tile.size == 1:
             return True
-        if op is None or self._schedule.is_bound(mask):
+        if op is None or self._is_leaf(mask):
             return False
         if isinstance(op, REARRANGING):
             return self.all_true(op.x)
@@ -61,7 +73,7 @@ class KnownRanges:
         op, t = value.op, value.tile
         if t.size == 1:
             return range_bits(value)
-        if op is None or self._schedule.is_bound(value):
+        if op is None or self._is_leaf(value):
             return self._search(value)
         if isinstance(op, Constant):
             return int(op.value).bit_length() + 1
@@ -84,10 +96,22 @@ class KnownRanges:
         t = value.tile
         if t.is_pointer or t.size > self._largest:
             return None
-        for load in FusionGroup(self._schedule, [value], None).loads():
-            if load.result.tile.size > 1:
-                self._materialize(self._schedule, load.result)
+        self._search_begins(value)
         return range_bits(value)
+
+
+class PossibleChecks(NamedTuple):
+    """What a ``check_load`` can find out: is the mask true everywhere; are the elements others than those stored?"""
+
+    masked: bool
+    compared: bool
+
+
+def possible_checks(ranges: KnownRanges, op: Load, store: StoreView | None) -> PossibleChecks:
+    """What can be asked of ``op``, which is fused with ``store``, where ``ranges`` are known."""
+    masked = op.mask is not None and ranges.all_true(op.mask)
+    compared = store is not None and (op.mask is None or masked) and ranges.is_known(op.ptrs)
+    return PossibleChecks(masked, compared)
 
 
 def combined_bits(op: Add | Mul | PtrOffset, left: int, right: int) -> int:

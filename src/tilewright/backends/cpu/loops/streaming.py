@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.kinds import is_strong, view_strides
-from tilewright.backends.cpu.loops.vectorize import root_of
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.loops import LoopNest

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.backends.cpu.loops.fusion import CHEAP, COSTS
+from tilewright.backends.cpu.loops.fused import loop_values, root_of
+from tilewright.backends.cpu.loops.groups import CHEAP, COSTS
 from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
@@ -60,42 +61,6 @@ def _rearranges(op: Op) -> bool:
 
 
 _BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled)
-
-
-def root_of(nest: LoopNest) -> Op | None:
-    """The op that the nest is for: a statement, which is last in the body; None where it only computes elements."""
-    ops = nest.body.ops
-    return None if len(ops) < 2 or is_fusible(ops[-2]) else ops[-2]
-
-
-def loop_values(nest: LoopNest) -> list[Value]:
-    """The tiles whose elements the loops ask for; the first has the shape that they go over."""
-    root = root_of(nest)
-    if root is None:
-        return nest.kept[:1]
-    if isinstance(root, (StoreView, WritePart)):
-        return [root.value]
-    if isinstance(root, Assert):
-        return [root.condition, *(v for v in root.values if v.tile.rank)]
-    return [v for v in root.operands if isinstance(v.type, TileType)]
-
-
-def fused_ops(nest: LoopNest, values: Sequence[Value]) -> list[Op]:
-    """What computes ``values`` in the loops, operands first: ops of the body, and loads that read arrays there."""
-    inside, found = set(nest.body.ops), dict[Op, None]()
-
-    def visit(value: Value) -> None:
-        op = value.op
-        if op is None or op in found or not (op in inside or is_array_tile(value)):
-            return
-        if op in inside:
-            for v in op.operands:
-                visit(v)
-        found[op] = None
-
-    for v in values:
-        visit(v)
-    return list(found)
 
 
 def widest_bytes(values: Sequence[Value]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.loops.fused import accessed_views
 from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
 from tilewright.backends.cpu.loops.placement import buffer_offset
 from tilewright.backends.cpu.scratch import element_bytes
@@ -80,8 +81,18 @@ class _Verifier:
             for v in op.operands:
                 if _is_large(v) and v not in inside and not is_array_tile(v):
                     self.offset(nest, v)
+        self.versions(nest)
         if any(not 0 <= offset < self.scratch_bytes for offset in (*nest.scratch, *nest.copies) if offset is not None):
             raise VerificationError(f"uses more than the {self.scratch_bytes} bytes of scratch memory", nest)
+
+    @staticmethod
+    def versions(nest: LoopNest) -> None:
+        """Once they are chosen, there is one for whatever the checks at run time find."""
+        clipped = [op for op in accessed_views(nest) if not all(op.promised)]
+        if nest.versions and (clipped or nest.unmasked) and "bounds_checked" not in nest.versions:
+            raise VerificationError("has no loops with bounds checks", nest)
+        if nest.versions and nest.copies and "on_copies" not in nest.versions:
+            raise VerificationError("has no loops that read copies", nest)
 
     def offset(self, op: Op, value: Value) -> int:
         try:

@@ -8,7 +8,7 @@ from support.kernel_runs import arguments
 
 from tilewright.backends.cpu.codegen.kernel import emit_module
 from tilewright.backends.cpu.codegen.pipeline import optimize
-from tilewright.backends.cpu.loops.form import FormLoopNests
+from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.loops.verify import verify_loop_form
 from tilewright.backends.cpu.target import described, host
@@ -38,7 +38,7 @@ LOAD = "load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)}"
 def formed(body: str, shape: str = "[4,8]") -> list[str]:
     """The lines of the form of ``body`` that come after the views of %a and %b, without indentation of the whole."""
     source = f"{HEAD}{view('a', shape)}{view('b', shape)}{body}\n return()\n}}"
-    form = FormLoopNests(AVX2).run(parse_function(source))
+    form = FuseLoopNests(AVX2).run(parse_function(source))
     verify(form)
     verify_loop_form(form)
     text = print_function(form)
@@ -56,7 +56,7 @@ def test_what_one_statement_needs_is_one_nest() -> None:
       store_view(%b_tiles, %y, [%m, %n]) {{in_bounds = (true, true)}}""")
     assert found == [
         "%x = load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)} : f32[4,8]",
-        "nest([], [], [%x]) {same_index = (true), copies = (64), copy_axes = (none)} {",
+        "nest([], [], []) {",
         "  %two = constant() {value = 2.0, type = !f32[4,8]} : f32[4,8]",
         "  %y = mul(%x, %two) : f32[4,8]",
         "  store_view(%b_tiles, %y, [%m, %n]) {in_bounds = (true, true)}",
@@ -137,25 +137,6 @@ def test_swapped_tiles_go_through_another_buffer() -> None:
         " = (448)} : f32[4,8] {",
     ]
     assert sum("copy_buffer" in line for line in found) == 2
-
-
-def test_loads_through_pointers_are_checked_once_for_the_tile() -> None:
-    found = formed("""
-      %i = iota() {type = !i64[32]} : i64[32]
-      %wide = cast(%m) {dtype = i64} : i64
-      %line = reshape(%wide) {shape = (1)} : i64[1]
-      %limit = broadcast(%line) {shape = (32)} : i64[32]
-      %mask = cmp(%i, %limit) {predicate = CmpPredicate.LT} : i1[32]
-      %base = reshape(%a) {shape = (1)} : ptr<f32>[1]
-      %bases = broadcast(%base) {shape = (32)} : ptr<f32>[32]
-      %ptrs = ptr_offset(%bases, %i) : ptr<f32>[32]
-      %x = load(%ptrs, %mask, _) : f32[32]
-      %t = reshape(%x) {shape = (4, 8)} : f32[4,8]
-      store_view(%b_tiles, %t, [%m, %n]) {in_bounds = (true, true)}""")
-    (check,) = [line for line in found if "check_load" in line]
-    assert check.endswith("= check_load(%b_tiles, [%m, %n]) {in_bounds = (true, true), masked = true} : i1, i1 {")
-    (nest,) = [line for line in found if "nest(" in line]
-    assert nest.startswith("nest([%0], [%1], []) {unmasked_loads = (5), apart_loads = (5)")
 
 
 def test_mma_reads_its_left_operand_in_the_array_and_adds_in_place() -> None:

@@ -1,0 +1,147 @@
+"""Fusion groups: what the loops that compute some values read, and which parts of them other code needs too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.loops.fused import FusedOps
+from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
+from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.arith import (
+    Atan2,
+    Cos,
+    Cosh,
+    Div,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Pow,
+    Rem,
+    Rsqrt,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+)
+from tilewright.ir.ops.control import For, Loop
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.memory import (
+    AssumeBlocked,
+    AssumeBounded,
+    AssumeDivisible,
+    Load,
+    LoadView,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
+from tilewright.ir.types import TileType
+
+# What an element costs relative to an addition; 1 where nothing is said.
+COSTS: dict[type[Op], int] = {
+    **dict.fromkeys((Constant, Iota, Undefined, Broadcast, Reshape, Permute, Extract), 0),
+    **dict.fromkeys((AssumeDivisible, AssumeBounded, AssumeBlocked, PtrToInt, IntToPtr), 0),
+    **dict.fromkeys((Div, Rem, Sqrt, Rsqrt, Load), 8),
+    **dict.fromkeys((Exp, Exp2, Log, Log2, Sin, Cos, Tanh), 20),
+    **dict.fromkeys((Pow, Tan, Sinh, Cosh, Atan2), 40),
+}
+# Chosen; no measurement of them alone is on record.
+_FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
+CHEAP = 3  # computing this much again costs less than keeping it in memory
+
+
+class FusionGroup(FusedOps):
+    """A fusion group: the deferred ops below ``values``, which the same loops compute."""
+
+    def __init__(self, schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> None:
+        """``consumer`` is the op that the loops are for; None when the only value is wanted for itself."""
+        super().__init__(values, schedule.is_bound)
+        self.schedule = schedule
+        self._wanted = values[0] if consumer is None else None
+        if consumer is not None:
+            for v in values:
+                self.users.setdefault(v, set()).add(consumer)
+
+    @property
+    def buffers(self) -> dict[Value, bool]:
+        """The tiles in buffers that the loops read, and whether at the same index only."""
+        return {v: same for v, same in self.leaves.items() if self.schedule.buffer(v) is not None}
+
+    def shared(self) -> list[Op]:
+        """Ops whose results code outside these loops needs as well, and which are too costly to compute again."""
+        remaining, deferred = self.schedule.uses.remaining, self.schedule.deferred
+        return [
+            op
+            for op in self.ops
+            if op.result is not self._wanted
+            and op.result.tile.size > 1
+            and op in deferred
+            and remaining[op.result] > len(self.users.get(op.result, ()))
+            and cost(self.schedule, op.result) > CHEAP
+        ]
+
+    def loads(self) -> list[Op]:
+        return [op for op in self.ops if isinstance(op, (Load, LoadView))]
+
+
+def block_work(function: Function) -> int | None:
+    """About how much a block computes, in additions of elements; None when a loop makes that unknown."""
+    total = 0
+    for op in function.walk():
+        if isinstance(op, (For, Loop, Mma, MmaScaled)):
+            return None
+        total += op_work(op)
+    return total
+
+
+def op_work(op: Op) -> int:
+    """About how much ``op`` computes, apart from its regions, in additions of elements."""
+    if isinstance(op, LoopNest):
+        return 0  # its body does it all
+    tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
+    if isinstance(op, (Mma, MmaScaled)):
+        return op.result.tile.size * op.x.tile.shape[-1] // _FMA
+    return COSTS.get(type(op), 1) * max(tiles, default=0)
+
+
+def cost(schedule: Schedule, value: Value) -> int:
+    """About how much work one element of a deferred ``value`` is."""
+    total, pending, seen = 0, [value], {value}
+    while pending:
+        v = pending.pop()
+        if not isinstance(v.type, TileType) or v.tile.size == 1:
+            continue
+        if schedule.is_bound(v) or v.op is None:
+            total += 1
+            continue
+        total += COSTS.get(type(v.op), 1)
+        fresh = [o for o in v.op.operands if o not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return total
+
+
+def transposed_axis(schedule: Schedule, value: Value) -> int | None:
+    """``_memory_axis`` of a deferred permute or load_view where ``by_squares`` holds of it; else None."""
+    if schedule.is_bound(value) or not isinstance(value.op, (Permute, LoadView)):
+        return None
+    return by_squares(value.tile, _memory_axis(schedule, value))
+
+
+def _memory_axis(schedule: Schedule, value: Value) -> int | None:
+    """The axis along which neighbours of ``value`` are computed from neighbours in memory; None when unknown."""
+    op = value.op
+    if schedule.buffer(value) is not None:
+        return innermost(value.tile)
+    if schedule.is_bound(value) or op is None:
+        return None
+    if isinstance(op, LoadView):
+        return array_axis(op)
+    if isinstance(op, Permute):
+        axis = _memory_axis(schedule, op.x)
+        return None if axis is None else op.axes.index(axis)
+    if type(op) in ELEMENTWISE:
+        return next((a for a in (_memory_axis(schedule, v) for v in op.operands) if a is not None), None)
+    return None

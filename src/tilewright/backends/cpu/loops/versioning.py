@@ -1,0 +1,189 @@
+"""The pass that decides in which versions the loops of a nest exist, and which runtime checks pick one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.backends.cpu.loops.fused import FusedOps, accessed_views, fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.kinds import array_axis, by_squares, is_array_tile, is_strong
+from tilewright.backends.cpu.loops.placement import LiveBuffers
+from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import bool_
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.loops import CheckLoad, LoopNest, ReserveScratch
+from tilewright.ir.ops.memory import (
+    Load,
+    LoadView,
+    MakePartitionView,
+    MemoryOp,
+    PointerMemoryOp,
+    Store,
+    StoreView,
+    ViewMemoryOp,
+)
+from tilewright.ir.rewrite import Rewriter, clone_block, clone_op
+from tilewright.ir.types import PartitionViewType
+
+# Elements, from which one check of all masks or bounds replaces a check for each. Chosen; no measurement of it alone is
+# on record.
+_WORTH_CHECKING = 32
+
+
+@dataclass(frozen=True)
+class VersionNests:
+    """Sets the ``versions`` of each nest, and puts the checks of loads through pointers in front of it.
+
+    After fusion, which decides what a nest loads and stores; before vectorization only because the checks are nests'
+    operands, which later passes only read.
+    """
+
+    name: ClassVar[str] = "version-nests"
+
+    def run(self, function: Function) -> Function:
+        """Never fails."""
+        return _Versioner(function).function(function)
+
+
+class _Versioner(Rewriter):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.live = LiveBuffers(function)
+        self.high_water = 0
+
+    def function(self, function: Function) -> Function:
+        made = super().function(function)
+        reserve = made.body.ops[0]
+        assert isinstance(reserve, ReserveScratch)
+        reserve.bytes = max(reserve.bytes, self.high_water)
+        return made
+
+    def insert(self, op: Op, builder: Builder) -> None:
+        self.live.begin(op)
+        if isinstance(op, LoopNest):
+            builder.loc = op.loc
+            self._nest(op, builder)
+        else:
+            super().insert(op, builder)
+        self.live.end(op)
+
+    def _nest(self, nest: LoopNest, builder: Builder) -> None:
+        root = root_of(nest)
+        fused = fused_ops(nest, loop_values(nest))
+        store = root if isinstance(root, StoreView) and not is_strong(root) else None
+        unmasked, apart = self._checks(nest, root, fused, store, builder)
+        tiles = [op for op in fused.ops if isinstance(op, LoadView) and _may_overlap(fused, op, store)]
+        copied = [*tiles, *apart]
+        positions = {op: k for k, op in enumerate(nest.body.ops)}
+        attributes = nest.attributes | {
+            "versions": _versions(nest, root, masked=bool(unmasked), overlapping=bool(copied)),
+            "unmasked_loads": tuple(positions[op] for op in unmasked),
+            "apart_loads": tuple(positions[op] for op in apart),
+            "same_index": tuple(fused.same_index(op) for op in tiles),
+            "copies": self._reserve([op.result for op in copied]),
+            "copy_axes": tuple(map(_copy_axis, copied)),
+            "body": clone_block(nest.body, self.values),
+        }
+        checks = list(unmasked.values()), list(apart.values())
+        made = builder.emit_op(LoopNest, *checks, self.all(op.result for op in tiles), **attributes)
+        for old, new in zip(nest.results, made.results):
+            new.name = old.name
+        self.replace_all_uses(nest, made.results)
+
+    def _checks(
+        self, nest: LoopNest, root: Op | None, fused: FusedOps, store: StoreView | None, builder: Builder
+    ) -> tuple[dict[Op, Value], dict[Op, Value]]:
+        """For loads through pointers: whether the mask is true everywhere; whether nothing that is loaded is stored."""
+        unmasked: dict[Op, Value] = {}
+        apart: dict[Op, Value] = {}
+        if _one_by_one(root):
+            if isinstance(root, PointerMemoryOp) and root.mask is not None and self._worth_checking(nest, root):
+                (unmasked[root],) = self._check(nest, root, root.mask, None, builder)
+            return unmasked, apart
+        for op in fused.ops if not isinstance(root, Store) else ():
+            if not isinstance(op, Load) or op.result.tile.size == 1:
+                continue
+            masked, compared = possible_checks(self._ranges(nest, largest_search(op)), op, store)
+            if masked or compared:
+                found = self._check(nest, op, op.mask if masked else None, store if compared else None, builder)
+                if masked:
+                    unmasked[op] = found[0]
+                if compared:
+                    apart[op] = found[-1]
+            if store is not None and not compared:
+                apart[op] = builder.constant(False, bool_)  # nothing tells: the loops always go on a copy
+        return unmasked, apart
+
+    def _worth_checking(self, nest: LoopNest, root: PointerMemoryOp) -> bool:
+        size = root.ptrs.tile.size
+        return root.mask is not None and size >= _WORTH_CHECKING and self._ranges(nest, size).all_true(root.mask)
+
+    @staticmethod
+    def _ranges(nest: LoopNest, largest: int) -> KnownRanges:
+        inside = set(nest.body.ops)
+        return KnownRanges(lambda v: v.op not in inside, largest)
+
+    def _check(
+        self, nest: LoopNest, op: PointerMemoryOp, mask: Value | None, store: StoreView | None, builder: Builder
+    ) -> list[Value]:
+        """Emit the check of ``op``, an access through pointers: of its mask, and of its pointers against ``store``."""
+        asked = [*([] if mask is None else [mask]), *([] if store is None else [op.ptrs])]
+        body, values = Block(), dict(self.values)
+        for needed in fused_ops(nest, asked).ops:
+            if not is_array_tile(needed.result):
+                body.ops.append(clone_op(needed, values))
+        inner = Builder(body, op.loc)
+        inner.emit_op(Yield, [values.get(v, v) for v in asked])
+        view = (None, []) if store is None else (self.value(store.view), self.all(store.indices))
+        in_bounds = () if store is None else store.promised
+        outer, builder.loc = builder.loc, op.loc
+        made = builder.emit_op(CheckLoad, *view, in_bounds=in_bounds, masked=mask is not None, body=body)
+        builder.loc = outer
+        return made.results
+
+    def _reserve(self, values: list[Value]) -> tuple[int, ...]:
+        """Offsets for copies of ``values``, of scratch memory that holds nothing that is needed now."""
+        arena = self.live.arena()
+        offsets = tuple(arena.allocate_tile(v.tile) for v in values)
+        self.high_water = max(self.high_water, arena.high_water)
+        return offsets
+
+
+def _one_by_one(root: Op | None) -> bool:
+    """Whether the loops are for ``root``, a memory operation of one element after the other."""
+    return isinstance(root, MemoryOp) and (is_strong(root) or not isinstance(root, (Store, StoreView)))
+
+
+def _versions(nest: LoopNest, root: Op | None, *, masked: bool, overlapping: bool) -> tuple[str, ...]:
+    """``masked``: a check tells whether masks are true; ``overlapping``: what is loaded may be what is stored."""
+    clipped = any(not all(op.promised) for op in accessed_views(nest))
+    if _one_by_one(root):
+        tested = clipped or (isinstance(root, PointerMemoryOp) and root.mask is not None)
+        worthwhile = masked or (isinstance(root, ViewMemoryOp) and _tile_size(root) >= _WORTH_CHECKING)
+        return (*["plain"] * (worthwhile or not tested), *["bounds_checked"] * tested)
+    return ("plain", *["bounds_checked"] * (masked or clipped), *["on_copies"] * overlapping)
+
+
+def _tile_size(op: ViewMemoryOp) -> int:
+    assert isinstance(op.view.type, PartitionViewType)
+    return op.view.type.tile.size
+
+
+def _copy_axis(load: Op) -> int | None:
+    return by_squares(load.result.tile, array_axis(load)) if isinstance(load, LoadView) else None
+
+
+def _may_overlap(fused: FusedOps, load: LoadView, store: StoreView | None) -> bool:
+    """Whether an element of ``load`` may be stored before it is loaded, for all that is known here."""
+    if store is None or load.result.tile.size == 1:
+        return False
+    return not (fused.same_index(load) and _same_elements(load, store))
+
+
+def _same_elements(load: LoadView, store: StoreView) -> bool:
+    """Whether equal positions of both tiles surely are the same element of memory."""
+    views = load.view, store.view
+    roots = [v.op.view if isinstance(v.op, MakePartitionView) else v for v in views]
+    return views[0].type == views[1].type and roots[0] is roots[1] and load.indices == store.indices
