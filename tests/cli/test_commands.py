@@ -332,6 +332,12 @@ ct.launch(None, (1,), other, (y,))
 """
 
 
+def test_commands_leave_no_module_with_some_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    sys.modules.pop("kernels", None)
+    assert main(["inspect", "kernels.py::shift", *ARGS, "--stage", "Tile IR"]) == 0
+    assert "kernels" not in sys.modules
+
+
 def test_inspect_runs_what_the_kernel_needs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     Path("beside").mkdir()
     Path("beside/neighbour.py").write_text("N = 3\n")

@@ -28,7 +28,6 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem != "harness"))
 def test_examples_are_clean(modules: Any, name: str) -> None:
-    sys.modules.pop(name, None)  # commands leave modules that have some of a file's definitions
     module = modules(name)
     try:
         with ct.sanitize() as report:

@@ -107,6 +107,25 @@ def test_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error._render_traceback_()[0].startswith("tilewright.ir.errors.TileTypeError: ")
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("statement", ["ct.launch(None, (1,), k, ('text',))", "ct.launch(None, (-1,), k, (1,))"])
+def test_ipython_shows_lines_of_the_program_only(tmp_path: Path, statement: str, full: bool) -> None:
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    source = f"""
+from IPython.testing.globalipapp import start_ipython
+shell = start_ipython()
+shell.run_cell("import tilewright as ct\\n@ct.kernel\\ndef k(x):\\n    pass")
+shell.run_cell({statement!r})
+shell.run_cell("int('mine')")
+"""
+    environment = {**os.environ, "NO_COLOR": "1", "IPYTHONDIR": str(tmp_path), "TILEWRIGHT_TRACEBACK": "full" * full}
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=environment, check=True)
+    text = re.sub("\x1b\\[[0-9;]*m", "", done.stdout + done.stderr)
+    ours, theirs = text.split("ValueError: invalid literal")[0].rpartition("ValueError ")[::2]
+    assert (f"{os.sep}runtime{os.sep}" in ours) is full
+    assert statement in ours and "int('mine')" in theirs
+
+
 def test_the_variable_takes_two_values(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TILEWRIGHT_TRACEBACK", "long")
     assert not wants_full_traceback()

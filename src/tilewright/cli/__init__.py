@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tilewright.cli import bench, cache, check, completion, cxx, debug, demo, doctor, inspect, record, run, tune, view
 from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError
 from tilewright.cli.failures import show
+from tilewright.cli.files import own_modules
 from tilewright.cli.misplaced import hint_at_misplaced
 from tilewright.cli.output import finish, open_streams, say
 from tilewright.ir.errors import TileError
@@ -38,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     hint_at_misplaced(options, commands.choices[options.command], words)
     try:
         check_settings()
-        status: int = options.run(options)
+        with own_modules():
+            status: int = options.run(options)
     except (UsageError, SettingError) as e:
         say(f"tilewright: {e}", error=True)
         return MISUSE

@@ -8,14 +8,12 @@ directly or through other definitions.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import symtable
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.files import module_spec
+from tilewright.cli.files import module_spec, new_module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -27,8 +25,7 @@ def load_definition(path: Path, name: str) -> Any:
     spec = module_spec(path)
     tree = ast.parse(path.read_bytes(), str(path))
     tree.body = list(_needed(tree.body, name))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up, and so does the pickling of kernels
+    module = new_module(spec)
     exec(compile(tree, str(path), "exec", dont_inherit=True), vars(module))
     return vars(module).get(name)
 

@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import types
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -70,11 +71,36 @@ def module_spec(path: Path) -> ModuleSpec:
     return spec
 
 
+_replaced: list[tuple[str, types.ModuleType | None]] | None = None  # while a command runs: what it put others for
+
+
+@contextlib.contextmanager
+def own_modules() -> Iterator[None]:
+    """The modules that a command makes of files are gone when it ends: they may hold only some of a file."""
+    global _replaced
+    before, _replaced = _replaced, []
+    try:
+        yield
+    finally:
+        for name, module in reversed(_replaced):
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+        _replaced = before
+
+
+def new_module(spec: ModuleSpec) -> types.ModuleType:
+    """An empty module, which imports of its name get: dataclasses look it up, and so does the pickling of kernels."""
+    if _replaced is not None:
+        _replaced.append((spec.name, sys.modules.get(spec.name)))
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    return module
+
+
 def load_module(path: Path) -> types.ModuleType:
     """The module in the file ``path``. UsageError without a file of Python."""
     spec = module_spec(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    module = new_module(spec)
     assert spec.loader is not None
     spec.loader.exec_module(module)
     return module

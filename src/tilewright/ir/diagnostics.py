@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dis
+import functools
 import linecache
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -123,13 +124,14 @@ def show_short_tracebacks(kinds: tuple[type[BaseException], ...], unless: type[B
     """Make Python print the errors of ``kinds`` that nothing catches by ``short_traceback``, but those of ``unless``.
 
     So are the errors of ``_MISUSE`` that this package raises about what a program asks of it. A program that has a hook
-    of its own keeps it.
+    of its own keeps it. IPython and notebooks do the same.
     """
+    _show_short_tracebacks_in_ipython()
     if sys.excepthook is not sys.__excepthook__:
         return
 
     def hook(found: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        ours = isinstance(error, kinds) or (type(error) in _MISUSE and raised_on_purpose(tb))
+        ours = isinstance(error, kinds) or _is_misuse(error, tb)
         if not ours or isinstance(error, unless) or wants_full_traceback():
             sys.__excepthook__(found, error, tb)
             return
@@ -139,3 +141,29 @@ def show_short_tracebacks(kinds: tuple[type[BaseException], ...], unless: type[B
             stream.flush()
 
     sys.excepthook = hook
+
+
+def _is_misuse(error: BaseException, tb: TracebackType | None) -> bool:
+    return type(error) in _MISUSE and raised_on_purpose(tb)
+
+
+def _show_short_tracebacks_in_ipython() -> None:
+    """Let the shell that runs this process, if it is IPython's, show misuse as it shows errors in tile code.
+
+    It asks every error for ``_render_traceback_``, which those classes have that are ours; Python's own get one when
+    the shell is about to show them.
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or hasattr(shell.showtraceback, "__wrapped__"):
+        return
+    show: Callable[..., None] = shell.showtraceback
+
+    @functools.wraps(show)
+    def showtraceback(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
+        error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        if error is not None and _is_misuse(error, error.__traceback__) and not wants_full_traceback():
+            lines = short_traceback(error, error.__traceback__, not os.environ.get("NO_COLOR")).splitlines()
+            error._render_traceback_ = lambda: lines  # type: ignore[union-attr]
+        show(exc_tuple, *args, **options)
+
+    shell.showtraceback = showtraceback
