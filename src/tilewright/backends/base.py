@@ -70,6 +70,9 @@ class Versioned(DirectLaunch, Protocol):
     kernels: dict[Any, Any]  # other kernels that launches run
     may_need_more: bool  # whether what ``bind`` gives may raise them as well
 
+    def embedded(self, name: str, grid: Grid) -> Embedded:
+        """How machine code launches it as a function ``name``. ValueError where it cannot, with the reason."""
+
 
 class Work(NamedTuple):
     """What a launch does: floating-point operations, and bytes between arrays and registers."""
@@ -112,7 +115,7 @@ class Capabilities:
     a function of the Python front end, without IR, for arguments that a signature describes. ``for_target``: the
     backend for an architecture that need not be in this machine (None: the one that is); ValueError for an unknown
     one. ``elapsed(launch, stream, flush_cache)``: the seconds that what ``launch`` queues on a stream takes, after the
-    caches were flushed or not, where launches return before they have ended. ``embed(executable, name, device)``: how
+    caches were flushed or not, where launches return before they have ended. ``embed(executable, name, grid)``: how
     programs of other compilers launch it, as a function ``name``; ValueError where they cannot, with the reason.
     ``exports``: format -> what writes kernels to a path, in this format, for a target; TileUnsupportedFeatureError for
     what the format or the target cannot hold.
@@ -127,7 +130,7 @@ class Capabilities:
     for_target: Callable[[str | None], Backend] | None = None
     devices: Devices | None = None
     elapsed: Callable[[Callable[[], None], int, bool], float] | None = None
-    embed: Callable[[Any, str, int], Embedded] | None = None
+    embed: Callable[[Any, str, Grid], Embedded] | None = None
     exports: Mapping[str, Exporter] = field(default_factory=dict)
 
 

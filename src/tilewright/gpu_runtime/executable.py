@@ -13,14 +13,14 @@ from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.gpu_runtime import driver, realign
-from tilewright.gpu_runtime.abi import NumberPacker
+from tilewright.gpu_runtime.abi import NumberPacker, can_pack
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
-from tilewright.gpu_runtime.launch_stub import Loaded, launch_stub
+from tilewright.gpu_runtime.launch_stub import Loaded, embedded, launch_stub
 from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
@@ -229,6 +229,25 @@ class GpuExecutable:
             others.append((most, None if found is None else (found._parameters, found._kernel(device))))
         return launch_stub(self._parameters, self._kernel(device), others)
 
+    def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
+        """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError
+        where there is more to a launch than that, NeedsVariant where another variant is to be embedded."""
+        if self._tables:
+            raise ValueError("it takes a list of arrays")
+        if self.artifact.reports:
+            raise ValueError("it prints or asserts on a GPU, where Python has to read that after the launch")
+        if self.artifact.local_bytes:
+            raise ValueError("it has arrays of its own, for which Python makes memory at each launch")
+        if not can_pack(self.artifact.formats):
+            raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
+        if self._realigns:
+            raise NeedsVariant(replace(self.constraints, realign=False))
+        if self._has_depths:
+            self._require_depth(grid, 0)
+        first = driver.device(0).capability
+        same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
+        return embedded(name, self._parameters, [self._kernel(i) for i in same])
+
     def _run(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
         code = params.launch(params.config_pointer, kernel.handle, params.pointer_pointer, None)
         if code in FOREIGN:
@@ -345,3 +364,9 @@ class GpuExecutable:
     def stages(self) -> Mapping[str, str]:
         """Every stage of the kernel from Tile IR to PTX, and its sizes."""
         return self._texts()
+
+
+def embed(executable: Any, name: str, grid: tuple[int, int, int]) -> native.Embedded:
+    """``embedded`` of ``executable``, or of the variant of it that can be."""
+    found: native.Embedded = executable.embedded(name, grid)
+    return found

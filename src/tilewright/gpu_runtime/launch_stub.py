@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tilewright.backends.native import LaunchStub
+from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.gpu_runtime import abi, driver
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
@@ -23,6 +23,52 @@ def launch_stub(
     if not abi.can_pack(layout.formats):
         return None
     body = Body()
+    pointers, config, handle = (
+        _parameters(body, layout),
+        _configuration(body, layout),
+        pointer(kernel.handle.value or 0),
+    )
+    if others:
+        handle = _variant(body, layout, handle, others, config)
+    state = body.call("PyEval_SaveThread")
+    code = _launch(body, config, handle, pointers)
+    body.call("PyEval_RestoreThread", state)
+    return LaunchStub.of(body, code, kernel)
+
+
+def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.LoadedKernel]) -> Embedded:
+    """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``,
+    which queues a launch on a stream of any device that has one of ``kernels``, and calls nothing of Python."""
+    body = Body()
+    context, entered = body.stack("ptr"), body.stack("i32")
+    body.store("i32", 0, entered)
+    blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
+    body.branch(body.let(f"icmp eq i64 {blocks}, 0"), "done", "begin")
+    body.label("begin")
+    body.require_equal("i32", _call(body, "cuStreamGetCtx", "i64 %stream", f"ptr {context}"), 0)
+    current, handle = body.load("ptr", context), "null"
+    for kernel in kernels:
+        here = body.let(f"icmp eq ptr {current}, {pointer(kernel.device.context)}")
+        handle = body.let(f"select i1 {here}, ptr {pointer(kernel.handle.value or 0)}, ptr {handle}")
+    body.require(body.let(f"icmp ne ptr {handle}, null"))
+    body.require_equal("i32", _call(body, "cuCtxPushCurrent_v2", f"ptr {current}"), 0)
+    body.store("i32", 1, entered)
+    pointers, config = _parameters(body, layout), _configuration(body, layout)
+    body.require_equal("i32", _launch(body, config, handle, pointers), 0)
+    _call(body, "cuCtxPopCurrent_v2", f"ptr {context}")
+    body.jump("done")
+    body.label("no")
+    body.branch(body.let(f"icmp ne i32 {body.load('i32', entered)}, 0"), "leave", "failed")
+    body.label("leave")
+    _call(body, "cuCtxPopCurrent_v2", f"ptr {context}")
+    body.jump("failed")
+    taken = "ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool"
+    text = f"define i64 @{name}({taken}) {{\n{body}\ndone:\nret i64 0\nfailed:\nret i64 1\n}}\n"
+    return Embedded(text, "", (), (*body.kept, *kernels))
+
+
+def _parameters(body: Body, layout: ParameterLayout) -> str:
+    """The address of the addresses of all parameters."""
     numbers, maps = abi.pack(body, layout.formats), [encoder.emit(body) for encoder in layout.maps]
     added = [body.stack("i64") for _ in range(layout.added)]
     for slot in added:
@@ -31,14 +77,16 @@ def launch_stub(
     pointers = body.stack(f"[{max(len(parameters), 1)} x ptr]")
     for i, parameter in enumerate(parameters):
         body.store("ptr", parameter, pointers, 8 * i)
-    config, handle = _configuration(body, layout), pointer(kernel.handle.value or 0)
-    if others:
-        handle = _variant(body, layout, handle, others, config)
-    arguments = f"ptr {config}, ptr {handle}, ptr {pointers}, ptr null"
-    state = body.call("PyEval_SaveThread")
-    code = body.let(f"call i32 {pointer(driver.address('cuLaunchKernelEx'))}({arguments})")
-    body.call("PyEval_RestoreThread", state)
-    return LaunchStub.of(body, code, kernel)
+    return pointers
+
+
+def _launch(body: Body, config: str, handle: str, pointers: str) -> str:
+    return _call(body, "cuLaunchKernelEx", f"ptr {config}", f"ptr {handle}", f"ptr {pointers}", "ptr null")
+
+
+def _call(body: Body, name: str, *arguments: str) -> str:
+    """The error number that a function of the driver gives."""
+    return body.let(f"call i32 {pointer(driver.address(name))}({', '.join(arguments)})")
 
 
 def _variant(

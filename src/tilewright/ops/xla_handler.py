@@ -133,7 +133,7 @@ class Handler:
     def __init__(
         self, name: str, launches: Sequence[RecordedLaunch], inputs: int, mutated: dict[int, int], gpu: bool
     ) -> None:
-        codes = [_embedded(name, launch, f"launch_{i}", 0) for i, launch in enumerate(launches)]
+        codes = [_embedded(name, launch, f"launch_{i}") for i, launch in enumerate(launches)]
         self.text = _module(launches, codes, inputs, mutated, gpu, name)
         self._kept = [code.kept for code in codes]
         self._code = native.maker().MachineCode(self.text)
@@ -145,12 +145,12 @@ class Handler:
         return new(self._code.address("handler"), _CAPSULE, None)
 
 
-def _embedded(name: str, launch: RecordedLaunch, function: str, device: int) -> Embedded:
+def _embedded(name: str, launch: RecordedLaunch, function: str) -> Embedded:
     embed = launch.capabilities.embed
     if embed is None:
         raise NotImplementedError(f"{name}: {launch.kernel.name}() runs on a backend that only Python can call")
     try:
-        return embed(launch.executable, function, device)
+        return embed(launch.executable, function, launch.grid)
     except ValueError as e:
         raise NotImplementedError(f"{name}: XLA cannot launch {launch.kernel.name}(): {e}") from None
 
@@ -173,7 +173,8 @@ def _module(
         lines.fail_unless(lines.let(f"icmp eq i64 {rest}, 0"), message, _INVALID_ARGUMENT)
     stream, threads = "0", "1"
     if gpu:
-        stream = lines.let(f"call i64 @xla_ask(ptr %frame, i64 {_STREAM_GET}, ptr null, i64 0)")
+        stream = lines.let(f"call i64 @xla_ask(ptr %frame, i64 {_STREAM_GET}, ptr null, i64 -1)")
+        lines.fail_unless(lines.let(f"icmp ne i64 {stream}, -1"), texts.add(f"{name}: XLA gives no stream"), _INTERNAL)
     else:
         lines.do("store i64 1, ptr %threads.at")
         lines.let(f"call i64 @xla_ask(ptr %frame, i64 {_NUM_THREADS}, ptr %threads.at, i64 0)")

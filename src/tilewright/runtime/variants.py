@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tilewright.backends.base import Backend, Grid, NeedsKernel, NeedsVariant, Versioned
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.native import LaunchStub
+from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.ir.core import Function
 from tilewright.runtime.compiling import compiled
 
@@ -60,6 +60,9 @@ class MultiVersioned:
 
     def launch_stub(self, device: int, variants: Mapping[Any, Any]) -> LaunchStub | None:
         return self._first.launch_stub(device, self._variants)
+
+    def embedded(self, name: str, grid: Grid) -> Embedded:
+        return self._with_variants(lambda executable: executable.embedded(name, grid))
 
     def stages(self) -> Mapping[str, str]:
         return self._first.stages()

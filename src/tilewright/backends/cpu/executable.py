@@ -129,7 +129,7 @@ class CpuExecutable:
         """Note where a launch was that a signal handler has cancelled by ``error``."""
         self._places.note(error, (x, y, z), [(poll, block)])
 
-    def embedded(self, name: str, device: int = 0) -> native.Embedded:
+    def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
         threads of their own."""
         if self.compiled.may_spin:

@@ -18,7 +18,7 @@ from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.gpu_runtime.executable import GpuExecutable
+from tilewright.gpu_runtime.executable import GpuExecutable, embed
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import TableParameter
@@ -58,6 +58,7 @@ class GpuBackend:
             for_target=_for_target,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
+            embed=embed,
         )
 
     def _for_device(self, index: int) -> GpuBackend:

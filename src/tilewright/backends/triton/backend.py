@@ -43,7 +43,7 @@ from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import CompileAgain, Constraints
-from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
+from tilewright.gpu_runtime.executable import FIRST, GpuExecutable, embed
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -84,6 +84,7 @@ class TritonBackend:
             for_target=_for_target,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
+            embed=embed,
             exports={"cubin": _write_cubin},
         )
 
