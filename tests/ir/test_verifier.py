@@ -33,11 +33,11 @@ def find(function: Function, name: str, nth: int = 0) -> Op:
 
 
 def use_value_from_inner_region(f: Function) -> None:
-    find(f, "add", 1).operands[0] = find(f, "add", 0).result
+    find(f, "add", 1).set_operand(0, find(f, "add", 0).result)
 
 
 def use_before_definition(f: Function) -> None:
-    f.body.ops.insert(0, f.body.ops.pop(2))
+    f.body.splice([f.body.ops[2]], before=f.body.ops[0])
 
 
 def wrong_rounding_mode(f: Function) -> None:
@@ -53,24 +53,41 @@ def wrong_result_type(f: Function) -> None:
 
 
 def wrong_carried_type(f: Function) -> None:
-    find(f, "continue").operands[0] = f.body.args[0]
+    find(f, "continue").set_operand(0, f.body.args[0])
 
 
 def missing_terminator(f: Function) -> None:
-    f.body.ops.pop()
+    f.body.terminator.erase()
 
 
 def terminator_in_the_middle(f: Function) -> None:
-    f.body.ops.insert(0, f.body.ops[-1])
+    f.body.splice([f.body.terminator], before=f.body.ops[0])
 
 
 def break_in_for(f: Function) -> None:
     body = find(f, "for").regions[0]
-    body.ops[-1] = create(OPS["break"], [[]], {}, UNKNOWN)
+    body.terminator.erase()
+    body.append(create(OPS["break"], [[]], {}, UNKNOWN))
 
 
 def empty_region(f: Function) -> None:
-    find(f, "for").regions[0] = Block(tuple(a.type for a in find(f, "for").regions[0].args))
+    find(f, "for").regions[0].clear()
+
+
+def op_of_two_blocks(f: Function) -> None:
+    find(f, "for").regions[0].insert(find(f, "constant"), find(f, "continue"))
+
+
+def region_of_two_ops(f: Function) -> None:
+    find(f, "for").regions[0].parent = None
+
+
+def user_out_of_the_function(f: Function) -> None:
+    Block().append(create(OPS["add"], [f.body.args[0], f.body.args[0]], {}, UNKNOWN))
+
+
+def operand_without_a_use(f: Function) -> None:
+    find(f, "add", 1)._operands[0] = find(f, "constant").result  # past ``set_operand``
 
 
 @pytest.mark.parametrize(
@@ -86,6 +103,10 @@ def empty_region(f: Function) -> None:
         (terminator_in_the_middle, "stands after the end of its block"),
         (break_in_for, "cannot end this region; expected continue"),
         (empty_region, "has no terminator"),
+        (op_of_two_blocks, "is in another block"),
+        (region_of_two_ops, "has a region of another op"),
+        (user_out_of_the_function, "%n: i32 lists the users [<for at"),
+        (operand_without_a_use, "but has "),
     ],
 )
 def test_damage_is_found(damage: Callable[[Function], None], message: str) -> None:

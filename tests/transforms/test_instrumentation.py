@@ -32,7 +32,7 @@ class Unfinished:
 
     def run(self, function: Function) -> Function:
         found = clone_function(function)
-        found.body.ops.pop()
+        found.body.terminator.erase()
         return found
 
 

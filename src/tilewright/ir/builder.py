@@ -37,7 +37,12 @@ class Builder:
     def emit_op(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Op:
         """Append ``cls(*operand_groups, **keywords)``: see ``opdef.create`` for the arguments."""
         op = create(cls, operand_groups, keywords, self.loc)
-        self.block.ops.append(op)
+        self.block.append(op)
+        return op
+
+    def insert(self, op: Op) -> Op:
+        """Append ``op``, which is in no block."""
+        self.block.append(op)
         return op
 
     def emit(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Value:

@@ -2,14 +2,17 @@
 
 A region is one block. Ops keep their operands and attributes flat; the fields that an op class declares
 (see ``ir.opdef``) give them names.
+
+Values know their users, ops their block, and blocks the op that they are a region of. The methods here keep that true,
+and are the only way to change what is in a block or what an op reads: an op uses its operands while it is in a block.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tilewright.ir.location import Loc
 from tilewright.ir.types import TileType, Type
@@ -21,13 +24,26 @@ if TYPE_CHECKING:
 class Value:
     """An SSA value: the result of an op (``owner`` is the op) or an argument of a block."""
 
-    __slots__ = ("index", "name", "owner", "type")
+    __slots__ = ("_users", "index", "name", "owner", "type")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, name: str = "") -> None:
         self.type = type
         self.owner = owner
         self.index = index
         self.name = name
+        self._users: dict[Op, None] = {}
+
+    @property
+    def users(self) -> Collection[Op]:
+        """The ops in blocks that have this value among their operands, each once, in the order of their insertion."""
+        return self._users.keys()
+
+    def replace_all_uses_with(self, other: Value) -> None:
+        """Let every user read ``other`` instead."""
+        for op in list(self._users):
+            for i, operand in enumerate(op.operands):
+                if operand is self:
+                    op.set_operand(i, other)
 
     @property
     def op(self) -> Op | None:
@@ -48,7 +64,7 @@ class Value:
 class Op:
     """One operation. Subclasses are declared with ``ir.opdef.define``; do not construct this class itself."""
 
-    __slots__ = ("attributes", "loc", "operands", "regions", "results", "segments")
+    __slots__ = ("_operands", "attributes", "block", "loc", "operands", "regions", "results", "segments")
 
     spec: ClassVar[OpSpec]
 
@@ -57,14 +73,18 @@ class Op:
         operands: list[Value],
         segments: tuple[int, ...],
         attributes: dict[str, Any],
-        regions: list[Block],
-        result_types: tuple[Type, ...],
+        regions: Sequence[Block],
+        result_types: Sequence[Type],
         loc: Loc,
     ) -> None:
-        self.operands = operands
+        self._operands = operands
+        self.operands: Final[Sequence[Value]] = operands
         self.segments = segments
         self.attributes = attributes
-        self.regions = regions
+        self.regions = tuple(regions)
+        for region in regions:
+            region.parent = self
+        self.block: Block | None = None  # that this op is in
         self.loc = loc
         self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
 
@@ -77,6 +97,50 @@ class Op:
         """The only result of this op."""
         (value,) = self.results
         return value
+
+    @property
+    def parent(self) -> Op | None:
+        """The op in a region of which this one is; None at the top of a function."""
+        return None if self.block is None else self.block.parent
+
+    def ancestor_in(self, block: Block) -> Op:
+        """The op of ``block`` that this op is, or that it is nested in."""
+        op = self
+        while op.block is not block:
+            assert op.parent is not None, f"{self!r} is not in the block"
+            op = op.parent
+        return op
+
+    def set_operand(self, i: int, value: Value) -> None:
+        """Make ``value`` operand ``i``."""
+        old, self._operands[i] = self._operands[i], value
+        if self.block is not None:
+            if old not in self._operands:
+                old._users.pop(self, None)
+            value._users[self] = None
+
+    def detach(self) -> None:
+        """Take this op out of its block, with its regions as they are."""
+        assert self.block is not None
+        self.block._ops.remove(self)
+        self._leave()
+
+    def erase(self) -> None:
+        """Take this op out of its block for good, with all that is nested in it. Nothing may use its results."""
+        assert not any(r._users for r in self.results), f"{self!r} has uses"
+        self.detach()
+        self.drop_regions()
+
+    def drop_regions(self) -> None:
+        """Empty the regions of this op, but for those that another op has taken over."""
+        for region in self.regions:
+            if region.parent is self:
+                region.clear()
+
+    def _leave(self) -> None:
+        self.block = None
+        for v in self._operands:
+            v._users.pop(self, None)
 
     def walk(self) -> Iterator[Op]:
         """This op and every op nested in it, in program order."""
@@ -91,16 +155,48 @@ class Op:
 class Block:
     """A list of ops with arguments; the last op of a complete block is its terminator."""
 
-    __slots__ = ("args", "ops")
+    __slots__ = ("_ops", "args", "ops", "parent")
 
     def __init__(self, arg_types: tuple[Type, ...] = ()) -> None:
         self.args = [Value(t, self, i) for i, t in enumerate(arg_types)]
-        self.ops: list[Op] = []
+        self._ops: list[Op] = []
+        self.ops: Final[Sequence[Op]] = self._ops
+        self.parent: Op | None = None  # whose region this block is
 
     def add_arg(self, type: Type, name: str = "") -> Value:
         value = Value(type, self, len(self.args), name)
         self.args.append(value)
         return value
+
+    def append(self, op: Op) -> None:
+        """Insert ``op``, which is in no block, at the end."""
+        self._ops.append(op)
+        op.block = self
+        for v in op._operands:
+            v._users[op] = None
+
+    def insert(self, op: Op, before: Op) -> None:
+        """Insert ``op``, which is in no block, before another op of this one."""
+        self.append(op)
+        self._ops.insert(self._ops.index(before), self._ops.pop())
+
+    def splice(self, ops: Iterable[Op], before: Op | None = None) -> None:
+        """Move ``ops`` here from the blocks that they are in: to the end, or before an op of this block."""
+        moved = dict.fromkeys(ops)
+        for block in dict.fromkeys(op.block for op in moved):
+            assert block is not None
+            block._ops[:] = [op for op in block._ops if op not in moved]
+        at = len(self._ops) if before is None else self._ops.index(before)
+        self._ops[at:at] = moved
+        for op in moved:
+            op.block = self
+
+    def clear(self) -> None:
+        """Erase all ops. Nothing outside of this block may use their results."""
+        for op in self._ops:
+            op._leave()
+            op.drop_regions()
+        self._ops.clear()
 
     @property
     def terminator(self) -> Op:

@@ -26,6 +26,8 @@ def is_pure(op: Op) -> bool:
     """True when ``op`` can be removed if unused, repeated, or moved: no effect, and no way out of a region."""
     if effect_of(op) != Effect.NONE or op.spec.terminator:
         return False
+    if not op.regions:
+        return True
     # A loop may not end, and a branch with a jump decides about what follows it.
     return not any(isinstance(nested, (Loop, Break)) for nested in op.walk()) and not jumps_out(op)
 

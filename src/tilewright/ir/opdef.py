@@ -163,7 +163,7 @@ def _operand_property(field: OperandField, i: int, ops: tuple[OperandField, ...]
     if field.arity is Arity.OPTIONAL:
         return property(lambda self: self.operands[sum(self.segments[:i])] if self.segments[i] else None)
 
-    def many(self: Op) -> list[Value]:
+    def many(self: Op) -> Sequence[Value]:
         start = sum(self.segments[:i])
         return self.operands[start : start + self.segments[i]]
 
@@ -211,7 +211,7 @@ def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any
         else:
             value = a.default
         attributes[a.name] = value
-    regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions]
+    regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions] if spec.regions else ()
     if keywords:
         raise IRError(f"{spec.name}: unknown {', '.join(keywords)}")
     op = cls(flat, tuple(segments), attributes, regions, (), loc)

@@ -374,7 +374,7 @@ class _Parser:
 
     def block_body(self, block: Block) -> None:
         while not self.accept("}"):
-            block.ops.append(self.op())
+            block.append(self.op())
         self.places[block] = self.last()
 
     def operand(self) -> Value:

@@ -19,9 +19,9 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
     copied = type(op)(
         [values.get(v, v) for v in op.operands],
         op.segments,
-        dict(op.attributes),
-        [copy_region(r, values) for r in op.regions],
-        tuple(r.type for r in op.results),
+        op.attributes.copy(),
+        [copy_region(r, values) for r in op.regions] if op.regions else (),
+        [r.type for r in op.results],
         op.loc,
     )
     for old, new in zip(op.results, copied.results):
@@ -33,7 +33,8 @@ def clone_op(op: Op, values: ValueMap, *, clone_regions: Callable[[Block, ValueM
 def clone_block(block: Block, values: ValueMap) -> Block:
     """A copy of ``block`` whose arguments and results are added to ``values``."""
     copied = open_block(block, values)
-    copied.ops = [clone_op(op, values) for op in block.ops]
+    for op in block.ops:
+        copied.append(clone_op(op, values))
     return copied
 
 
@@ -95,9 +96,10 @@ class Rewriter:
         copied = clone_op(op, self.values, clone_regions=self.block)
         replacement = self.rewrite(copied, builder)
         if replacement is None:
-            builder.block.ops.append(copied)
+            builder.block.append(copied)
         else:
             self.replace_all_uses(op, replacement)
+            copied.drop_regions()
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         """The values that replace the results of ``op``, which is not inserted yet; None keeps it."""

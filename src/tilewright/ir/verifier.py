@@ -33,12 +33,16 @@ def verify(function: Function) -> None:
     """Raise IRError, naming the op and its location, unless ``function`` is well-formed."""
     if len(function.params) != len(function.body.args):
         raise IRError(f"{function.name}: {len(function.params)} parameters for {len(function.body.args)} arguments")
-    _Verifier().block(function.body, ("return",), [])
+    verifier = _Verifier()
+    verifier.block(function.body, ("return",), [])
+    verifier.use_lists()
 
 
 class _Verifier:
     def __init__(self) -> None:
         self.visible: set[Value] = set()
+        self.defined: list[Value] = []
+        self.users: dict[Value, dict[Op, None]] = {}
 
     def block(self, block: Block, endings: tuple[str, ...], loops: list[Op]) -> None:
         if not block.ops:
@@ -51,15 +55,26 @@ class _Verifier:
                 raise _at(op, "stands after the end of its block" if op.spec.terminator else "ends a block")
             if last and op.name not in endings:
                 raise _at(op, f"cannot end this region; expected {' or '.join(endings)}")
+            if op.block is not block:
+                raise _at(op, "is in another block, by its own account")
             self.op(op, endings, loops)
             added.extend(op.results)
             self.visible.update(op.results)
         self.visible.difference_update(added)
+        self.defined += added
+
+    def use_lists(self) -> None:
+        """What values say of their users is what the walk over the ops has found."""
+        for v in self.defined:
+            found = self.users.get(v, {}).keys()
+            if v.users != found:
+                raise VerificationError(f"{v!r} lists the users {list(v.users)}, but has {list(found)}", v.owner)
 
     def op(self, op: Op, endings: tuple[str, ...], loops: list[Op]) -> None:
         for v in op.operands:
             if v not in self.visible:
                 raise _at(op, f"uses {v!r}, which is not defined here")
+            self.users.setdefault(v, {})[op] = None
         try:
             check_fields(op)
             types = infer(op)
@@ -74,6 +89,8 @@ class _Verifier:
             inner += tuple(e for e in endings if e in ("continue", "break"))
         nested = [*loops, op] if op.regions else loops
         for region in op.regions:
+            if region.parent is not op:
+                raise _at(op, "has a region of another op, by the region's account")
             self.block(region, inner, nested)
 
     def terminator(self, op: Op, enclosing: list[Op]) -> None:

@@ -19,5 +19,6 @@ def with_alignment(function: Function, signature: Signature) -> Function:
     for value, spec in zip(function.body.args, signature.arguments):
         if isinstance(spec, PointerSpec) and spec.divisible > 1:
             values[value] = builder.emit(AssumeDivisible, values[value], divisor=spec.divisible)
-    body.ops += [clone_op(op, values) for op in function.body.ops]
+    for op in function.body.ops:
+        builder.insert(clone_op(op, values))
     return with_body(function, body)

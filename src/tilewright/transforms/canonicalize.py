@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -64,8 +64,9 @@ class _Canonicalizer(Rewriter):
             return
         if isinstance(op, Loop) and (done := self.left_at_once(op)) is not None:
             *before, end = done
-            builder.block.ops += before
+            builder.block.splice(before)
             self.replace_all_uses(op, end.operands)
+            end.erase()
             return
         if isinstance(op, (Assert, Assume)) and constant_of(self.value(op.condition)):
             return
@@ -81,29 +82,36 @@ class _Canonicalizer(Rewriter):
         if isinstance(end, Yield):
             self.replace_all_uses(op, self.all(end.values))
         else:
-            builder.block.ops.append(clone_op(end, self.values))
+            builder.insert(clone_op(end, self.values))
 
     def never_runs(self, op: For) -> bool:
         lower, upper = map(constant_of, self.all((op.lower, op.upper)))
         return lower is not None and upper is not None and lower >= upper
 
-    def left_at_once(self, op: Loop) -> list[Op] | None:
+    def left_at_once(self, op: Loop) -> Sequence[Op] | None:
         """What a loop that ends in its first iteration does, with the break at the end; None of other loops."""
-        body, trial = op.body, _Canonicalizer()
-        trial.values = {**self.values, **dict(zip(body.args, self.all(op.inits)))}
-        builder = Builder(Block(), op.loc)
-        for nested in body.ops:
+        trial = Block()
+        if self._is_left_at_once(op, trial):
+            return trial.ops
+        trial.clear()
+        return None
+
+    def _is_left_at_once(self, op: Loop, block: Block) -> bool:
+        """Whether the loop ends in its first iteration, whose ops are put into ``block``."""
+        trial, builder = _Canonicalizer(), Builder(block, op.loc)
+        trial.values = {**self.values, **dict(zip(op.body.args, self.all(op.inits)))}
+        for nested in op.body.ops:
             if isinstance(nested, If):
                 condition = trial.value(nested.condition)
                 if constant_of(condition) is None:
-                    return None
+                    return False
             elif nested.regions or not (isinstance(nested, Break) or is_pure(nested)):
-                return None
+                return False
             trial.insert(nested, builder)
-            done = builder.block.ops
+            done = block.ops
             if done and done[-1].spec.terminator:
-                return done if isinstance(done[-1], Break) and all(is_pure(o) for o in done[:-1]) else None
-        return None
+                return isinstance(done[-1], Break) and all(is_pure(o) for o in done[:-1])
+        return False
 
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if op.regions or len(op.results) != 1:

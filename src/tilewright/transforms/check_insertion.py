@@ -77,7 +77,7 @@ class _Checker(Rewriter):
             condition, *values = map(self.value, (op.condition, *op.values))
             builder.emit_op(Assert, condition, values, message=op.message)
         elif isinstance(op, CombiningOp):  # combiners hold elementwise ops only
-            builder.block.ops.append(clone_op(op, self.values))
+            builder.insert(clone_op(op, self.values))
         else:
             super().insert(op, builder)
 

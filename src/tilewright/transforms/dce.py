@@ -46,9 +46,9 @@ class _Sweeper:
     def fill(self, block: Block, copied: Block, values: ValueMap) -> Block:
         for op in block.ops:
             if op.spec.terminator:
-                copied.ops.append(self.terminator(op, values))
+                copied.append(self.terminator(op, values))
             elif op in self.live.ops:
-                copied.ops.append(self.op(op, values))
+                copied.append(self.op(op, values))
         return copied
 
     def kept(self, op: Op) -> list[bool]:

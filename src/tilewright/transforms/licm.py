@@ -28,29 +28,22 @@ class LoopInvariantCodeMotion:
 
 def _hoist(block: Block) -> None:
     """Move what can leave the loops in ``block``, inner loops first so that ops can travel several levels."""
-    ops: list[Op] = []
-    for op in block.ops:
+    for op in list(block.ops):
         for region in op.regions:
             _hoist(region)
         if isinstance(op, LoopOp):
-            ops.extend(_take_invariant(op))
-        ops.append(op)
-    block.ops = ops
+            block.splice(_invariant(op), before=op)
 
 
-def _take_invariant(loop: LoopOp) -> list[Op]:
-    body = loop.body
-    inside: set[Value] = set(body.args)
-    moved: list[Op] = []
-    kept: list[Op] = []
-    for op in body.ops:
+def _invariant(loop: LoopOp) -> list[Op]:
+    inside: set[Value] = set(loop.body.args)
+    found: list[Op] = []
+    for op in loop.body.ops:
         if is_pure(op) and not _reads(op, inside):
-            moved.append(op)
+            found.append(op)
         else:
-            kept.append(op)
             inside.update(op.results)
-    body.ops = kept
-    return moved
+    return found
 
 
 def _reads(op: Op, values: set[Value]) -> bool:

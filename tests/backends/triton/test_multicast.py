@@ -107,7 +107,7 @@ def telling(flat: Function) -> Function:
             row = b.emit(Add, y, b.emit(Mul, b.constant(k, int32), b.emit(NumBlocks, axis=1)))
             at = b.emit(PtrOffset, flags, b.emit(Add, b.emit(Mul, row, count), x))
             b.emit_op(Store, at, b.emit(Cast, flag, dtype=int32), None)
-    flat.body.ops[-1:-1] = added.ops
+    flat.body.splice(added.ops, before=flat.body.terminator)
     verify(flat)
     return flat
 

@@ -268,7 +268,7 @@ class Structurer:
         return rest()
 
     def _splice(self, block: Block, outcome: Outcome) -> Outcome:
-        self.builder.block.ops.extend(block.ops)
+        self.builder.block.splice(block.ops)
         return outcome
 
     def _join(self, condition: Value, then: Block, a: Outcome, orelse: Block, b: Outcome) -> Outcome:
@@ -314,7 +314,7 @@ class Structurer:
         self, condition: Value, then: Block, orelse: Block, slots: list[tuple[str, Value | None, Value | None]]
     ) -> list[Value]:
         """Both branches only name values: choose between them without branching."""
-        self.builder.block.ops.extend([*then.ops, *orelse.ops])
+        self.builder.block.splice([*then.ops, *orelse.ops])
         results = []
         for _, x, y in slots:
             if x is None or y is None:

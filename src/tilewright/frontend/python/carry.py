@@ -89,7 +89,9 @@ def fit(template: Any, value: Any, block: Block, builder: Builder) -> list[Value
         if lists is None or lists[0].element != template.element:
             return None
     if isinstance(template, TiledView) and isinstance(value, TiledView) and value.view.type != template.view.type:
-        views = generalized_views([template, value], [Block(), block], builder)
+        trial = Block()
+        views = generalized_views([template, value], [trial, block], builder)
+        trial.clear()
         if views is None or views[1].view.type != template.view.type:
             return None
         value = views[1]

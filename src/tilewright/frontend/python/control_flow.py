@@ -170,11 +170,11 @@ class _Carried:
             if isinstance(entry, Unusable):
                 continue
             following = [p.names.get(name) for p in paths]
-            if all(fit(entry, v, Block(), self.t.builder) is not None for v in following):
+            if self.fits(entry, following):
                 continue
             changed = True
             loosened = loosen(entry, following, self.t.builder.block, self.t.builder)
-            if all(fit(loosened, v, Block(), self.t.builder) is not None for v in following):
+            if self.fits(loosened, following):
                 self.entry[name] = loosened
                 continue
             odd = next(v for v in following if not same(v, entry))
@@ -183,6 +183,13 @@ class _Carried:
                 f"variable that a loop carries cannot change. {_advice(odd)}"
             )
         return changed
+
+    def fits(self, template: Any, values: Iterable[Any]) -> bool:
+        """Whether ``values`` can be carried where ``template`` is."""
+        trial = Block()
+        found = all(fit(template, v, trial, self.t.builder) is not None for v in values)
+        trial.clear()
+        return found
 
     def next_values(self, path: Path) -> list[Value]:
         """The carried values at the end of an iteration."""
@@ -230,6 +237,7 @@ def while_loop(t: Tracer, node: ast.While) -> bool:
         if not carried.unstable(context.exits["continue"]):
             carried.record()
             return _finish_loop(t, context, carried, block, [], lambda path: [])
+        block.clear()
 
 
 def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value, Value]) -> bool:
@@ -257,6 +265,7 @@ def range_loop(t: Tracer, node: ast.For, target: str, bounds: tuple[Value, Value
         t.scope.names = carried.outer
         if not carried.unstable(context.exits["continue"]):
             break
+        block.clear()
     carried.record()
     if early:
 
@@ -358,13 +367,13 @@ def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
     for path in returns:
         path.names = {RETURN: path.names[RETURN]}
     if len(returns) == 1 and returns[0].block is body and not context.dead:
-        outer_block.ops.extend(body.ops)
+        outer_block.splice(body.ops)
         return returns[0].names[RETURN]
     merged = merge(returns, {}, t.builder)
     ends = {path.block: path.leaves for path in returns}
     if ends and _tail_blocks(body, ends) == {*ends, *context.dead}:
         results = _yield_out(t, body, ends, tuple(merged.types))
-        outer_block.ops.extend(body.ops)
+        outer_block.splice(body.ops)
     else:
         for path in returns:
             with t.builder.at(path.block):
@@ -372,7 +381,7 @@ def run_function(t: Tracer, statements: Sequence[ast.stmt]) -> Any:
         for dead in context.dead:
             _end(t, dead, Break, merged.types)
         op = create(Loop, ([],), {"types": tuple(merged.types), "body": body}, t.builder.loc)
-        outer_block.ops.append(op)
+        outer_block.append(op)
         results = op.results
     result = merged.bind(results).get(RETURN)
     if t.joins is not None:
@@ -397,12 +406,13 @@ def _yield_out(t: Tracer, block: Block, ends: Mapping[Block, list[Value]], types
     """Pass the values of ``ends`` outwards through the ``if`` ops at the ends of blocks, as their results."""
     if block in ends:
         return ends[block]
-    last = block.ops.pop()
+    last = block.ops[-1]
+    last.detach()
     for region in last.regions:
         values = _yield_out(t, region, ends, types)
         with t.builder.at(region):
             t.builder.emit_op(Yield, values)
     then, orelse = last.regions
     op = create(If, (last.operands[0],), {"types": types, "then": then, "orelse": orelse}, last.loc)
-    block.ops.append(op)
+    block.append(op)
     return op.results

@@ -6,6 +6,8 @@ with ``break`` or ``continue``. The body of ``for`` ends in ``continue``; a ``lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import attribute, define, operand, operands, region
 from tilewright.ir.ops.rules import region_args, require, scalar_integer, types_of
@@ -38,7 +40,7 @@ class For(LoopOp):
     body: Block = region()
 
     @property
-    def next_values(self) -> list[Value]:
+    def next_values(self) -> Sequence[Value]:
         """What the ``continue`` at the end of the body carries to the next iteration."""
         return self.body.terminator.operands
 

@@ -12,6 +12,8 @@ Everything else outside of nests is scalars, views and control flow. See ``backe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import LOOP_OPS, Effect, attribute, define, operand, operands, optional_operand, region
 from tilewright.ir.ops.rules import pointers, require, scalar_integer, tile, types_of
@@ -58,7 +60,7 @@ class LoopNest(Op):
     body: Block = region()
 
     @property
-    def kept(self) -> list[Value]:
+    def kept(self) -> Sequence[Value]:
         """What the body yields: the results, as they are called there."""
         return self.body.terminator.operands
 
@@ -104,7 +106,7 @@ class CheckLoad(Op):
         return self.in_bounds
 
     @property
-    def asked(self) -> list[Value]:
+    def asked(self) -> Sequence[Value]:
         """What the body yields: the mask, if ``masked``, and the pointers, if they are compared with a view tile."""
         return self.body.terminator.operands
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import DType, bool_
 from tilewright.ir.enums import RoundingMode
@@ -78,5 +80,5 @@ def region_args(op: Op, block: Block, types: tuple[Type, ...]) -> None:
     require(found == types, op, f"region arguments {list(found)}, expected {list(types)}")
 
 
-def types_of(values: list[Value]) -> tuple[Type, ...]:
+def types_of(values: Sequence[Value]) -> tuple[Type, ...]:
     return tuple(v.type for v in values)

@@ -165,7 +165,7 @@ class _Assigner:
         made = create(type(op), groups, {**op.attributes, **regions}, self.b.loc)
         for old, new in zip(op.results, made.results):
             new.name = old.name
-        self.b.block.ops.append(made)
+        self.b.insert(made)
         return made
 
     # -- ops, in the order of the program
@@ -346,7 +346,7 @@ class _Assigner:
             body = self._region(op.body, inner, list(op.body.args))
             keywords: dict[str, Any] = {"body": body} if isinstance(op, For) else {"types": types, "body": body}
             made = create(type(op), [*bounds, inits], keywords, op.loc)
-        self.b.block.ops.append(made)
+        self.b.insert(made)
         self._define(op, made)
 
     def _region(self, block: Block, enclosing: list[Op], args: Sequence[Value]) -> Block:

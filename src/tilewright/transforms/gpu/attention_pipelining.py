@@ -147,7 +147,7 @@ class _Rotator(Rewriter):
         for op in body.ops[:-1]:
             if op in rotation.late and not all(_is_number(v) for v in op.results):
                 continue
-            b.block.ops.append(clone_op(op, values))
+            b.insert(clone_op(op, values))
             if op is rotation.first and len(carried) == len(body.args):
                 sums = self._late(loop, rotation, variable, carried[-1], carried[rotation.sums], b)
                 values[body.args[1 + rotation.sums]] = sums
@@ -162,7 +162,7 @@ class _Rotator(Rewriter):
         step = values.get(loop.step, loop.step)
         values[loop.body.args[0]] = b.emit(Sub, after, step)
         for op in rotation.late[:-1]:
-            b.block.ops.append(clone_op(op, values))
+            b.insert(clone_op(op, values))
         values[rotation.product.x], values[rotation.product.acc] = left, sums
-        b.block.ops.append(clone_op(rotation.product, values))
+        b.insert(clone_op(rotation.product, values))
         return values[rotation.product.result]

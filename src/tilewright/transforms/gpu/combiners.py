@@ -65,5 +65,5 @@ class TileCombiner:
             assert f.arity is not Arity.MANY
             groups.append(None if group is None else operand(group))
         made = create(type(op), groups, dict(op.attributes), op.loc)
-        self.b.block.ops.append(made)
+        self.b.insert(made)
         return made.results

@@ -104,7 +104,7 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
             last = b.emit(Sub, b.emit(NumBlocks, axis=0), one)
             theirs[op.result] = b.emit(Min, b.emit(Xor, values[op.result], one), last)
         else:
-            b.block.ops.append(clone_op(op, theirs))
+            b.insert(clone_op(op, theirs))
     return theirs
 
 

@@ -346,4 +346,5 @@ def _transposed(matrix: Value, b: Builder) -> Value:
 
 
 def _clone(ops: Sequence[Op], values: ValueMap, b: Builder) -> None:
-    b.block.ops += [clone_op(op, values) for op in ops]
+    for op in ops:
+        b.insert(clone_op(op, values))

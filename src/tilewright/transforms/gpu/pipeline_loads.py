@@ -227,7 +227,7 @@ class _Loop:
             values = dict(self.outer.values)
             values[self.op.body.args[0]] = at
             for source in ring.slice:
-                b.block.ops.append(clone_op(source, values))
+                b.insert(clone_op(source, values))
             pointers = values.get(load.ptrs, load.ptrs)
             mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
             if load.mask is not None:

@@ -35,10 +35,8 @@ def _sink(block: Block) -> None:
         if isinstance(op, (For, Loop, If)):
             for region in op.regions:
                 _sink(region)
-        elif _moves(op):
-            at = block.ops.index(op)
-            later = _before_first_use(op, block.ops[at + 1 :])
-            block.ops[at : at + 1 + later] = [*block.ops[at + 1 : at + 1 + later], op]
+        elif _moves(op) and (first := _must_follow(op, block)) is not None:
+            block.splice([op], before=first)
 
 
 def _moves(op: Op) -> bool:
@@ -47,11 +45,10 @@ def _moves(op: Op) -> bool:
     return isinstance(op, _THROUGH) and op.result.tile.size > 1
 
 
-def _before_first_use(op: Op, rest: list[Op]) -> int:
-    """How many of ``rest``, which follow ``op``, may be before it."""
-    for i, other in enumerate(rest):
-        if any(v in op.results for o in other.walk() for v in o.operands):
-            return i
-        if not isinstance(op, _THROUGH) and effect_of(other) & ~Effect.READ:
-            return i
-    return 0
+def _must_follow(op: Op, block: Block) -> Op | None:
+    """The first op of ``block`` after ``op`` that cannot be before it."""
+    users = {user.ancestor_in(block) for user in op.result.users}
+    for other in block.ops[block.ops.index(op) + 1 :]:
+        if other in users or (not isinstance(op, _THROUGH) and effect_of(other) & ~Effect.READ):
+            return other
+    return None

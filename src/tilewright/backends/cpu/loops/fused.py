@@ -67,7 +67,7 @@ def root_of(nest: LoopNest) -> Op | None:
     return None if len(ops) < 2 or is_fusible(ops[-2]) else ops[-2]
 
 
-def loop_values(nest: LoopNest) -> list[Value]:
+def loop_values(nest: LoopNest) -> Sequence[Value]:
     """The tiles whose elements the loops ask for; the first has the shape that they go over."""
     root = root_of(nest)
     if root is None:

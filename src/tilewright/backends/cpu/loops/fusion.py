@@ -64,7 +64,7 @@ class FuseLoopNests:
                 schedule.bind(arg, body.add_arg(arg.type, arg.name))
             schedule.schedule_block(function.body)
         reserve = create(ReserveScratch, [], {"bytes": schedule.arena.high_water}, function.loc)
-        body.ops.insert(0, reserve)
+        body.insert(reserve, body.ops[0])
         return with_body(function, body)
 
 

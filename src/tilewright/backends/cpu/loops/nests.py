@@ -37,7 +37,7 @@ class Body:
         outside = {v: self.schedule.value(v) for v in _captured(op) if v not in self.copied}
         copied = clone_op(op, {**outside, **self.copied})
         self.copied.update(zip(op.results, copied.results))
-        self.block.ops.append(copied)
+        self.block.append(copied)
         return copied
 
     def copy_all(self, ops: Iterable[Op]) -> None:
@@ -49,12 +49,12 @@ class Body:
     def emit(self, cls: type[Op], *operand_groups: Any, loc: Loc, **keywords: Any) -> Op:
         """Append an op of the form."""
         op = create(cls, operand_groups, keywords, loc)
-        self.block.ops.append(op)
+        self.block.append(op)
         return op
 
     def position(self, op: Op) -> int:
         """Where the copy of ``op`` stands."""
-        return self.block.ops.index(self.copied[op.result].op)  # type: ignore[arg-type]
+        return self.block.ops.index(self.copied[op.result].op)
 
 
 def _captured(op: Op) -> list[Value]:

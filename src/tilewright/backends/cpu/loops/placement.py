@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.backends.cpu.loops.arena import Arena
 from tilewright.backends.cpu.loops.uses import Uses
 from tilewright.backends.cpu.scratch import element_bytes
@@ -34,10 +36,10 @@ def buffer_offset(value: Value) -> int:
     raise ValueError(f"{value!r} is not in a buffer")
 
 
-def passed_out(op: Loop | If) -> list[Value]:
+def passed_out(op: Loop | If) -> Sequence[Value]:
     """What an end of a region of ``op`` passes as its results; nothing when no end does."""
     end = Yield if isinstance(op, If) else Break
-    return next((found.operands for region in op.regions for found in _ends(region, end)), [])
+    return next((found.operands for region in op.regions for found in _ends(region, end)), ())
 
 
 def _ends(block: Block, end: type[Op]) -> list[Op]:

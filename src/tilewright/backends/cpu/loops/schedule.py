@@ -53,20 +53,20 @@ class Schedule:
     def emit(self, cls: type[Op], *operand_groups: Any, loc: Loc, **keywords: Any) -> Op:
         """Append an op of the form."""
         op = create(cls, operand_groups, keywords, loc)
-        self.target.ops.append(op)
+        self.target.append(op)
         return op
 
     def keep(self, op: Op) -> None:
         """Append ``op``, of scalars and views only, as it is."""
         copied = clone_op(op, {v: self.value(v) for v in op.operands})
-        self.target.ops.append(copied)
+        self.target.append(copied)
         for r, new in zip(op.results, copied.results):
             self.bind(r, new)
 
     def load_later(self, op: Op) -> None:
         """Append ``op``, a load from a view whose users read the array."""
         copied = clone_op(op, {v: self.value(v) for v in op.operands})
-        self.target.ops.append(copied)
+        self.target.append(copied)
         self._array_tiles[op.result] = copied.result
 
     def value(self, value: Value) -> Value:

@@ -133,7 +133,7 @@ class _Versioner(Rewriter):
         body, values = Block(), dict(self.values)
         for needed in fused_ops(nest, asked).ops:
             if not is_array_tile(needed.result):
-                body.ops.append(clone_op(needed, values))
+                body.append(clone_op(needed, values))
         inner = Builder(body, op.loc)
         inner.emit_op(Yield, [values.get(v, v) for v in asked])
         view = (None, []) if store is None else (self.value(store.view), self.all(store.indices))

@@ -75,7 +75,7 @@ class TileSplitter:
         segments = (*[1] * len(fixed), len(operands) - len(fixed))[: len(op.segments)]
         regions = [self._region(op, region) for region in op.regions]
         made = type(op)(operands, segments, attributes, regions, types, op.loc)
-        self._b.block.ops.append(made)
+        self._b.insert(made)
         keys = [(old, axis) for old, like in zip(op.results, results) for axis in self._needs.of(like)]
         self._values.update(zip(keys, made.results))
 
@@ -90,7 +90,7 @@ class TileSplitter:
 
     def _end(self, op: Op) -> None:
         operands = self._versions(op.operands, self._needs.targets.get(op, ()))
-        self._b.block.ops.append(type(op)(operands, (len(operands),)[: len(op.segments)], {}, [], (), op.loc))
+        self._b.insert(type(op)(operands, (len(operands),)[: len(op.segments)], {}, [], (), op.loc))
 
     def _keys(self, values: Iterable[Value]) -> list[tuple[Value, Axis]]:
         """``values`` in every form in which they are needed."""
@@ -119,7 +119,7 @@ class TileSplitter:
             regions = [clone_block(region, inner) for region in op.regions]
             types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
             copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
-            self._b.block.ops.append(copied)
+            self._b.insert(copied)
             found = copied.results
         self._values.update(zip(((old, axis) for old in op.results), found))
 

@@ -1,0 +1,67 @@
+"""Generated kernels keep true use lists through every pass of every pipeline: the verifier counts the uses again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from support.kernel_generator import GeneratedKernel
+from support.kernel_runs import arguments, generated, generated_product, seeds
+
+from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.cpu.codegen import host, loop_form
+from tilewright.backends.cpu.codegen import optimize as optimize_for_cpu
+from tilewright.frontend.python.compile import trace
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.gpu.pipelines import pipeline_for_gpu, prepare_for_gpu, split_for_gpu
+from tilewright.transforms.instrumentation import observed_passes
+from tilewright.transforms.pipelines import optimize, run_passes
+
+HOPPER = parse_target("sm_90")
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of the passes that run, each verified."""
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
+    names: list[str] = []
+    with observed_passes(lambda name, function: names.append(name)):
+        yield names
+
+
+def prepare(function: Function) -> None:
+    """All passes before Triton takes over."""
+    split = run_passes(optimize(function), split_for_gpu(HOPPER, unasked=True))
+    for late in (False, True):
+        prepared = run_passes(split, prepare_for_gpu(HOPPER, True, True, True, sink_loads=late))
+        chains = find_dependent_mma_loops(prepared, HOPPER, realign=True)
+        run_passes(prepared, pipeline_for_gpu(chains, 8))
+
+
+def traced(kernel: GeneratedKernel) -> Function:
+    launched = kernel.kernel()
+    signature, _ = launched.described(arguments(kernel)[0], "reference")
+    return trace(launched.function, signature, {})
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_through_every_pass(seed: int, passes: list[str]) -> None:
+    function = traced(generated(seed))
+    loop_form(optimize_for_cpu(function), host())
+    prepare(function)
+    with contextlib.suppress(TileUnsupportedFeatureError):
+        lower_to_gpu(optimize(function), 4)
+    assert {"canonicalize", "fuse-loop-nests", "sink-loads", "pipeline-attention", "lower-views"} <= set(passes)
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_products_through_every_pass(seed: int, passes: list[str]) -> None:
+    function = traced(generated_product(seed))
+    prepare(function)
+    with contextlib.suppress(TileUnsupportedFeatureError):
+        lower_to_gpu(optimize(function), 4)
+    assert {"split-tiles", "assign-layouts"} <= set(passes)
