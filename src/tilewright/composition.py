@@ -6,21 +6,23 @@ Nothing below knows what is above it: the packages that need one get it from her
 from __future__ import annotations
 
 import functools
+import importlib.util
 
 from tilewright.backends.base import Backend
 from tilewright.backends.registry import register_backend
 from tilewright.language.functions import set_evaluator
 from tilewright.system.forks import load
 
-# Name -> the module that defines ``BACKEND``, and the type of device whose arrays it runs launches on by default.
+# Name -> the module that defines ``BACKEND``, the type of device whose arrays it runs launches on by default, and the
+# package without which it does not. Of several for one device the last counts.
 _BACKENDS = {
-    "reference": ("tilewright.backends.reference", None),
-    "cpu": ("tilewright.backends.cpu", "cpu"),
-    "python": ("tilewright.eager", None),
-    "gpu": ("tilewright.backends.gpu", None),
-    "triton": ("tilewright.backends.triton", "cuda"),
-    "tileir": ("tilewright.backends.tileir", None),
-    "sanitizer": ("tilewright.sanitizer.backend", None),
+    "reference": ("tilewright.backends.reference", None, None),
+    "cpu": ("tilewright.backends.cpu", "cpu", None),
+    "python": ("tilewright.eager", None, None),
+    "gpu": ("tilewright.backends.gpu", "cuda", None),
+    "triton": ("tilewright.backends.triton", "cuda", "triton"),
+    "tileir": ("tilewright.backends.tileir", None, None),
+    "sanitizer": ("tilewright.sanitizer.backend", None, None),
 }
 
 
@@ -30,6 +32,7 @@ def _backend(module: str) -> Backend:
     return backend
 
 
-for _name, (_module, _device) in _BACKENDS.items():
-    register_backend(_name, functools.partial(_backend, _module), default_for=_device)
+for _name, (_module, _device, _needs) in _BACKENDS.items():
+    _able = _needs is None or importlib.util.find_spec(_needs) is not None
+    register_backend(_name, functools.partial(_backend, _module), default_for=_device if _able else None)
 set_evaluator(lambda: load("tilewright.eager"))  # it needs the reference backend, so it loads on first use, too

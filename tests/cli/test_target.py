@@ -88,7 +88,7 @@ def test_the_compiler_is_missing_or_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: None)
-    assert inspect("--target", "sm_90") == MISUSE
+    assert inspect("--backend", "triton", "--target", "sm_90") == MISUSE
     assert "which is not installed; pip install 'tilewright[gpu]'" in capsys.readouterr().err
     with pytest.raises(
         ct.TileUnsupportedFeatureError, match="no cubin can be written here: it needs the package triton"
@@ -96,7 +96,7 @@ def test_the_compiler_is_missing_or_old(
         TRITON.capabilities.exports["cubin"]([], tmp_path, "cubin", "sm_90")
     monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(requirements, "version_text", lambda: "3.2.0+git1")
-    assert inspect("--target", "sm_90") == MISUSE
+    assert inspect("--backend", "triton", "--target", "sm_90") == MISUSE
     assert "it needs triton 3.6 or later, and 3.2.0+git1 is installed" in capsys.readouterr().err
 
 

@@ -41,7 +41,10 @@ def architecture(name: str) -> Architecture:
         number += "a"
     if not name.startswith("sm_") or number not in _ARCHITECTURES:
         known = ", ".join(f"sm_{n}" for n in _ARCHITECTURES)
-        raise TileUnsupportedFeatureError(f"the gpu backend does not know the architecture {name!r}; it has {known}")
+        other = "; the triton backend has AMD's: pip install 'tilewright[gpu]'" if name.startswith("gfx") else ""
+        raise TileUnsupportedFeatureError(
+            f"the gpu backend does not know the architecture {name!r}; it has {known}{other}"
+        )
     return Architecture(f"sm_{number}", _ARCHITECTURES[number])
 
 
