@@ -51,7 +51,16 @@ def test_every_stage_for_a_gpu_elsewhere(target: str, capsys: pytest.CaptureFixt
     first, *parts = re.split(r"^==== (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
     stages = dict(zip(parts[::2], parts[1::2]))
     assert not first
-    assert list(stages) == ["Tile IR", "optimized Tile IR", "TTIR", "TTGIR", "LLVM IR", stage, "compile decisions", "resources"]
+    assert list(stages) == [
+        "Tile IR",
+        "optimized Tile IR",
+        "TTIR",
+        "TTGIR",
+        "LLVM IR",
+        stage,
+        "compile decisions",
+        "resources",
+    ]
     assert instruction in stages[stage]
     assert f"target: {target}\n" in stages["compile decisions"]
     ignored = "opt_level, latency" if target.startswith("sm_") else "opt_level, occupancy, latency"

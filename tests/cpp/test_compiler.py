@@ -96,7 +96,9 @@ def check(folder: Path, program: Path) -> None:
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
     said = done.stderr.splitlines()
     assert said[0].startswith("tilewright: argument 0 of shared") and "points to no memory of the device" in said[0]
-    assert said[1].startswith("tilewright: kernels.cu:14:") and ": assertion failed: ct::load(p) < 7, in block" in said[1]
+    assert (
+        said[1].startswith("tilewright: kernels.cu:14:") and ": assertion failed: ct::load(p) < 7, in block" in said[1]
+    )
 
 
 def test_a_program_without_python(project: Path) -> None:

@@ -68,7 +68,9 @@ def test_a_notebook_is_executed_and_shown(tmp_path: Path, monkeypatch: pytest.Mo
     generator = importlib.import_module("notebooks")
     source = tmp_path / "small.py"
     text = "# %% [markdown]\n# # Small\n\n# %%\nimport tilewright as ct\nct.ones((2,), ct.int32)\n"
-    source.write_text(text + "\n# %%\nct.sanitize().__enter__()\n\n# %% tags=[\"raises-exception\"]\n1 / 0\n", encoding="utf-8")
+    source.write_text(
+        text + '\n# %%\nct.sanitize().__enter__()\n\n# %% tags=["raises-exception"]\n1 / 0\n', encoding="utf-8"
+    )
     made = generator.notebook(source)
     page = made.page()
     assert page.startswith("# Small\n\n[Download this notebook](small.ipynb)")

@@ -77,7 +77,9 @@ def test_listings_are_those_of_the_kernel(generator: Callable[[str], Any]) -> No
 
 
 def test_the_build_has_no_warning(tmp_path: Path) -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "jupytext", "nbconvert", "ipykernel")):
+    if any(
+        importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "jupytext", "nbconvert", "ipykernel")
+    ):
         pytest.skip("MkDocs Material is not installed: pip install '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     quick = {**os.environ, "TILEWRIGHT_DOCS_QUICK": "1"}

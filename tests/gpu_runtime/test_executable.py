@@ -113,9 +113,7 @@ def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
     assert len(looking.maps) == 1
 
 
-def test_arrays_without_elements_are_described_on_each_device(
-    looking: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_without_elements_are_described_on_each_device(looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their maps are of memory of the device that reads it."""
     monkeypatch.setattr(tensormap, "_nothing", lambda device: 64 * (1 + device))
     d = Descriptor(0, (("c", 0, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")

@@ -68,7 +68,9 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     cache = disk_cache()
     assert cache is not None and cache.folder == tmp_path / "tilewright"
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "lots")
-    with pytest.raises(ValueError, match="TILEWRIGHT_CACHE_SIZE: 'lots' is no size; write a number such as 4096, 64K, 512M or 1G"):
+    with pytest.raises(
+        ValueError, match="TILEWRIGHT_CACHE_SIZE: 'lots' is no size; write a number such as 4096, 64K, 512M or 1G"
+    ):
         disk_cache()
 
 

@@ -66,13 +66,12 @@ entry @k(%0: tile<ptr<f32>>, %1: tile<i32>, %2: tile<i32>, %3: tile<ptr<f32>>, %
   %14 = assume div_by<16>, %6 : tile<ptr<f32>>
   %15 = constant <i32: 1> : tile<i32>
   %16 = assume div_by<16>, %8 : tile<ptr<f32>>
-  %17 = constant <i32: 1> : tile<i32>
-  %18 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %19 = make_partition_view %18 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %20, %21 = load_view_tko weak %19[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
-  %22 = make_tensor_view %16, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-  %23 = make_partition_view %22 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
-  %24 = store_view_tko weak %20, %23[%10] token = %21 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+  %17 = make_tensor_view %14, shape = [%7], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %18 = make_partition_view %17 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %19, %20 = load_view_tko weak %18[%10] token = %13 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+  %21 = make_tensor_view %16, shape = [%9], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+  %22 = make_partition_view %21 : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+  %23 = store_view_tko weak %19, %22[%10] token = %20 : tile<16xf32>, partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
   return
 }
 """

@@ -102,8 +102,10 @@ class _Attributes:
         return made
 
 
+_FIELDS = {cls: (tag, kinds, tuple(f.name for f in fields(cls))) for tag, (cls, kinds) in FIELDS.items()}
+
+
 def parts(location: Location) -> tuple[int, str, list[Any]]:
     """The tag of ``location``, the kinds of its fields, and their values."""
-    tag, kinds = next((tag, kinds) for tag, (cls, kinds) in FIELDS.items() if type(location) is cls)
-    values = [getattr(location, f.name) for f in fields(location)]
-    return tag, kinds, values
+    tag, kinds, names = _FIELDS[type(location)]
+    return tag, kinds, [getattr(location, name) for name in names]

@@ -1,20 +1,26 @@
-"""Writes ops: every field as its declaration says, checked against the version of the file."""
+"""Writes the bodies of entries, checked against the version of the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from tilewright.tileir.bytecode.attributes import Numbers, write_payload, write_tagged
-from tilewright.tileir.bytecode.primitives import integers, varint
+from tilewright.tileir.bytecode.encoders import Step, encoder
+from tilewright.tileir.bytecode.primitives import varint
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, Operation, Value
-from tilewright.tileir.optable import ENUM_SINCE, ENUMS, AttributeSpec, OpSpec
+from tilewright.tileir.optable import ENUM_SINCE
+from tilewright.tileir.types import Type
 
 
 class BodyWriter:
-    """Writes the body of an entry; ``locations`` collects the location of each op in the order of the bytes."""
+    """Writes the body of an entry; ``locations`` collects the location of each op in the order of the bytes.
+
+    ``values`` and ``count`` number what is defined, ``types`` are the numbers of types by the identity of the object,
+    which the module keeps alive.
+    """
 
     def __init__(self, minor: int, numbers: Numbers) -> None:
         self.minor = minor
@@ -22,13 +28,38 @@ class BodyWriter:
         self.locations: list[Location | None] = []
         self.values: dict[Value, int] = {}
         self.count = 0
+        self.types: dict[int, int] = {}
+        self.encoders: dict[int, tuple[Step, ...]] = {}
 
     def body(self, block: Block) -> bytes:
         """The ops of an entry, whose parameters are the arguments of ``block``."""
+        out = bytearray()
         self.define(block.args)
-        return b"".join(map(self.op, block.ops))
+        self.ops(block, out)
+        return bytes(out)
 
-    def define(self, values: list[Value]) -> None:
+    def ops(self, block: Block, out: bytearray) -> None:
+        encoders, located = self.encoders, self.locations.append
+        for op in block.ops:
+            steps = encoders.get(op.spec.opcode)
+            if steps is None:
+                steps = encoders[op.spec.opcode] = self.encoder(op)
+            located(op.loc)
+            try:
+                for step in steps:
+                    step(self, op, out)
+            except KeyError as lacking:
+                raise TileIRError(f"{op.name} lacks {lacking}") from None
+
+    def encoder(self, op: Operation) -> tuple[Step, ...]:
+        spec = op.spec
+        if spec.since > self.minor:
+            raise VersionError(
+                f"the op {spec.name} needs bytecode 13.{spec.since}; it cannot be written as 13.{self.minor}"
+            )
+        return encoder(spec.opcode, self.minor)
+
+    def define(self, values: Sequence[Value]) -> None:
         for value in values:
             self.values[value] = self.count
             self.count += 1
@@ -39,137 +70,63 @@ class BodyWriter:
             for value in values:
                 self.values.pop(value, None)
 
+    # What encoders call.
+
     def value(self, op: Operation, value: Value) -> bytes:
         number = self.values.get(value)
-        if number is None:
-            raise TileIRError(f"{op.name} uses a value that is not defined before it")
-        return varint(number)
+        return self.undefined(op) if number is None else varint(number)
 
-    def op(self, op: Operation) -> bytes:
-        spec = op.spec
-        if spec.since > self.minor:
-            raise VersionError(
-                f"the op {spec.name} needs bytecode 13.{spec.since}; it cannot be written as 13.{self.minor}"
-            )
-        self.locations.append(op.loc)
-        out = [varint(spec.opcode), self.results(op)]
-        flags = self.flags(op)
-        if flags is not None:
-            out.append(varint(flags))
-        out += [self.attribute(op, a) for a in spec.attributes]
-        out += self.operands(op)
-        if spec.regions:
-            out.append(varint(spec.regions))
-            out += map(self.region, op.regions)
-        self.define(self.written_results(op))
-        return b"".join(out)
+    def type(self, type: Type) -> int:
+        number = self.types[id(type)] = self.numbers.type(type)
+        return number
 
-    def written_results(self, op: Operation) -> list[Value]:
-        """The results that files of this version have."""
-        return op.results if self.minor >= op.spec.results_since else []
-
-    def results(self, op: Operation) -> bytes:
-        spec = op.spec
-        if spec.results is not None and len(op.results) != spec.results:
-            raise TileIRError(f"{op.name} has {len(op.results)} results, not {spec.results}")
-        results = self.written_results(op)
-        types = b"".join(varint(self.numbers.type(r.type)) for r in results)
-        counted = spec.counted or any(o.variadic for o in spec.operands)
-        return (varint(len(results)) if counted else b"") + types
-
-    def flags(self, op: Operation) -> int | None:
-        """The flags word, or None where files of this version have none."""
-        bits = 0
-        for name, bit in op.spec.flag_bits.items():
-            if name in op.spec.units:
-                present = bool(op.attributes.get(name))
-            else:
-                present = (op.attributes.get(name) if name in op.attributes else op.operands.get(name)) is not None
-            bits |= present << bit
-        if not op.spec.flag_bits:
-            return None
-        if self.minor < op.spec.flags_since:
-            if bits:
-                present_names = [n for n, bit in op.spec.flag_bits.items() if bits >> bit & 1]
-                raise VersionError(
-                    f"{', '.join(present_names)} of {op.name} needs bytecode 13.{op.spec.flags_since}; it cannot be "
-                    f"written as 13.{self.minor}"
-                )
-            return None
-        return bits
-
-    def attribute(self, op: Operation, a: AttributeSpec) -> bytes:
-        value = op.attributes.get(a.name)
-        if a.optional and value is None:
-            return b""
-        if self.minor < a.since:
-            if value != a.default and not (a.kind == "bools" and not any(value or ())):
-                raise VersionError(
-                    f"{a.name} = {value} of {op.name} needs bytecode 13.{a.since}; it cannot be written as "
-                    f"13.{self.minor}"
-                )
-            return b""
-        if a.kind == "bools" and not value:  # none is set
-            value = (False,) * len(op.operands["index"])
-        return self.field(op.spec, a, value)
-
-    def field(self, spec: OpSpec, a: AttributeSpec, value: Any) -> bytes:
-        if value is None:
-            raise TileIRError(f"{spec.name} lacks the attribute {a.name}")
-        if a.kind in ENUMS:
-            since = ENUM_SINCE.get((a.kind, value), 1)
-            if since > self.minor:
-                raise VersionError(
-                    f"{a.name} = {value} of {spec.name} needs bytecode 13.{since}; it cannot be written as "
-                    f"13.{self.minor}"
-                )
-            return varint(ENUMS[a.kind].index(value))
-        simple: dict[str, Callable[[Any], bytes]] = {
-            "int": varint,
-            "bool": varint,
-            "str": self.string,
-            "const": self.constant,
-        }
-        if a.kind in simple:
-            return simple[a.kind](value)
-        if a.kind == "i32s":
-            return integers(value, 4)
-        if a.kind == "bools":
-            return varint(len(value)) + bytes(value)
-        attribute: Attribute = value
-        return (
-            write_tagged(attribute, self.numbers) if a.kind == "predicate" else write_payload(attribute, self.numbers)
-        )
-
-    def string(self, text: str) -> bytes:
-        return varint(self.numbers.string(text))
-
-    def constant(self, data: bytes) -> bytes:
-        return varint(self.numbers.constant(data))
-
-    def operands(self, op: Operation) -> list[bytes]:
-        if op.spec.layout == "C":
-            found = list(op.values())
-            return [varint(len(found)), *(self.value(op, v) for v in found)]
-        out = []
-        for o in op.spec.operands:
-            operand = op.operands.get(o.name)
-            if isinstance(operand, list):
-                out.append(varint(len(operand)))
-                out += [self.value(op, v) for v in operand]
-            elif operand is not None:
-                out.append(self.value(op, operand))
-            elif not o.optional:
-                raise TileIRError(f"{op.name} lacks the operand {o.name}")
-        return out
-
-    def region(self, block: Block | None) -> bytes:
+    def region(self, block: Block | None, out: bytearray) -> None:
         if block is None:
-            return varint(0)
+            out.append(0)
+            return
         outside = self.count
         self.define(block.args)
-        types = b"".join(varint(self.numbers.type(a.type)) for a in block.args)
-        ops = b"".join(map(self.op, block.ops))
+        out += b"\1" + varint(len(block.args)) + b"".join(varint(self.type(a.type)) for a in block.args)
+        out += varint(len(block.ops))
+        self.ops(block, out)
         self.count = outside
         self.release(block)
-        return varint(1) + varint(len(block.args)) + types + varint(len(block.ops)) + ops
+
+    def tagged(self, attribute: Attribute) -> bytes:
+        return write_tagged(attribute, self.numbers)
+
+    def payload(self, attribute: Attribute) -> bytes:
+        return write_payload(attribute, self.numbers)
+
+    def flags(self, op: Operation, given: Sequence[bool] | None) -> bytes:
+        """One flag for each index; without any, none is set."""
+        flags = given or (False,) * len(op.operands["index"])
+        return varint(len(flags)) + bytes(flags)
+
+    # What they raise.
+
+    def undefined(self, op: Operation) -> NoReturn:
+        raise TileIRError(f"{op.name} uses a value that is not defined before it")
+
+    def lacks(self, op: Operation, name: str) -> NoReturn:
+        raise TileIRError(f"{op.name} lacks {name!r}")
+
+    def wrong_results(self, op: Operation) -> NoReturn:
+        raise TileIRError(f"{op.name} has {len(op.results)} results, not {op.spec.results}")
+
+    def wrong_flags(self, op: Operation, flags: int) -> NoReturn:
+        names = ", ".join(n for n, bit in op.spec.flag_bits.items() if flags >> bit & 1)
+        raise VersionError(
+            f"{names} of {op.name} needs bytecode 13.{op.spec.flags_since}; it cannot be written as 13.{self.minor}"
+        )
+
+    def too_new(self, op: Operation, name: str, value: Any, since: int) -> NoReturn:
+        raise VersionError(
+            f"{name} = {value} of {op.name} needs bytecode 13.{since}; it cannot be written as 13.{self.minor}"
+        )
+
+    def wrong_value(self, op: Operation, name: str, enumeration: str, value: Any) -> NoReturn:
+        since = ENUM_SINCE.get((enumeration, value))
+        if since is None:
+            raise TileIRError(f"{name} of {op.name} is {value!r}, which is no {enumeration}")
+        self.too_new(op, name, value, since)

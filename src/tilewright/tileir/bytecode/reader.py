@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from types import TracebackType
 
-from tilewright.tileir import structure
+from tilewright.tileir import collector, structure
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, read_hints, read_tagged
 from tilewright.tileir.bytecode.debug import DebugTable, read_debug
 from tilewright.tileir.bytecode.decoders import Decoder, decoder
@@ -30,13 +29,8 @@ KERNEL, HINTS, PRIVATE = 2, 4, 1  # bits of the flags of a function
 
 def read(data: bytes, file: str = "") -> Module:
     """The module in ``data``. BytecodeError, with the byte, for what is no bytecode of a known version."""
-    collects = gc.isenabled()
-    gc.disable()  # nothing here is garbage; looking for it takes twice as long as reading
-    try:
+    with collector.paused():
         return _Reader(bytes(data), file).module()
-    finally:
-        if collects:
-            gc.enable()
 
 
 def sections(data: bytes, file: str = "") -> tuple[int, list[tuple[int, int, int]], int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from tilewright.tileir import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
 from tilewright.tileir.bytecode.debug import parts
 from tilewright.tileir.bytecode.encode import BodyWriter
@@ -32,6 +35,7 @@ from tilewright.tileir.types import Function, Type
 
 ORDER = (FUNC, GLOBAL, CONSTANT, DEBUG, TYPE, PRODUCER, STRING)
 _PADDING = b"\xcb"
+_CODES = {4: "I", 8: "Q"}  # of struct
 
 
 def write(module: Module, minor: int | None = None) -> bytes:
@@ -42,17 +46,23 @@ def write(module: Module, minor: int | None = None) -> bytes:
     version = module.minor if minor is None else minor
     if not 1 <= version <= NEWEST:
         raise VersionError(f"there is no bytecode version 13.{version}; they are 13.1 to 13.{NEWEST}")
-    return _Writer(module, version).file()
+    with collector.paused():
+        return _Writer(module, version).file()
 
 
 def _table(entries: Sequence[bytes], width: int) -> bytes:
     """A count, the offsets of the entries and the entries."""
-    head = _padded(varint(len(entries)), width)
-    offset, offsets = 0, []
-    for entry in entries:
-        offsets.append(offset.to_bytes(width, "little"))
-        offset += len(entry)
-    return b"".join([head, *offsets, *entries])
+    return b"".join([_padded(varint(len(entries)), width), _packed(_offsets(entries), width), *entries])
+
+
+def _offsets(entries: Sequence[bytes]) -> list[int]:
+    """Where each entry begins, after those before it."""
+    return [0, *itertools.accumulate(map(len, entries[:-1]))] if entries else []
+
+
+def _packed(numbers: Sequence[int], width: int) -> bytes:
+    """Little-endian integers of ``width`` bytes."""
+    return struct.pack(f"<{len(numbers)}{_CODES[width]}", *numbers)
 
 
 def _padded(data: bytes, width: int) -> bytes:
@@ -206,19 +216,18 @@ class _Writer:
     def debug(self) -> bytes | None:
         if not self.lists and DEBUG not in self.layout.sections:
             return None
-        first: list[bytes] = []
-        indices: list[bytes] = []
+        first: list[int] = []
+        indices: list[int] = []
+        known = self.locations.numbers
         for locations in self.lists:
-            first.append(len(indices).to_bytes(4, "little"))
-            indices += [self.location(loc).to_bytes(8, "little") for loc in locations]
-        payload = b"".join([_padded(varint(len(first)), 4), *first])
-        payload = b"".join([_padded(payload + varint(len(indices)), 8), *indices])
+            first.append(len(indices))
+            for loc in locations:
+                number = None if loc is None else known.get(loc)
+                indices.append(self.location(loc) if number is None else number + 1)
+        payload = _padded(varint(len(first)), 4) + _packed(first, 4)
+        payload = _padded(payload + varint(len(indices)), 8) + _packed(indices, 8)
         entries = [self.debug_attribute(loc) for loc in self.locations.items]
-        payload = _padded(payload + varint(len(entries)), 4)
-        offset = 0
-        for entry in entries:
-            payload += offset.to_bytes(4, "little")
-            offset += len(entry)
+        payload = _padded(payload + varint(len(entries)), 4) + _packed(_offsets(entries), 4)
         return b"".join([payload, *entries])
 
     def debug_attribute(self, location: Location) -> bytes:

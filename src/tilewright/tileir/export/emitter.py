@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Operation, Value
-from tilewright.tileir.optable import BY_NAME, NO_DEFAULT
+from tilewright.tileir.optable import BY_NAME, NO_DEFAULT, OpSpec
 from tilewright.tileir.types import I8, I64, SCALARS, TOKEN, Pointer, Scalar, Tile, Type
 
 _NAMES = {
@@ -26,6 +27,7 @@ _NAMES = {
 }
 
 
+@functools.cache
 def scalar(dtype: DType) -> Scalar:
     """The element type of ``dtype``: integers lose their sign, which their ops have instead."""
     name = f"i{dtype.bitwidth}" if dtype.is_integer else _NAMES.get(dtype.short, dtype.short)
@@ -38,6 +40,7 @@ def element(dtype: DType | PointerType) -> Scalar | Pointer:
     return Pointer(I8 if dtype.pointee is None else scalar(dtype.pointee))
 
 
+@functools.lru_cache(maxsize=4096)
 def tile(type: TileType) -> Tile:
     return Tile(element(type.dtype), type.shape)
 
@@ -61,6 +64,17 @@ def number_attribute(dtype: DType, value: bool | float) -> Attribute:
     return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
 
 
+def _blank(spec: OpSpec) -> tuple[OpSpec, dict[str, Any], tuple[str, ...], dict[str, Any]]:
+    """A declaration, operands that are absent, which of them are lists, and attributes as they are by default."""
+    defaults = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
+    lists = tuple(o.name for o in spec.operands if o.variadic)
+    blank = dict.fromkeys(o.name for o in spec.operands)
+    return spec, blank, lists, {**defaults, **dict.fromkeys(spec.units, False)}
+
+
+_BLANK = {name: _blank(spec) for name, spec in BY_NAME.items()}
+
+
 class Emitter:
     """Appends to ``block``. ``token`` orders the next memory op after all before it, in the order of the program."""
 
@@ -71,6 +85,7 @@ class Emitter:
         self.token: Value | None = None
         self.loc: Location | None = None
         self.grid: dict[str, list[Value]] = {}
+        self.constants: dict[tuple[int, int, tuple[int, ...]], Value] = {}  # those that ``block`` sees
         self.op: core.Op | None = None
 
     def __getitem__(self, value: core.Value) -> Value:
@@ -88,29 +103,44 @@ class Emitter:
         **attributes: Any,
     ) -> list[Value]:
         """Append an op; attributes that are left out have their defaults. Returns its results."""
-        spec = BY_NAME[name]
-        if spec.since > self.minor:
-            raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
-        full = {o.name: operands.get(o.name, [] if o.variadic else None) for o in spec.operands}
-        known: dict[str, Any] = {
-            a.name: attributes.pop(a.name, None if a.default is NO_DEFAULT else a.default) for a in spec.attributes
-        }
-        for unit in spec.units:
-            known[unit] = attributes.pop(unit, False)
-        assert not attributes, attributes
-        op = Operation(spec, full, known, [Value(t) for t in results], list(regions), self.loc)
-        self.block.ops.append(op)
-        return op.results
+        made = [Value(t) for t in results]
+        self.append(name, operands, made, list(regions), attributes)
+        return made
 
     def one(self, name: str, operands: dict[str, Any], result: Type, **attributes: Any) -> Value:
-        return self.add(name, operands, [result], **attributes)[0]
+        made = Value(result)
+        self.append(name, operands, [made], [], attributes)
+        return made
+
+    def append(
+        self,
+        name: str,
+        operands: dict[str, Any],
+        results: list[Value],
+        regions: list[Block | None],
+        attributes: dict[str, Any],
+    ) -> None:
+        spec, blank, variadic, defaults = _BLANK[name]
+        if spec.since > self.minor:
+            raise VersionError(self.where(f"{name} needs bytecode 13.{spec.since}, which 13.{self.minor} lacks"))
+        given = {**blank, **operands}
+        for optional in variadic:
+            if given[optional] is None:
+                given[optional] = []
+        known = {**defaults, **attributes}
+        assert len(given) == len(blank) and len(known) == len(defaults), (name, operands, attributes)
+        self.block.ops.append(Operation(spec, given, known, results, regions, self.loc))
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
-        """A tile of equal elements."""
+        """A tile of equal elements; of those that are the same, the first one serves where it is visible."""
         s = scalar(dtype)
         bits = number_bits(dtype, value)
-        data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-        return self.one("constant", {}, Tile(s, shape), value=data)
+        key = s.tag, bits, shape
+        found = self.constants.get(key)
+        if found is None:
+            data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
+            found = self.constants[key] = self.one("constant", {}, Tile(s, shape), value=data)
+        return found
 
     def null(self, type: TileType) -> Value:
         zero = self.one("constant", {}, Tile(I64, type.shape), value=bytes(8))

@@ -13,6 +13,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory
 from tilewright.ir.types import TileType, Type
+from tilewright.tileir import collector
 from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, tiles
@@ -24,6 +25,7 @@ from tilewright.tileir.types import TOKEN, Tile
 from tilewright.tileir.types import Type as TileIRType
 
 HANDLERS: dict[type[Op], Any] = {**arith.HANDLERS, **tiles.HANDLERS, **memory_ops.HANDLERS}
+_TERMINATORS: dict[type[Op], str] = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}
 _ENTRY_HINTS = {
     "num_ctas": "num_cta_in_cga",
     "occupancy": "occupancy",
@@ -64,7 +66,8 @@ def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module
         except VersionError:
             continue
     version = NEWEST if minor is None else minor
-    return Module(version, [export_function(k.function, version, k.symbol, k.arguments) for k in kernels])
+    with collector.paused():
+        return Module(version, [export_function(k.function, version, k.symbol, k.arguments) for k in kernels])
 
 
 def export_function(
@@ -107,6 +110,7 @@ class _Places:
         self.units: dict[str, CompileUnit] = {}
         self.scopes: dict[tuple[str, str], Subprogram] = {}
         self.made: dict[Loc, Location | None] = {}
+        self.known: dict[int, Location | None] = {}  # by the identity of what the function keeps alive
         self.kernel = function.loc.file, function.name
         scope = self.scope(*self.kernel, function.loc.line, symbol)
         self.subprogram_loc = FileLoc(scope, function.loc.file, function.loc.line, function.loc.column)
@@ -125,6 +129,13 @@ class _Places:
         return self.scopes[key]
 
     def __call__(self, loc: Loc) -> Location | None:
+        try:
+            return self.known[id(loc)]
+        except KeyError:
+            found = self.known[id(loc)] = self.place(loc)
+            return found
+
+    def place(self, loc: Loc) -> Location | None:
         if loc.line < 1:
             return self.subprogram_loc
         if loc not in self.made:
@@ -148,42 +159,39 @@ class _Control:
             control.For: self.for_,
             control.Loop: self.loop,
             control.If: self.if_,
+            control.Return: self.return_,
             linear.Reduce: self.fold,
             linear.Scan: self.fold,
         }
 
     def function(self, function: core.Function) -> None:
-        ops = list(function.walk())
-        if any(isinstance(op, memory.Bid) for op in ops):
+        kinds = {type(op) for op in function.walk()}
+        if memory.Bid in kinds:
             self.e.grid["get_tile_block_id"] = tiles.grid_values(self.e, "get_tile_block_id")
-        if any(isinstance(op, memory.NumBlocks) for op in ops):
+        if memory.NumBlocks in kinds:
             self.e.grid["get_num_tile_blocks"] = tiles.grid_values(self.e, "get_num_tile_blocks")
-        if any(isinstance(op, memory_ops.ORDERED) for op in ops):
+        if not kinds.isdisjoint(memory_ops.ORDERED):
             self.e.token = self.e.one("make_token", {}, TOKEN)
-        self.ops(function.body)
-
-    def ops(self, block: core.Block) -> None:
-        for op in block.ops:
-            self.e.op = op
-            self.e.loc = self.places(op.loc)
+        for op in function.body.ops:
             self.one(op)
 
     def one(self, op: Op) -> None:
-        structured = self.handlers.get(type(op))
-        if structured is not None:
-            structured(op)
-            return
-        if isinstance(op, (control.Yield, control.Continue, control.Break)):
-            raise AssertionError("terminators belong to their blocks")
-        if isinstance(op, control.Return):
-            self.e.add("return", {})
-            return
+        e = self.e
+        e.op = op
+        e.loc = self.places(op.loc)
         handler = HANDLERS.get(type(op))
-        if handler is None:
-            raise self.e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
-        made = handler(self.e, op)
-        if made is not None:
-            self.e.values[op.result] = made
+        if handler is not None:
+            made = handler(e, op)
+            if made is not None:
+                e.values[op.results[0]] = made
+            return
+        structured = self.handlers.get(type(op))
+        if structured is None:
+            raise e.error(f"the op {op.name} cannot be expressed in CUDA Tile IR")
+        structured(op)
+
+    def return_(self, op: control.Return) -> None:
+        self.e.add("return", {})
 
     def types(self, types: Sequence[Type]) -> list[TileIRType]:
         found: list[TileIRType] = []
@@ -196,23 +204,24 @@ class _Control:
     def body(self, block: core.Block, arguments: list[Value], token: Value | None, carries: bool | None) -> Block:
         """A region with ``block`` in it. ``carries`` says whether its ``yield`` ends with the token."""
         made = Block(arguments if token is None else [*arguments, token])
-        outer_block, outer_token = self.e.block, self.e.token
-        self.e.block = made
+        outer_block, outer_token, outer_constants = self.e.block, self.e.token, self.e.constants
+        self.e.block, self.e.constants = made, dict(outer_constants)
         self.e.token = token if token is not None else outer_token
         for ours, theirs in zip(block.args, arguments):
             self.e.values[ours] = theirs
-        for op in block.ops:
-            self.e.op = op
-            self.e.loc = self.places(op.loc)
-            if isinstance(op, (control.Yield, control.Continue, control.Break)):
-                of_loop = not isinstance(op, control.Yield)
-                last = self.carries[-1] if of_loop else bool(carries)
-                name = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}[type(op)]
-                self.e.add(name, {"operands": [*self.e.all(op.values), *([self.e.token] if last else [])]})
-            else:
-                self.one(op)
-        self.e.block, self.e.token = outer_block, outer_token
+        for op in block.ops[:-1]:
+            self.one(op)
+        self.terminator(block.ops[-1], bool(carries))
+        self.e.block, self.e.token, self.e.constants = outer_block, outer_token, outer_constants
         return made
+
+    def terminator(self, op: Op, carries: bool) -> None:
+        """The last op of a region, with the token where the branch or the loop ``carries`` it."""
+        assert isinstance(op, (control.Yield, control.Continue, control.Break))
+        self.e.op = op
+        self.e.loc = self.places(op.loc)
+        last = carries if isinstance(op, control.Yield) else self.carries[-1]
+        self.e.add(_TERMINATORS[type(op)], {"operands": [*self.e.all(op.values), *([self.e.token] if last else [])]})
 
     def define(self, op: Op, results: list[Value], carries: bool) -> None:
         if carries:
@@ -221,7 +230,7 @@ class _Control:
             self.e.values[ours] = theirs
 
     def orders(self, op: Op) -> bool:
-        return any(isinstance(inner, memory_ops.ORDERED) for inner in op.walk())
+        return any(type(inner) in memory_ops.ORDERED for inner in op.walk())
 
     def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
         carries = self.orders(op)
@@ -259,8 +268,9 @@ class _Control:
         scalars = [Value(Tile(tile(v.tile).element)) for v in op.values for _ in range(2)]
         loc = self.e.loc
         ordered = [scalars[2 * i + 1] for i in range(n)] + [scalars[2 * i] for i in range(n)]
+        visible, self.e.constants = self.e.constants, {}  # combiners take nothing from around them
         body = self.body(op.body, ordered, None, False)
-        body.args = scalars
+        body.args, self.e.constants = scalars, visible
         self.e.loc, self.e.op = loc, op
         identities = tuple(number_attribute(v.tile.element, x) for v, x in zip(op.values, op.identities))
         extra = {"reverse": op.reverse} if isinstance(op, linear.Scan) else {}

@@ -221,13 +221,15 @@ HANDLERS: dict[type[Op], Any] = {
     memory.Print: _print,
 }
 # Ops that the token orders.
-ORDERED = (
-    memory.LoadView,
-    memory.StoreView,
-    memory.Load,
-    memory.Store,
-    memory.AtomicRmw,
-    memory.AtomicCas,
-    memory.AtomicView,
-    memory.Print,
+ORDERED: frozenset[type[Op]] = frozenset(
+    (
+        memory.LoadView,
+        memory.StoreView,
+        memory.Load,
+        memory.Store,
+        memory.AtomicRmw,
+        memory.AtomicCas,
+        memory.AtomicView,
+        memory.Print,
+    )
 )
