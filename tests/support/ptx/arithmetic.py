@@ -98,8 +98,8 @@ def _arithmetic(name: str, modifiers: list[str], dtype: DType, operands: Sequenc
 def _multiply_more(name: str, modifiers: list[str], dtype: DType, xs: Sequence[Array]) -> Array:
     if name == "mul" and modifiers == ["hi"]:
         if dtype.is_signed:
-            if dtype.bitwidth != 32:
-                raise Unknown(f"mul.hi.{dtype.short}")
+            if dtype.bitwidth == 64:
+                return (xs[0].astype(object) * xs[1].astype(object) >> 64).astype(np.int64).view(np.uint64)
             wide = xs[0].astype(np.int64) * xs[1].astype(np.int64) >> 32
             return bits_of(wide.astype(np.int32), dtype)
         return evaluate("mulhi", dtype, {}, xs)

@@ -175,22 +175,74 @@ def _mulhi(e: ScalarEmitter, op: MulHi, operands: Registers) -> ir.Value:
     return e.asm(f"mul.hi.u{width} $0, $1, $2;", operands, operands[0].type)
 
 
+def _add(e: ScalarEmitter, op: Add, operands: Registers) -> ir.Value:
+    """A sum; ~x + 1 is -x, before LLVM finds out."""
+    for x, y in (operands, operands[::-1]):
+        if _is_integer(y, 1) and (flipped := _flipped(x)) is not None:
+            return _negated(e, flipped)
+    return _arithmetic(e, op, operands)
+
+
 def _sub(e: ScalarEmitter, op: Sub, operands: Registers) -> ir.Value:
-    return _negated(e, operands[1]) if _is_integer(operands[0], 0) else _arithmetic(e, op, operands)
+    """A difference, of which LLVM must not make an absolute value: of (x ^ s) - s where s is all of the sign of x."""
+    x, y = operands
+    if _is_integer(x, 0):
+        return _negated(e, y)
+    if isinstance(x.type, ir.IntType) and _opcode(x) == "xor" and y in x.operands:
+        return _in_hardware(e, "sub", operands)
+    return _arithmetic(e, op, operands)
+
+
+def _not(e: ScalarEmitter, op: Not, operands: Registers) -> ir.Value:
+    """The complement; ~(x - 1) is -x, before LLVM finds out."""
+    (x,) = operands
+    if (kind := _opcode(x)) in ("add", "sub"):
+        before, step = _inputs(x)
+        if _is_integer(step, -1 if kind == "add" else 1):
+            return _negated(e, before)
+    return e.shared(op, operands)
+
+
+def _opcode(x: ir.Value) -> str | None:
+    return x.opname if isinstance(x, ir.Instruction) else None
+
+
+def _inputs(x: ir.Instruction) -> list[ir.Value]:
+    """The operands of an instruction of LLVM."""
+    return list(x.operands)
+
+
+def _flipped(x: ir.Value) -> ir.Value | None:
+    """The integer whose complement ``x`` is."""
+    if _opcode(x) != "xor" or x.type.width == 1:
+        return None
+    a, b = _inputs(x)
+    return a if _is_integer(b, -1) else b if _is_integer(a, -1) else None
 
 
 def _mul(e: ScalarEmitter, op: Mul, operands: Registers) -> ir.Value:
+    """A product, of which LLVM must not make an absolute value: of x and the 1 or -1 that has its sign."""
     for x, y in (operands, operands[::-1]):
         if _is_integer(x, -1):
             return _negated(e, y)
+        if _opcode(x) == "or" and x.type.width > 1 and any(_is_integer(v, 1) for v in x.operands):
+            return _in_hardware(e, "mul.lo", operands)
     return _arithmetic(e, op, operands)
+
+
+def _in_hardware(e: ScalarEmitter, name: str, operands: Registers) -> ir.Value:
+    """An instruction on integers that LLVM does not look into."""
+    type_ = operands[0].type
+    wide = operands if type_.width > 8 else [e.builder.sext(x, I16) for x in operands]
+    found = e.asm(f"{name}.s{max(type_.width, 16)} $0, $1, $2;", wide, wide[0].type)
+    return found if found.type == type_ else e.builder.trunc(found, type_)
 
 
 def _is_integer(x: ir.Value, number: int) -> bool:
     """Whether ``x`` is the constant ``number``, of a type that has more than one bit."""
     if not isinstance(x, ir.Constant) or not isinstance(x.type, ir.IntType) or x.type.width == 1:
         return False
-    return bool((x.value if isinstance(x, Splat) else x.constant) == number)
+    return (int(x.value if isinstance(x, Splat) else x.constant) - number) % (1 << x.type.width) == 0
 
 
 def _neg(e: ScalarEmitter, op: Neg, operands: Registers) -> ir.Value:
@@ -254,6 +306,12 @@ def _integer_extremum(e: ScalarEmitter, op: Max | Min, operands: Registers) -> i
 def _extremum_of_doubles(e: ScalarEmitter, op: Max | Min, operands: Registers) -> ir.Value:
     """There is no form that propagates NaN."""
     x, y = operands
+    if isinstance(op, Max) and is_maximum_of_numbers(op):  # of which ptxas makes a saturation after a minimum
+        text = "{ .reg .pred less; setp.lt.f64 less, $1, $2; selp.f64 $0, $2, $1, less; }"
+        found = e.asm(text, operands, F64)
+        if not any(map(_is_zero, operands)):
+            return found
+        return e.asm("add.rn.f64 $0, $1, 0d0000000000000000;", [found], F64)  # of two zeros the positive one
     found = e.instruction(op.name, operands)
     if not op.propagate_nan:
         return found
@@ -269,7 +327,17 @@ def _select(e: ScalarEmitter, op: Select, operands: Registers) -> ir.Value:
         if both is not None:
             chosen = [operands[1] if v is op.x else operands[2] for v in both]
             return e.instruction("max.NaN", chosen)
+    condition, x, y = operands
+    if isinstance(x.type, (ir.FloatType, ir.DoubleType)) and (_is_zero(x) or _is_zero(y)):
+        # LLVM makes a maximum of some, which may give a zero of the other sign.
+        bits = I32 if x.type == F32 else I64
+        found = e.builder.select(condition, e.builder.bitcast(x, bits), e.builder.bitcast(y, bits))
+        return e.builder.bitcast(found, x.type)
     return e.builder.select(*operands)
+
+
+def _is_zero(x: ir.Value) -> bool:
+    return isinstance(x, ir.Constant) and (x.value if isinstance(x, Splat) else x.constant) == 0
 
 
 # -- approximate functions
@@ -384,7 +452,9 @@ def _same(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 RULES: dict[type[Op], Rule] = {
-    **dict.fromkeys((Add, Sqrt), _arithmetic),
+    Sqrt: _arithmetic,
+    Add: _add,
+    Not: _not,
     Sub: _sub,
     Mul: _mul,
     **dict.fromkeys((Div, Rem), _division),
@@ -399,7 +469,7 @@ RULES: dict[type[Op], Rule] = {
     Tanh: _tanh,
     Rsqrt: _rsqrt,
     **dict.fromkeys((Floor, Ceil), _round_to_integer),
-    **dict.fromkeys((And, Or, Xor, Not, Shl, Shr, Cmp, Cast, IsNan, IsInf), _shared),
+    **dict.fromkeys((And, Or, Xor, Shl, Shr, Cmp, Cast, IsNan, IsInf), _shared),
     **dict.fromkeys((Log, Log2, Sin, Cos, Tan, Sinh, Cosh, Pow, Atan2), _shared),
     PtrOffset: _offset,
     PtrDiff: _difference,
