@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from tilewright.cli.output import say
 from tilewright.cli.run import run as run_program
 from tilewright.cli.schedule import add_schedule, schedule
 from tilewright.compat import add_program
-from tilewright.sanitizer import Report, UndefinedBehaviorError, sanitize
-from tilewright.sanitizer.categories import CATEGORIES
+from tilewright.cpp.host.findings import Finding
+from tilewright.sanitizer import Report, UndefinedBehaviorError, Violation, sanitize
+from tilewright.sanitizer.categories import CATEGORIES, category
 from tilewright.sanitizer.output import to_json, to_sarif
+from tilewright.sanitizer.session import current_session
 
 
 def add_parser(commands: Any) -> None:
@@ -69,7 +72,7 @@ def _names(given: list[str]) -> list[str]:
 def _run_program(options: argparse.Namespace) -> int:
     """The exit status of the program."""
     try:
-        return run_program(options)
+        return run_program(options, _report)
     except UndefinedBehaviorError:
         return FINDINGS  # it is in the report
     except SystemExit as e:
@@ -77,6 +80,15 @@ def _run_program(options: argparse.Namespace) -> int:
             return e.code or 0
         say(str(e.code), error=True)
         return 1
+
+
+def _report(findings: Sequence[Finding]) -> None:
+    """Add what a launch of a SIMT kernel found to the report."""
+    session = current_session()
+    session.report.launches += 1
+    for f in findings:
+        facts = {} if f.thread is None else {"thread": f.thread}
+        session.add(Violation(category(f.category), f.message, f.kernel, f.loc, f.block, operands=facts, count=f.count))
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:

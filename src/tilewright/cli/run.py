@@ -14,6 +14,7 @@ from tilewright.cli.files import check_program
 from tilewright.cli.tileir import EPILOG, is_tileir
 from tilewright.cli.tileir import run as run_tileir
 from tilewright.compat import add_program, run_program
+from tilewright.cpp.host.findings import Reporter
 from tilewright.cpp.host.program import run as run_cpp
 
 
@@ -29,12 +30,13 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:
+    """The exit status of the program. ``reporter`` gets what is wrong in SIMT kernels of one in C++."""
     if not options.module and is_cpp(options.program):
         if options.replace:
             raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
         program, arguments = program_of(options)
-        return run_cpp(program.requests, arguments, program.libraries)
+        return run_cpp(program.requests, arguments, program.libraries, reporter=reporter)
     refuse_options(options)
     if not options.module and is_tileir(options.program):
         return run_tileir(options)

@@ -24,6 +24,7 @@ from tilewright.version import __version__
 
 _SEARCH_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH")  # environment variables that Clang reads
 _BREAK = "\f"  # between the kernels of an entry, and between their names
+_CHECKED = ("TW_CHECKED", "1")  # the definition that makes programs state what they must not do
 Made = tuple[bytes, Sequence[str]]  # data for the cache, and the files that were read for it
 
 
@@ -39,7 +40,12 @@ class Request:
 
     def checked(self) -> Request:
         """The same program, stating what it must not do."""
-        return replace(self, defines=(*self.defines, ("TW_CHECKED", "1")))
+        return replace(self, defines=(*self.defines, _CHECKED))
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether this is such a program."""
+        return _CHECKED in self.defines
 
 
 def kernel_names(request: Request) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
     passes = load("tilewright.frontend.cpp.optimize")
     threads = SimtModule(output.llvm, frozenset())
     if simt:
-        threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed)
+        threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(output.llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
     module = with_stubs(threads.llvm, names, {symbol: symbol in threads.waiting for symbol in simt})

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.backends.cpu.threads import thread_count
 from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
+from tilewright.cpp.host.findings import CALLBACK, Reporter, read
 from tilewright.cpp.host.pointers import DevicePointer
 from tilewright.cpp.module import Kernel
 from tilewright.cpp.translation import Request, launched_functions
@@ -60,20 +61,22 @@ def run(
     arguments: Sequence[str],
     libraries: Libraries = NO_LIBRARIES,
     backend: str | None = None,
+    reporter: Reporter | None = None,
 ) -> int:
     """Run the ``main`` of a program, whose files are ``requests``; returns its exit status. ``backend`` names the
-    backend of its kernels, which are compiled before ``main`` begins.
+    backend of its kernels, which are compiled before ``main`` begins. With a ``reporter`` the accesses of SIMT kernels
+    are checked.
 
     TileError, before anything runs, for what is wrong with the program. A kernel that fails while it runs is reported
     on the standard error stream, and the program gets an error code.
     """
-    units = [build_unit(request) for request in requests]
+    units = [build_unit(request if reporter is None else request.checked()) for request in requests]
     kernels = {
         symbol: kernel for request, unit in zip(requests, units) for symbol, kernel in _kernels(request, unit).items()
     }
     binary = link_units(units, libraries)
     _compile(list(kernels.values()), backend)
-    return _Process(binary, kernels, backend).run(requests[0].name, arguments)
+    return _Process(binary, kernels, backend, reporter).run(requests[0].name, arguments)
 
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
@@ -137,7 +140,9 @@ def _in_processes(prepare: Callable[[Sequence[Kernel]], None], kernels: Sequence
 class _Process:
     """A loaded program."""
 
-    def __init__(self, binary: bytes, kernels: dict[str, Kernel], backend: str | None) -> None:
+    def __init__(
+        self, binary: bytes, kernels: dict[str, Kernel], backend: str | None, reporter: Reporter | None
+    ) -> None:
         self._library = _loaded(binary)
         self._kernels = kernels
         self._backend = backend
@@ -149,6 +154,9 @@ class _Process:
         self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
+        if reporter is not None:
+            self._reporter = CALLBACK(functools.partial(self._report, reporter))
+            self._library["__tw_set_reporter"](self._reporter)
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
         """Call ``main``. What went wrong in this process meanwhile is raised."""
@@ -166,6 +174,15 @@ class _Process:
         if self._failure is not None:
             raise self._failure
         return status & 255
+
+    def _report(self, reporter: Reporter, rows: Any, count: int) -> int:
+        """What a launch of a SIMT kernel found; an exception is raised after ``main``, as of launches."""
+        try:
+            reporter(read(rows, count))
+        except BaseException as e:  # noqa: BLE001 - it is raised again when main has returned
+            self._failure = self._failure or e
+            return _Error.UNKNOWN
+        return _Error.SUCCESS
 
     def _guarded(self, symbol: bytes, grid: Any, slots: int) -> int:
         """A launch. An exception that the program cannot get, as it cannot pass through C, is raised after ``main``."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.cpp.host import bounds
 from tilewright.cpp.host.fission import (
     BARRIER,
     RUNTIME,
@@ -21,6 +22,7 @@ from tilewright.cpp.host.fission import (
     region_functions,
     split,
 )
+from tilewright.cpp.host.parameters import parameter_type, split_parameters
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
 _EXCHANGE = "__tw_simt_exchange"
@@ -51,14 +53,25 @@ class SimtModule:
 
 
 def with_threads(
-    text: str, kernels: Sequence[str], inline: Callable[[str, set[str]], str], transform: Transform
+    text: str,
+    kernels: Sequence[str],
+    inline: Callable[[str, set[str]], str],
+    transform: Transform,
+    *,
+    checked: bool = False,
 ) -> SimtModule:
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
-    module with functions inlined, and ``transform`` with passes run over functions."""
+    module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
+    before each access."""
     calls = _call_graph(text)
     inlined = _callers(calls, (_INDEX, *_WAITS)) - set(kernels)
+    if checked:  # the places of accesses in helpers are those of the calls
+        inlined |= _called(calls, kernels) - set(kernels)
     text = inline(text, inlined - {_INDEX, _CURRENT, *_WAITS})
     calls = _call_graph(text)
+    if checked:
+        text = bounds.with_checks(text, _called(calls, kernels), kernels, _FUNCTION)
+        calls = _call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     divisible: frozenset[str] = waiting - _callers(calls, (_EXCHANGE,), through=set(kernels))
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
@@ -105,6 +118,18 @@ def code_of(symbol: str, waits: bool) -> str:
 def _call_graph(text: str) -> dict[str, set[str]]:
     """The names that each function mentions."""
     return {m[1].strip('"'): {n.strip('"') for n in re.findall(_NAME, m.group())} for m in _FUNCTION.finditer(text)}
+
+
+def _called(calls: Mapping[str, set[str]], kernels: Iterable[str]) -> set[str]:
+    """The functions that ``kernels`` lead to, and these, of those that are defined."""
+    found: set[str] = set()
+    pending = list(kernels)
+    while pending:
+        name = pending.pop()
+        if name in calls and name not in found:
+            found.add(name)
+            pending += calls[name]
+    return found
 
 
 def _callers(calls: Mapping[str, set[str]], targets: Iterable[str], through: Iterable[str] = ()) -> set[str]:
@@ -215,27 +240,3 @@ def _arguments(parameters: Sequence[str]) -> tuple[list[str], list[str]]:
     for i in range(_COORDINATES):
         loads += [f"  %p{i} = getelementptr i32, ptr %where, i32 {i}", f"  %c{i} = load i32, ptr %p{i}"]
     return loads, values
-
-
-def split_parameters(parameters: str) -> list[str]:
-    """The parameters at the commas outside of brackets."""
-    parts, depth = [""], 0
-    for c in parameters:
-        depth += (c in "([{<") - (c in ")]}>")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts if part.strip()]
-
-
-def parameter_type(parameter: str) -> str:
-    """The type that a parameter begins with."""
-    if parameter[0] not in "<[{":
-        return parameter.split()[0]
-    depth = 0
-    for i, c in enumerate(parameter):
-        depth += (c in "<[{") - (c in ">]}")
-        if depth == 0:
-            return parameter[: i + 1]
-    return parameter

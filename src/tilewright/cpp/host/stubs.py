@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tilewright.cpp.host.simt import code_of, parameter_type, split_parameters
+from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.simt import code_of
 
 _DEFINITION = (
     r"^define [^\n]*@{symbol}\((?P<parameters>[^\n]*?)\)(?: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*)?\{{\n(?P<body>.*?)^\}}\n"

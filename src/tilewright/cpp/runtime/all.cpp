@@ -1,4 +1,5 @@
 // The runtime as one file.
+#include "checks.cpp"
 #include "device.cpp"
 #include "graphs.cpp"
 #include "launch.cpp"

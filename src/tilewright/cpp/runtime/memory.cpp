@@ -38,6 +38,15 @@ bool holds(void const* address, size_t size) {
     return found && size_t(address) + size >= size && size_t(address) + size <= found->end;
 }
 
+bool bounds_of(void const* address, size_t* start, size_t* end) {
+    locked here;
+    block* found = find(address);
+    if (!found) return false;
+    *start = found->start;
+    *end = found->end;
+    return true;
+}
+
 cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
     if (!address) return report(cudaErrorInvalidValue);
     if (size == 0) {
@@ -153,14 +162,7 @@ static cudaMemcpy3DParms plane(void* target, size_t target_pitch, void const* so
 
 extern "C" {
 // For `tilewright run`: the bounds of the allocation that an address is in or at the end of.
-int __tw_memory_bounds(void const* address, size_t* bounds) {
-    locked here;
-    block* found = find(address);
-    if (!found) return 0;
-    bounds[0] = found->start;
-    bounds[1] = found->end;
-    return 1;
-}
+int __tw_memory_bounds(void const* address, size_t* bounds) { return bounds_of(address, bounds, bounds + 1); }
 
 // The bounds of all allocations, of which `room` have place in `bounds`; how many there are.
 size_t __tw_memory_allocations(size_t* bounds, size_t room) {

@@ -1,13 +1,11 @@
 // Runs SIMT kernels: blocks are taken from a counter by the threads of the machine. A block is loops over
 // its threads, split at its barriers; where lanes of a warp wait for each other, each thread is a fiber, which is left
 // where it waits.
-#include "runtime.h"
+#include "simt.h"
 #include <sys/mman.h>
 
 namespace tilewright {
-constexpr unsigned stack_bytes = 256 << 10;
 constexpr size_t stack_stride = stack_bytes + 5 * 64;  // stacks of a block do not share the sets of a cache
-constexpr int coordinates_count = 12;
 
 // Saves what calls preserve on the stack, notes the stack pointer, and goes on with another stack.
 #if defined(__x86_64__)
@@ -44,44 +42,7 @@ static void* first_frame(unsigned char* stack, void (*entry)()) {
 #error "SIMT kernels run on x86-64 and AArch64"
 #endif
 
-enum class state : unsigned char { ready, at_barrier, at_exchange, done };
-struct fiber {
-    void* stack_pointer;
-    unsigned char* stack;
-    unsigned coordinates[coordinates_count];
-    state now;
-    int predicate, line;
-    char const* file;
-    unsigned mask;
-    unsigned long long given, taken[32];
-};
-// The code of a kernel: its loop over the threads of a block, one thread, and whether its threads wait for each other.
-struct simt_code {
-    void (*block)(void** slots, unsigned const* coordinates);
-    void (*thread)(void** slots, unsigned const* coordinates);
-    long waits;
-};
-struct launch {
-    simt_code what;
-    void** slots;
-    unsigned grid[3], block[3];
-    bool waits;
-    unsigned long long next, count, chunk;  // blocks: threads take several at a time
-    char* message;
-    size_t room;
-    int failed;
-};
-struct worker {
-    launch* run;
-    fiber* fibers;
-    fiber* current;
-    void* stack_pointer;
-    unsigned threads;
-    int outcome;  // of the latest barrier
-    void* frames;  // of blocks that are split at their barriers
-    size_t frame_bytes;
-};
-static thread_local worker* here = nullptr;
+thread_local worker* here = nullptr;
 static thread_local unsigned const* coordinates_here = nullptr;
 
 static char const others_ended[] = "a barrier that not all threads of the block reach: others have ended";
@@ -89,8 +50,10 @@ static char const others_elsewhere[] = "a barrier that not all threads of the bl
 static char const others_left[] = "a barrier that not all threads of the block reach: others have left its loop";
 
 static void fail(launch* run, char const* file, int line, char const* what) {
-    if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0)
-        snprintf(run->message, run->room, "%s:%d: %s", file, line, what);
+    if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) != 0) return;
+    run->file = file;
+    run->line = line;
+    snprintf(run->message, sizeof run->message, "%s", what);
 }
 static void leave(fiber* self, state now) {
     self->now = now;
@@ -220,6 +183,8 @@ static void* work(void* given) {
         fail(run, "tilewright", 0, "no memory for the stacks of a block");
         return nullptr;
     }
+    mine.memory = (unsigned char*)memory;
+    mine.memory_end = mine.memory + bytes;
     mine.fibers = (fiber*)((unsigned char*)memory + mine.threads * stack_stride);
     for (unsigned i = 0; i < mine.threads; ++i) {
         mine.fibers[i].stack = (unsigned char*)memory + i * stack_stride;
@@ -236,17 +201,17 @@ static void* work(void* given) {
     }
     here = nullptr;
     free(mine.frames);
+    forget(mine.checked);
     munmap(memory, bytes);
     return nullptr;
 }
 
 
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
-    char message[512] = "";
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
-    launch run{code, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, code.waits != 0, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, message, sizeof message, 0};
+    launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, code.waits != 0, 0,
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, ""};
     constexpr int most = 512, chunks_per_thread = 64;
     pthread_t others[most];
     int started = 0, workers = worker_count();
@@ -257,9 +222,12 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
         ++started;
     work(&run);
     for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
-    if (!run.failed) return cudaSuccess;
-    say("%s", message);
-    return strstr(message, "assertion failed") ? cudaErrorAssert : cudaErrorLaunchFailure;
+    bool asserted = strstr(run.message, "assertion failed") != nullptr;
+    if (run.failed && checking())
+        note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, 0, nullptr, run.message);
+    else if (run.failed) say("%s:%d: %s", run.file, run.line, run.message);
+    cudaError_t stopped = report_findings();
+    return !run.failed ? stopped : asserted ? cudaErrorAssert : cudaErrorLaunchFailure;
 }
 
 }  // namespace tilewright
@@ -284,7 +252,11 @@ void __tw_simt_diverged(char const* file, int line, int why) {
     using namespace tilewright;
     fail(here->run, file, line, why == 0 ? others_elsewhere : why == 1 ? others_ended : others_left);
 }
-unsigned __tw_simt_current(int which) { return tilewright::coordinates_here[which]; }
+// Functions that host code calls, too, may ask.
+unsigned __tw_simt_current(int which) {
+    using namespace tilewright;
+    return coordinates_here ? coordinates_here[which] : 0;
+}
 __attribute__((noinline)) int __tw_simt_barrier(int kind, int predicate, char const* file, int line) {
     using namespace tilewright;
     fiber* self = here->current;

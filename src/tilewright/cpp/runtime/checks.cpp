@@ -1,0 +1,144 @@
+// Checks of what SIMT kernels access, in programs under the sanitizer.
+#include "simt.h"
+#include <dlfcn.h>
+
+namespace tilewright {
+
+// `Row` of cpp/host/findings.py.
+struct finding {
+    char const *kernel, *file, *category;
+    int line, column, placed;
+    unsigned coordinates[6];  // of the thread, and of its block
+    unsigned long long count;
+    char message[256];
+};
+struct place {
+    char const* file;
+    int line, column;
+};
+constexpr size_t first_page = 4096;  // where no memory is: null pointers and what is made from them
+static list<finding> findings;
+static int (*reporter)(finding const*, unsigned count) = nullptr;
+
+bool checking() { return reporter != nullptr; }
+
+void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
+          char const* message) {
+    locked here;
+    for (finding& each : findings)
+        if (each.line == line && each.column == column && strcmp(each.file, file) == 0 &&
+            strcmp(each.category, category) == 0) {
+            ++each.count;
+            return;
+        }
+    finding made{run->kernel, file, category, line, column, coordinates != nullptr, {}, 1, ""};
+    if (coordinates) memcpy(made.coordinates, coordinates, sizeof made.coordinates);
+    snprintf(made.message, sizeof made.message, "%s", message);
+    findings.add(made);
+}
+
+cudaError_t report_findings() {
+    if (!reporter) return cudaSuccess;
+    int status = reporter(findings.items, unsigned(findings.count));
+    locked here;
+    findings.clear();
+    return cudaError_t(status);
+}
+
+void forget(checks& what) {
+    what.shared.clear();
+    free(what.elsewhere);
+}
+
+static span stack_of_this_thread() {
+    pthread_attr_t attributes;
+    void* start = nullptr;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &start, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    return {size_t(start), size_t(start) + size};
+}
+static bool within(span const& all, size_t address) { return address >= all.start && address <= all.end; }
+
+enum class owner { nobody, program, variable, device };
+// What `address` is in, or at the end of; of memory that is the program's own the bounds are not known.
+static owner find_owner(worker* mine, size_t address, span* bounds) {
+    checks& known = mine->checked;
+    if (address < first_page) return owner::nobody;
+    *bounds = known.latest;
+    if (known.latest.end && within(known.latest, address)) return owner::device;
+    span const* variable = nullptr;  // that `address` is in rather than at the end of
+    for (span const& each : known.shared)
+        if (within(each, address) && (!variable || address < each.end)) variable = &each;
+    if (variable) {
+        *bounds = *variable;
+        return owner::variable;
+    }
+    if (bounds_of((void const*)address, &bounds->start, &bounds->end)) {
+        known.latest = *bounds;
+        return owner::device;
+    }
+    if (!known.stack.end) known.stack = stack_of_this_thread();
+    Dl_info image;
+    bool own = within(known.stack, address) || within({size_t(mine->memory), size_t(mine->memory_end)}, address) ||
+               within({size_t(mine->frames), size_t(mine->frames) + mine->frame_bytes}, address) ||
+               dladdr((void const*)address, &image) != 0;
+    return own ? owner::program : owner::nobody;
+}
+
+static void* harmless(checks& known, size_t size) {
+    if (size > known.elsewhere_bytes) {
+        free(known.elsewhere);
+        known.elsewhere_bytes = (size + 4095) / 4096 * 4096;
+        known.elsewhere = (unsigned char*)aligned_alloc(64, known.elsewhere_bytes);
+        if (!known.elsewhere) abort();
+    }
+    memset(known.elsewhere, 0, size);
+    return known.elsewhere;
+}
+
+}  // namespace tilewright
+
+using namespace tilewright;
+
+extern "C" {
+void __tw_set_reporter(int (*given)(finding const*, unsigned)) { reporter = given; }
+
+// A variable in shared memory; one that the launch sizes has -1 bytes.
+void __tw_simt_object(void* address, size_t size) {
+    if (!here) return;
+    span wanted{size_t(address), size_t(address) + (size == size_t(-1) ? here->run->shared : size)};
+    if (!here->checked.shared.holds(wanted)) here->checked.shared.add(wanted);
+}
+
+// The address for an access of `size` bytes at `address`: that, or one where it does no harm. `base` is what it was made
+// from: a variable of `extent` bytes, if that is not 0.
+void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, int write, place const* at, unsigned x,
+                        unsigned y, unsigned z, unsigned block_x, unsigned block_y, unsigned block_z) {
+    worker* mine = here;
+    if (!mine || !checking()) return address;
+    if (extent == size_t(-1)) extent = mine->run->shared;
+    span bounds{size_t(base), size_t(base) + extent};
+    owner found = extent ? owner::variable : find_owner(mine, size_t(base), &bounds);
+    size_t start = size_t(address);
+    if (found == owner::program) return address;
+    if (found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start) return address;
+    char message[256];
+    char const* what = write ? "store" : "load";
+    unsigned long long bytes = size, total = bounds.end - bounds.start;
+    long long offset = (long long)(start - bounds.start);
+    if (found != owner::nobody)
+        snprintf(message, sizeof message, "%s of %llu byte%s at byte %lld of %s of %llu bytes", what, bytes,
+                 bytes == 1 ? "" : "s", offset, found == owner::device ? "an allocation" : "a variable", total);
+    else if (size_t(base) < first_page)
+        snprintf(message, sizeof message, "%s of %llu bytes through a null pointer", what, bytes);
+    else
+        snprintf(message, sizeof message, "%s of %llu bytes at %p, which is no memory of the device", what, bytes, address);
+    unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
+    note(mine->run, found == owner::nobody ? "dangling-pointer" : "out-of-bounds", at->file, at->line, at->column,
+         coordinates, message);
+    return harmless(mine->checked, size);
+}
+}

@@ -1,0 +1,170 @@
+"""Programs with SIMT kernels that several tests run."""
+
+HEAD = """#include <cstdio>
+#include "cuda_tile.h"
+#include "cuda_fp16.h"
+#include "cuda_bf16.h"
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace ct = cuda::tiles;
+namespace cg = cooperative_groups;
+"""
+KERNELS = """
+__global__ void fill(float* p, float v, size_t n) { auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = v; }
+__device__ float twice(float x) { return x * 2 + threadIdx.x; }
+__global__ void tr(float* out, float const* in, int n) {
+  __shared__ float tile[32][33];
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
+  __syncthreads();
+  x = blockIdx.y * 32 + threadIdx.x; y = blockIdx.x * 32 + threadIdx.y;
+  for (int j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
+}
+__global__ void sum(float const* in, float* out, int n) {
+  extern __shared__ float part[];
+  float s = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += in[i];
+  for (int d = 16; d > 0; d /= 2) s += __shfl_down_sync(0xffffffff, s, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  if (threadIdx.x == 0) { float t = 0; for (int i = 0; i < blockDim.x / 32; ++i) t += part[i]; atomicAdd(out, t); }
+}
+__global__ void half_init(__half* a, float* b, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { a[i] = __half{0.5 * i}; b[i] = twice(powf(2.0f, float(i % 4))); } }
+__global__ void bad(int* p) { if (threadIdx.x < 3) __syncthreads(); p[threadIdx.x] = 1; }
+__global__ void checked(int* p) { assert(p[0] == 7); }
+template <typename T> __global__ void votes(T* out) {
+  unsigned lane = threadIdx.x % 32;
+  out[threadIdx.x] = __ballot_sync(0xffffffffu, lane % 3 == 0) + __any_sync(0xffffffffu, lane == 40)
+      + __all_sync(0xffffffffu, lane < 32) + __shfl_xor_sync(0xffffffffu, int(lane), 1)
+      + __shfl_up_sync(0xffffffffu, int(lane), 2, 8) + __shfl_sync(0xffffffffu, int(lane), 5, 16);
+  if (lane < 4) out[threadIdx.x] += __shfl_down_sync(0xfu, int(lane), 1, 4);
+}
+__global__ void counted(int* out) {
+  int found = __syncthreads_count(threadIdx.x % 5 == 0), all = __syncthreads_and(1), any = __syncthreads_or(threadIdx.x == 77);
+  if (threadIdx.x == 0) { atomicMax(out, found); atomicOr(out + 1, all * 2 + any); atomicInc((unsigned*)out + 2, 1u); }
+  atomicCAS(out + 3 + blockIdx.x, 0, int(threadIdx.x) + 1);
+}
+struct Numbers { double a; int b[5]; };
+__constant__ int table[4] = {1, 10, 100, 1000};
+__device__ __host__ int recursive(int n) { return n <= 1 ? 1 : n * recursive(n - 1); }
+__global__ void several(Numbers n, char c, int* out, dim3 wanted) {
+  int i = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  dim3 shape = blockDim;
+  out[i] = int(n.a) + n.b[i % 5] + c + table[i % 4] + recursive(i % 5) + (shape.z == wanted.z && gridDim.y == 1);
+}
+__global__ void groups(__half* h, __nv_bfloat162* b, int* out) {
+  auto block = cg::this_thread_block(); auto half = cg::tiled_partition<16>(block);
+  int t = block.thread_rank();
+  h[t] = __hfma(h[t], __float2half(2.0f), hexp(__half(0.0f)));
+  b[t] = __hadd2(b[t], __floats2bfloat162_rn(1.0f, 2.0f));
+  out[t] = cg::reduce(half, t, cg::plus<int>()) + 1000 * half.meta_group_rank() + __popc(half.ballot(t % 2))
+      + __mulhi(1 << 30, 8) + __float2int_rn(2.5f) + __reduce_max_sync(~0u, t) + __byte_perm(0x0201u, 0, 0x4441);
+  block.sync();
+}
+__tile_global__ void tile(int* p) { ct::store(p, ct::load(p) + 1); }
+"""
+MAIN = """
+  const int n = 512;
+  float *a, *b, *s; __half* h;
+  cudaMallocManaged(&a, n * n * 4); cudaMallocManaged(&b, n * n * 4); cudaMallocManaged(&s, 4); cudaMallocManaged(&h, 400);
+  fill<<<(n * n + 255) / 256, 256>>>(a, 1.0f, n * n);
+  for (int i = 0; i < n * n; ++i) a[i] += i % 7;
+  tr<<<dim3(n / 32, n / 32), dim3(32, 8)>>>(b, a, n);
+  int wrong = 0; double want = 0;
+  for (int i = 0; i < n; ++i) for (int j = 0; j < n; ++j) { wrong += b[i * n + j] != a[j * n + i]; want += a[i * n + j]; }
+  *s = 0;
+  sum<<<4, 256, 256 * sizeof(float)>>>(a, s, n * n);
+  printf("%d wrong, %g %g, %s\\n", wrong, *s, want, cudaGetErrorName(cudaGetLastError()));
+  half_init<<<1, 128>>>(h, b, 100);
+  printf("%g %g %g\\n", float(h[9]), b[3], b[6]);
+  int* q; cudaMallocManaged(&q, 4096);
+  bad<<<1, 64>>>(q);
+  printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  cudaDeviceReset(); cudaMallocManaged(&q, 4096); *q = 3;
+  checked<<<1, 32>>>(q);
+  printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+"""
+MORE = """
+  int *p, *host = new int[64];
+  cudaMallocManaged(&p, 4096);
+  votes<<<1, 64>>>(p);
+  tile<<<1>>>(p);
+  unsigned ballot = 0, wrong = 0; for (int i = 0; i < 32; i += 3) ballot |= 1u << i;
+  for (int t = 0; t < 64; ++t) {
+    int lane = t % 32, up = lane % 8 < 2 ? lane : lane - 2;
+    wrong += p[t] != int(ballot + 1 + (lane ^ 1) + up + (lane & 16) + 5 + (lane < 3 ? lane + 1 : lane == 3 ? 3 : 0) + (t == 0));
+  }
+  cudaMemset(p, 0, 4096);
+  counted<<<3, 100>>>(p);
+  printf("%u wrong, %d %d %d, %d %d %d\\n", wrong, p[0], p[1], p[2], p[3] > 0, p[4] > 0, p[5] > 0);
+  several<<<1, dim3(2, 3, 4)>>>(Numbers{7.5, {1, 2, 3, 4, 5}}, 'a', p, dim3(1, 1, 4));
+  wrong = 0;
+  for (int i = 0; i < 24; ++i) wrong += p[i] != 7 + 1 + i % 5 + 'a' + table[i % 4] + recursive(i % 5) + 1;
+  __half* h; __nv_bfloat162* b; cudaMallocManaged(&h, 64); cudaMallocManaged(&b, 128);
+  for (int i = 0; i < 32; ++i) { h[i] = __half(i); b[i] = __floats2bfloat162_rn(i, i); }
+  groups<<<1, 32>>>(h, b, p);
+  printf("%g %g %g %d %d\\n", float(h[5]), float(b[3].x), float(b[3].y), p[0], p[31]);
+  fill<<<1, 1025>>>(nullptr, 1, 0);
+  printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
+"""
+
+# `Fibers` adds a warp operation, with which a kernel is not split.
+SPLIT = """#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+struct Numbers { int a; int b[4]; };
+#define KERNEL template <bool Fibers> __global__ void
+#define BEGIN if constexpr (Fibers) __syncwarp(); int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+__device__ int rotate(int* s, int t, int n) { s[t] = t * 3; __syncthreads(); int v = s[(t + 1) % n]; __syncthreads(); return v; }
+KERNEL reduce(Numbers n, int* out) {
+  BEGIN;
+  __shared__ int s[128];
+  s[t] = t * n.a;
+  __syncthreads();
+  for (int d = 64; d > 0; d /= 2) { if (t < d) s[t] += s[t + d]; __syncthreads(); }
+  out[blockIdx.x * 128 + t] = s[0] + t;
+}
+KERNEL nested(Numbers n, int* out) {
+  BEGIN;
+  __shared__ int s[128];
+  int sum = 0, own[5] = {t, t + 1, t * t, 7, n.b[1]};
+  for (int i = 0; i < 3; ++i) {
+    int before = own[i];
+    if (n.a > 2) { sum += rotate(s, t, 128) * before; own[(t + i) % 5] += sum; }
+    for (int j = 0; j < i; ++j) { s[127 - t] = sum + j; __syncthreads(); sum ^= s[t]; __syncthreads(); if (n.b[0] == j) break; }
+    while (sum % 7 != t % 3) ++sum;
+  }
+  n.b[2] += t;
+  __syncthreads();
+  for (int v : own) sum = sum * 31 + v;
+  out[blockIdx.x * 128 + t] = sum + n.b[2];
+}
+KERNEL votes(Numbers n, int* out) {
+  BEGIN;
+  int found = t;
+  for (int i = 0; __syncthreads_or(found < 130) && i < 9; ++i) found += __syncthreads_count(t % (i + 2) == 0);
+  if (!__syncthreads_and(t < 128 + n.a)) return;
+  double wide = found * 0.5; bool odd = t & 1; char small = char(t);
+  __syncthreads();
+  out[blockIdx.x * 128 + t] = int(wide * 4) + odd + small;
+}
+KERNEL left(int* out) {
+  BEGIN;
+  for (int i = 0; i < t; ++i) { out[t] = i; __syncthreads(); }
+}
+template <typename K> void both(char const* name, K split, K fibers, dim3 block) {
+  int *a, *b; cudaMallocManaged(&a, 2048); cudaMallocManaged(&b, 2048);
+  cudaMemset(a, 0, 2048); cudaMemset(b, 0, 2048);
+  split<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, a); fibers<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, b);
+  int sum = 0; for (int i = 0; i < 512; ++i) sum += a[i] != 0;
+  printf("%s %s %d %s\\n", name, memcmp(a, b, 2048) ? "differs" : "same", sum > 400, cudaGetErrorName(cudaGetLastError()));
+}
+int main() {
+  both("reduce", reduce<false>, reduce<true>, 128);
+  both("nested", nested<false>, nested<true>, dim3(8, 4, 4));
+  both("votes", votes<false>, votes<true>, dim3(4, 32));
+  int* p; cudaMallocManaged(&p, 1024);
+  left<false><<<1, 3>>>(p);
+  printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
