@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilewright.ir.dtypes import ALL_DTYPES
+from tilewright.ir.location import Loc
 from tilewright.ops.dims import Dims
 from tilewright.runtime.launch import launch
 from tilewright.runtime.launchable import Launchable
+from tilewright.sanitizer.session import SESSIONS
 from tilewright.system.forks import load
 
 _NUMBERS = {int: "int", float: "float", bool: "bool"}
@@ -59,6 +61,8 @@ class Operator:
         summed: frozenset[str],
         mutates: frozenset[str],
         autocast: str | None,
+        grid: Mapping[str, int],
+        declared: Loc,
     ) -> None:
         count, results = len(dims.inputs), len(dims.outputs)
         names = [p.name for p in parameters]
@@ -67,6 +71,7 @@ class Operator:
         self.numbers = tuple(_number(name, p) for p in parameters[count + results :])
         self.dtypes, self.sharded, self.summed = tuple(dtypes), sharded, summed
         self.mutates, self.autocast = mutates, autocast
+        self.grid, self.declared = grid, declared  # dimension -> extent of its tiles, for each axis of the grid
         self.backward: Gradient | None = None
         self.overload: Any = None  # the operator of PyTorch, once it is registered
         self.arity = count + len(self.numbers)
@@ -172,8 +177,15 @@ class Operator:
         extents = self.dims.extents(self.name, self.inputs, [a.shape for a in arrays], _check)
         dtypes = [array_dtype(d, self.inputs, [a.dtype for a in arrays]) for d in self.dtypes]
         results = [np.empty(shape, dtype) for shape, dtype in zip(self.dims.results(extents), dtypes)]
-        self.function(None, *arrays, *results, *args[len(self.inputs) :])
+        self.compute(None, arrays, results, args[len(self.inputs) :])
         return tuple(results) if len(results) > 1 else results[0] if results else None
+
+    def compute(self, stream: Any, inputs: Sequence[Any], results: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """Fill ``results``; under the sanitizer, compare what happens with the declaration."""
+        if SESSIONS:
+            load("tilewright.ops.declaration_check").checked(self, inputs, results, numbers)
+        else:
+            self.function(stream, *inputs, *results, *numbers)
 
 
 def _check(condition: Any, message: Callable[[], str]) -> None:
@@ -257,11 +269,16 @@ def op(
         if total & set(shape):
             raise ValueError(f"{name}: an output has the dimension {min(total & set(shape))!r}, which is summed")
 
+    frame = sys._getframe(1)
+    declared = Loc(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)
+
     def declare(function: Any, parameters: Sequence[inspect.Parameter], split: frozenset[str]) -> Operator:
         inputs = [p.name for p in parameters[: len(parsed.inputs)]]
         chosen = _dtypes(name, dtypes, inputs, len(parsed.outputs))
         changed = _names(name, "mutates", mutates, set(inputs))
-        made = Operator(name, parsed, function, parameters, chosen, split, total, changed, autocast)
+        made = Operator(
+            name, parsed, function, parameters, chosen, split, total, changed, autocast, dict(grid or {}), declared
+        )
         _BY_NAME[name] = made
         return made
 

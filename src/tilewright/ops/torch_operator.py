@@ -10,6 +10,7 @@ import torch
 
 from tilewright.ops import torch_gradient, torch_transforms
 from tilewright.ops.operator import NO_DEFAULT, Operator
+from tilewright.sanitizer.session import SESSIONS
 from tilewright.system.forks import load
 
 _MOST_PLANS = 1024  # shapes that an operator remembers; programs with more start over
@@ -122,7 +123,10 @@ def _runner(op: Operator) -> Callable[[Any, tuple[Any, ...]], Any]:
             like(arrays[i], memory_format=contiguous) if i >= 0 else empty(shape, dtype=dtype, device=device)
             for shape, dtype, i in plan
         ]
-        function(stream, *arrays, *results, *args[count:])
+        if SESSIONS:
+            op.compute(stream, arrays, results, args[count:])
+        else:
+            function(stream, *arrays, *results, *args[count:])
         return results[0] if single else tuple(results) if results else None
 
     return run

@@ -79,6 +79,7 @@ _OTHERS = (
     Category("loop-step", "range whose step is not positive", SHEET, "2"),
     Category("failed-assertion", "an assert_ whose condition is false", SHEET, "1.16"),
     Category("deadlock", "blocks that wait for each other", CPP, "1.10"),
+    Category("operator-declaration", "operator whose kernels do something else than it declares", SHEET, "ct.op"),
     Category("nan-born", "NaN from operands without NaN", SHEET, "3", default=False),
     Category("inf-born", "infinity from finite operands", SHEET, "3", default=False),
 )

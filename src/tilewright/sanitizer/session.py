@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.errors import TileUndefinedError
@@ -26,6 +27,7 @@ class Session:
     stop: bool
     schedule: Schedule
     sinks: Sequence[EventSink]
+    known_operators: set[Any] = field(default_factory=set)  # what has been computed in parts, to check the declaration
 
     def add(self, violation: Violation) -> None:
         """Report ``violation`` unless its category is off. UndefinedBehaviorError when the session stops there."""
@@ -37,12 +39,36 @@ class Session:
             raise UndefinedBehaviorError(violation)
 
 
-_sessions: list[Session] = []
+SESSIONS: list[Session] = []  # the innermost last
 
 
 def current_session() -> Session:
     """The innermost session; outside of any, one that stops at the first violation."""
-    return _sessions[-1] if _sessions else Session(Report(), DEFAULT, True, Schedule(), ())
+    return SESSIONS[-1] if SESSIONS else Session(Report(), DEFAULT, True, Schedule(), ())
+
+
+@contextmanager
+def watched(sink: EventSink) -> Iterator[None]:
+    """Within it ``sink``, too, receives what launches do."""
+    session = current_session()
+    with _innermost(replace(session, sinks=(*session.sinks, sink))):
+        yield
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Within it violations are reported to nobody: they were before, or belong to launches that nobody asked for."""
+    with _innermost(Session(Report(), frozenset(), False, Schedule(), ())):
+        yield
+
+
+@contextmanager
+def _innermost(session: Session) -> Iterator[None]:
+    SESSIONS.append(session)
+    try:
+        yield
+    finally:
+        SESSIONS.pop()
 
 
 @contextmanager
@@ -77,8 +103,7 @@ def sanitize(
     with ExitStack() as stack:
         stack.enter_context(force_backend("sanitizer"))
         stack.enter_context(marked_memory())
-        _sessions.append(session)
-        stack.callback(_sessions.remove, session)
+        stack.enter_context(_innermost(session))
         try:
             yield session.report
         except TileUndefinedError as e:  # the compiler found it, so there is nothing to run
