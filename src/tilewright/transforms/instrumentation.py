@@ -24,6 +24,7 @@ PASSES = (
     "clip-views",
     "fuse-loop-nests",
     "version-nests",
+    "hoist-checks",
     "vectorize-nests",
     "stream-stores",
     "split-tiles",

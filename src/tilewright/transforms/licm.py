@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,24 +23,27 @@ class LoopInvariantCodeMotion:
 
     def run(self, function: Function) -> Function:
         copied = clone_function(function)
-        _hoist(copied.body)
+        hoist(copied.body, is_pure)
         return copied
 
 
-def _hoist(block: Block) -> None:
-    """Move what can leave the loops in ``block``, inner loops first so that ops can travel several levels."""
+def hoist(block: Block, movable: Callable[[Op], bool]) -> None:
+    """Move ``movable`` ops that depend on nothing inside out of the loops in ``block``.
+
+    Inner loops first, so that ops can travel several levels.
+    """
     for op in list(block.ops):
         for region in op.regions:
-            _hoist(region)
+            hoist(region, movable)
         if isinstance(op, LoopOp):
-            block.splice(_invariant(op), before=op)
+            block.splice(_invariant(op, movable), before=op)
 
 
-def _invariant(loop: LoopOp) -> list[Op]:
+def _invariant(loop: LoopOp, movable: Callable[[Op], bool]) -> list[Op]:
     inside: set[Value] = set(loop.body.args)
     found: list[Op] = []
     for op in loop.body.ops:
-        if is_pure(op) and not _reads(op, inside):
+        if movable(op) and not _reads(op, inside):
             found.append(op)
         else:
             inside.update(op.results)

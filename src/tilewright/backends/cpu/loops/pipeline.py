@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.loops.fusion import FuseLoopNests
+from tilewright.backends.cpu.loops.hoisting import HoistChecks
 from tilewright.backends.cpu.loops.streaming import StreamStores
 from tilewright.backends.cpu.loops.vectorize import VectorizeNests
 from tilewright.backends.cpu.loops.verify import verify_loop_form
@@ -20,6 +21,7 @@ def loop_form(function: Function, processor: Processor) -> Function:
     passes = (
         FuseLoopNests(processor),  # first: the others are about nests
         VersionNests(),  # after fusion, which decides what a nest loads and stores
+        HoistChecks(),  # after versioning, which makes the checks
         VectorizeNests(processor.vector_bytes),  # after fusion: the widest element of a nest decides
         StreamStores(),  # after vectorization, which chooses what is stored at a time
     )

@@ -1,0 +1,33 @@
+"""The pass that moves runtime checks out of loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.core import Function, Op
+from tilewright.ir.effects import is_pure
+from tilewright.ir.ops.loops import CheckLoad
+from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.licm import hoist
+
+
+@dataclass(frozen=True)
+class HoistChecks:
+    """Moves checks of loads through pointers out of the loops of the kernel that they do not depend on.
+
+    After versioning, which puts them in front of their nests. Nests stay: their buffers are free elsewhere in a loop.
+    What a check reads from buffers the loop needs until it ends, so that it is there before the loop, too.
+    """
+
+    name: ClassVar[str] = "hoist-checks"
+
+    def run(self, function: Function) -> Function:
+        """Never fails."""
+        copied = clone_function(function)
+        hoist(copied.body, _is_movable)
+        return copied
+
+
+def _is_movable(op: Op) -> bool:
+    return isinstance(op, CheckLoad) and is_pure(op)  # and not one that reads arrays
