@@ -26,7 +26,9 @@ LOOP_VERSIONS = ("streaming", "plain", "bounds_checked", "on_copies")
 class LoopNest(Op):
     """Computes the ops of ``body`` together, ``lanes`` elements at a time, and yields tiles that are kept.
 
-    A reduction or scan that goes across the lanes has ``vectors`` of them side by side.
+    The lanes of a reduction that goes ``along`` them hold its partial results. Any other one, and a scan, has a result
+    for each lane, and ``vectors`` of these side by side. A scan with ``square`` reads so many rows along its axis at
+    once, and transposes squares of them in registers.
 
     ``buffers`` has the offset in scratch memory of each result; None for one element that stays in a register.
     ``scratch`` are offsets of more memory that the op at the end of the body needs. ``transposed`` is the axis along
@@ -48,6 +50,8 @@ class LoopNest(Op):
     overlapping: list[Value] = operands()
     lanes: int = attribute(int, default=0)
     vectors: int = attribute(int, default=1)
+    along: bool = attribute(bool, default=False)
+    square: int | None = attribute(int, type(None), default=None)
     buffers: tuple[int | None, ...] = attribute(tuple, default=())
     scratch: tuple[int | None, ...] = attribute(tuple, default=())
     transposed: int | None = attribute(int, type(None), default=None)
@@ -64,9 +68,9 @@ class LoopNest(Op):
         """What the body yields: the results, as they are called there."""
         return self.body.terminator.operands
 
-    def vectorize(self, lanes: int, vectors: int) -> None:
-        """Set ``lanes`` and ``vectors``."""
-        self.attributes.update(lanes=lanes, vectors=vectors)
+    def vectorize(self, lanes: int, vectors: int, square: int | None, *, along: bool) -> None:
+        """Set how many elements the loops compute at a time, and in which arrangement."""
+        self.attributes.update(lanes=lanes, vectors=vectors, square=square, along=along)
 
     def stream(self) -> None:
         """Add a version that streams."""

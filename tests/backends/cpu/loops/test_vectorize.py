@@ -29,10 +29,15 @@ SUM = """
       }"""
 
 
-def chosen(nest: str, vector_bytes: int) -> tuple[int, int]:
-    """Lanes and vectors of the last nest, which ``nest`` is."""
+def last_nest(nest: str, vector_bytes: int) -> LoopNest:
     function = VectorizeNests(vector_bytes).run(parse_function(f"{HEAD}{nest}\n return()\n}}"))
     *_, last = (op for op in function.body.ops if isinstance(op, LoopNest))
+    return last
+
+
+def chosen(nest: str, vector_bytes: int) -> tuple[int, int]:
+    """Lanes and vectors of the last nest, which ``nest`` is."""
+    last = last_nest(nest, vector_bytes)
     return last.lanes, last.vectors
 
 
@@ -69,6 +74,33 @@ def test_reductions_of_what_costs_little_go_by_several_vectors_side_by_side() ->
     nest = "\n      %z = nest([], [], []) {buffers = (8256)} : f32[64] {"
     assert chosen(f"{nest}\n %v = neg(%x) : f32[16,64]{SUM}", 64) == (16, 4)
     assert chosen(f"{nest}\n %v = exp(%x) : f32[16,64]{SUM}", 64) == (16, 1)
+
+
+@pytest.mark.parametrize(
+    ("axis", "commutative", "vector_bytes", "along"),
+    [(1, "true", 64, True), (1, "false", 64, False), (0, "true", 64, False), (1, "true", 512, False)],
+)
+def test_reductions_along_rows_keep_partial_results_in_lanes(
+    axis: int, commutative: str, vector_bytes: int, along: bool
+) -> None:
+    shape = "[16]" if axis else "[64]"
+    text = SUM.replace("axis = 0", f"axis = {axis}").replace("f32[64]", f"f32{shape}").replace("true", commutative)
+    nest = f"\n %z = nest([], [], []) {{buffers = (8256)}} : f32{shape} {{\n %v = neg(%x) : f32[16,64]"
+    assert last_nest(nest + text, vector_bytes).along == along
+
+
+@pytest.mark.parametrize(("axis", "vector_bytes", "square"), [(1, 64, 16), (1, 32, None), (0, 64, None)])
+def test_scans_of_rows_go_by_squares_that_fit_the_lanes(axis: int, vector_bytes: int, square: int | None) -> None:
+    nest = f"""
+      %z = nest([], [], []) {{buffers = (8256)}} : f32[16,64] {{
+        %r = scan([%x]) {{axis = {axis}, identities = (0.0)}} : f32[16,64] {{
+         ^(%s: f32, %t: f32)
+          %u = add(%s, %t) : f32
+          yield([%u])
+        }}
+        yield([%r])
+      }}"""
+    assert last_nest(nest, vector_bytes).square == square
 
 
 def test_what_is_vectorized_stays() -> None:

@@ -19,7 +19,7 @@ from tilewright.backends.cpu.codegen.groups import Visit, bind_results, close, e
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.loops.kinds import SMALLEST_SQUARE
+from tilewright.backends.cpu.loops.vectorize import rows_axis
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.enums import CmpPredicate
@@ -132,8 +132,7 @@ def emit_reduce(state: State, nest: LoopNest, op: Reduce) -> None:
     buffers = [] if scalar else [state.tile_buffer(r) for r in nest.results[:count]]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
-        innermost = all(n == 1 for n in fold.shape[fold.axis + 1 :])
-        if innermost and op.commutative and fold.length >= width > 1:
+        if nest.along:
             found = _along_lanes(fold, elements, visit, partials, min(width, partials), buffers)
         else:
             found = _across_lanes(fold, elements, visit, partials, width, buffers)
@@ -220,13 +219,12 @@ def emit_scan(state: State, nest: LoopNest, op: Scan) -> None:
     fold, count = _Combination(state, nest, op), len(op.results)
     bind_results(state, nest, 0)
     buffers = [state.tile_buffer(r) for r in nest.results[:count]]
-    rows = _rows_to_scan(fold)
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
-        if rows is None or width < rows[1]:
+        if nest.square is None:
             _scan_across(fold, elements, visit, width, buffers)
         else:
-            _scan_squares(fold, elements, visit, rows[0], min(rows[1], fold.length), buffers)
+            _scan_squares(fold, elements, visit, nest.square, buffers)
         return []
 
     emit_loops(state, group_of(state, nest, count), body)
@@ -252,23 +250,10 @@ def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: in
     close(nest)
 
 
-def _rows_to_scan(fold: _Combination) -> tuple[int, int] | None:
-    """For a scan along the innermost axis: another axis, and how many rows along it to scan side by side."""
-    shape, axis = fold.shape, fold.axis
-    if any(n > 1 for n in shape[axis + 1 :]) or any(v.tile.is_pointer or v.tile.element.is_bool for v in fold.values):
-        return None
-    other = max((k for k in range(axis) if shape[k] > 1), default=None)
-    if other is None:
-        return None
-    side = min(transpose.SIDE, shape[other], fold.length)
-    return (other, side) if side >= SMALLEST_SQUARE else None
-
-
-def _scan_squares(
-    fold: _Combination, elements: Elements, visit: Visit, other: int, side: int, buffers: list[Buffer]
-) -> None:
+def _scan_squares(fold: _Combination, elements: Elements, visit: Visit, side: int, buffers: list[Buffer]) -> None:
     """Some rows at once: squares of them are transposed, so that the running values of all rows are one vector."""
     nest, op = elements.nest, fold.op
+    other = rows_axis(fold.shape[: fold.axis])
     corner = []
     for axis, n in enumerate(fold.shape):
         step = side if axis == other else 1

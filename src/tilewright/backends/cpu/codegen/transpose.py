@@ -8,10 +8,8 @@ from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.position import Coord, Position
-from tilewright.backends.cpu.loops.kinds import innermost
+from tilewright.backends.cpu.loops.kinds import LARGEST_SQUARE, innermost
 from tilewright.ir.core import Value
-
-SIDE = 16  # of the largest square
 
 
 def write_squares(elements: Elements, value: Value, buffer: Buffer, axis: int, width: int) -> list[Position]:
@@ -21,7 +19,7 @@ def write_squares(elements: Elements, value: Value, buffer: Buffer, axis: int, w
     """
     nest, shape = elements.nest, value.tile.shape
     last = innermost(value.tile)
-    side = min(width, SIDE, shape[axis], shape[last])
+    side = min(width, LARGEST_SQUARE, shape[axis], shape[last])
     corner = []
     for k, n in enumerate(shape):
         step = side if k in (axis, last) else 1

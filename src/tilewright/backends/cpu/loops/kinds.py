@@ -34,7 +34,9 @@ from tilewright.ir.types import PartitionViewType, TileType
 POINTER_OPS = frozenset({PtrOffset, PtrDiff, PtrToInt, IntToPtr})
 ASSUMPTIONS = (AssumeDivisible, AssumeBounded, AssumeBlocked)
 ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | POINTER_OPS | set(ASSUMPTIONS)
-SMALLEST_SQUARE = 4  # elements along a side; less is not worth transposing in registers
+# Elements along a side of the squares that are transposed in registers: fewer are not worth it, more need too many.
+# Chosen; no measurement of them alone is on record.
+SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16
 FUSIBLE = ELEMENTWISE | set(REARRANGING) | {Constant, Undefined, Iota, LoadView, Load}
 
 

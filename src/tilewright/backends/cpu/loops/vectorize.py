@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tilewright.backends.cpu.loops.fused import loop_values, root_of
 from tilewright.backends.cpu.loops.groups import CHEAP, COSTS
-from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
+from tilewright.backends.cpu.loops.kinds import LARGEST_SQUARE, SMALLEST_SQUARE, is_array_tile, is_fusible
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
@@ -23,7 +23,8 @@ _ROW_VECTORS = 4  # side by side: longer runs in memory, independent additions; 
 
 @dataclass(frozen=True)
 class VectorizeNests:
-    """Sets ``lanes`` and ``vectors`` of each nest, so that the widest elements fill registers of ``vector_bytes``.
+    """Sets ``lanes`` of each nest, so that the widest elements fill registers of ``vector_bytes``, and how reductions
+    and scans use them.
 
     After fusion: the widest element of all the ops that are fused decides.
     """
@@ -38,7 +39,10 @@ class VectorizeNests:
             if isinstance(op, LoopNest) and not op.lanes:
                 values = loop_values(op)
                 lanes = self._lanes(op, values)
-                op.vectorize(lanes, _vectors(op, lanes))
+                root = root_of(op)
+                along = isinstance(root, Reduce) and _goes_along(root, lanes)
+                square = _square(root, lanes) if isinstance(root, Scan) else None
+                op.vectorize(lanes, _vectors(op, lanes), square, along=along)
         return copied
 
     def _lanes(self, nest: LoopNest, values: Sequence[Value]) -> int:
@@ -82,6 +86,29 @@ def _computed_from(value: Value) -> list[Value]:
     if op is None or not is_fusible(op) or is_array_tile(value) or value.tile.size == 1:
         return []
     return [v for v in op.operands if isinstance(v.type, TileType)]
+
+
+def _goes_along(op: Reduce, lanes: int) -> bool:
+    """Whether the lanes are neighbours along the axis: those of memory, where that is the innermost axis."""
+    shape, axis = op.values[0].tile.shape, op.axis
+    return op.commutative and shape[axis] >= lanes > 1 and all(n == 1 for n in shape[axis + 1 :])
+
+
+def rows_axis(outer: tuple[int, ...]) -> int:
+    """The axis of the rows next to each other, of the extents ``outer`` in front of that of a row. ValueError if there
+    is one row."""
+    return max(k for k, n in enumerate(outer) if n > 1)
+
+
+def _square(op: Scan, lanes: int) -> int | None:
+    """The side of the squares of a scan of rows; None where it walks along the axis by vectors."""
+    shape, axis = op.values[0].tile.shape, op.axis
+    if any(n > 1 for n in shape[axis + 1 :]) or any(v.tile.is_pointer or v.tile.element.is_bool for v in op.values):
+        return None
+    if all(n == 1 for n in shape[:axis]):
+        return None
+    side = min(LARGEST_SQUARE, shape[rows_axis(shape[:axis])], shape[axis])
+    return side if SMALLEST_SQUARE <= side <= lanes else None
 
 
 def _vectors(nest: LoopNest, lanes: int) -> int:
