@@ -53,7 +53,6 @@ class AliasAnalysis:
 
     def __init__(self, function: Function) -> None:
         self.tables = Tables(function)
-        self._loops = {op.body: op for op in function.walk() if isinstance(op, LoopOp)}
         params = zip(function.body.args, function.params)
         alike = [v for v, p in params if function.may_alias and v.tile.is_pointer and not p.no_alias]
         self.shared: MemoryObject = alike[0] if len(alike) > 1 else None
@@ -68,8 +67,8 @@ class AliasAnalysis:
             if at in seen:
                 continue
             seen.add(at)
-            op, loop = at.op, self._loops.get(at.owner) if isinstance(at.owner, Block) else None
-            if loop is not None and at in loop.carried:
+            op, loop = at.op, at.owner.parent if isinstance(at.owner, Block) else None
+            if isinstance(loop, LoopOp) and at in loop.carried:
                 pending += _carried(loop, loop.carried.index(at))
             elif op is None:
                 found.add(self.shared if self.shared is not None and at in self._alike else at)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp, Yield
+from tilewright.ir.ops.control import For, If, LoopOp, PassingOp
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView, LocalArray, MemoryOp
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
@@ -68,11 +68,11 @@ def argument_roots(function: Function) -> dict[Value, set[str]]:
             roots[op.result] = {_LOCAL}
     changed = True
     while changed:
-        changed = _propagate(function.body, None, None, roots)
+        changed = _propagate(function, roots)
     return roots
 
 
-def _propagate(block: Block, parent: Op | None, loop: LoopOp | None, roots: dict[Value, set[str]]) -> bool:
+def _propagate(function: Function, roots: dict[Value, set[str]]) -> bool:
     changed = False
 
     def flow(source: Value, target: Value) -> None:
@@ -84,26 +84,18 @@ def _propagate(block: Block, parent: Op | None, loop: LoopOp | None, roots: dict
             roots[target] = roots.get(target, set()) | found
             changed = True
 
-    for op in block.ops:
+    for op in function.walk():
         if isinstance(op, LoopOp):
             for i, (init, carried) in enumerate(zip(op.inits, op.carried)):
                 flow(init, carried)
                 if isinstance(op, For):
                     flow(carried, op.results[i])
-        elif isinstance(op, Yield) and isinstance(parent, If):
-            for v, r in zip(op.operands, parent.results):
+        elif isinstance(op, PassingOp):
+            for v, r in zip(op.values, op.receivers):
                 flow(v, r)
-        elif isinstance(op, Break) and loop is not None:
-            for v, r in zip(op.operands, loop.results):
-                flow(v, r)
-        elif isinstance(op, Continue) and loop is not None:
-            for v, carried in zip(op.operands, loop.carried):
-                flow(v, carried)
         elif not isinstance(op, If):
             bases = [v for v in op.operands if _addresses(v)]
             for r in op.results:  # an address with an offset stays in its array; only a lone integer becomes an address
                 for v in bases if bases and _addresses(r) else op.operands:
                     flow(v, r)
-        for region in op.regions:
-            changed |= _propagate(region, op, op if isinstance(op, LoopOp) else loop, roots)
     return changed

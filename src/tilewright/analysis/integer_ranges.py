@@ -20,7 +20,6 @@ class IntegerRanges:
     """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
 
     def __init__(self, function: Function) -> None:
-        self.loops: dict[Block, For] = {op.body: op for op in function.walk() if isinstance(op, For)}
         self.params = dict(zip(function.body.args, function.params))
         self._ranges: dict[Value, Range] = {}
         self._divisors: dict[Value, int] = {}
@@ -43,8 +42,8 @@ class IntegerRanges:
 
     def induction(self, value: Value) -> For | None:
         """The ``for`` whose induction variable ``value`` is."""
-        loop = self.loops.get(value.owner) if isinstance(value.owner, Block) else None
-        return loop if loop is not None and value.index == 0 else None
+        loop = value.owner.parent if isinstance(value.owner, Block) else None
+        return loop if isinstance(loop, For) and value.index == 0 else None
 
     def _range(self, value: Value) -> Range:
         dtype = value.tile.element

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import (
@@ -27,29 +27,15 @@ class Liveness:
         self.values: set[Value] = set()
         self.ops: set[Op] = set()
         self.exits: dict[Op, list[PassingOp]] = {}  # region op -> terminators that pass values out of it or around it
-        self.target: dict[Op, Op] = {}  # the inverse: terminator -> region op
-        self.parent: dict[Block, Op] = {}
-        self.chain: dict[Op, Op | None] = {}
-        self._index(function.body, [])
+        for op in function.walk():
+            if isinstance(op, PassingOp) and (target := op.target) is not None:
+                self.exits.setdefault(target, []).append(op)
         self.pending: list[Value] = []
         for op in function.walk():
             if self._must_stay(op):
                 self._keep(op)
         while self.pending:
             self._need(self.pending.pop())
-
-    def _index(self, block: Block, enclosing: list[Op]) -> None:
-        for op in block.ops:
-            self.chain[op] = enclosing[-1] if enclosing else None
-            if isinstance(op, PassingOp) and enclosing:
-                target = enclosing[-1]
-                if not isinstance(op, Yield):
-                    target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
-                self.exits.setdefault(target, []).append(op)
-                self.target[op] = target
-            for region in op.regions:
-                self.parent[region] = op
-                self._index(region, [*enclosing, op])
 
     @staticmethod
     def _must_stay(op: Op) -> bool:
@@ -65,17 +51,17 @@ class Liveness:
             self.pending.extend(deciding_values(node) if isinstance(node, CONTROL_FLOW) else node.operands)
             if node.regions:
                 self._keep_jumps(node)
-            node = self.chain[node]
+            node = node.parent
 
     def _keep_jumps(self, op: Op) -> None:
         """An ``if`` that leaves a loop early decides about what follows it, so it stays with its loop."""
         for nested in op.walk():
             if isinstance(nested, (Continue, Break)):
-                branch = self.chain[nested]
+                branch = nested.parent
                 while isinstance(branch, If):
                     self.ops.add(branch)
                     self.pending.append(branch.condition)
-                    branch = self.chain[branch]
+                    branch = branch.parent
 
     def _need(self, value: Value) -> None:
         if value in self.values:
@@ -94,7 +80,7 @@ class Liveness:
             elif isinstance(owner, CombiningOp):
                 self.pending.extend(v for e in self.exits[owner] for v in e.operands)
             return
-        parent = self.parent.get(owner)
+        parent = owner.parent
         if isinstance(parent, For) and value.index > 0:
             self._carried(parent, value.index - 1)
         elif isinstance(parent, Loop):

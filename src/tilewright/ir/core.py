@@ -51,6 +51,11 @@ class Value:
         return self.owner if isinstance(self.owner, Op) else None
 
     @property
+    def block(self) -> Block | None:
+        """The block that this value is an argument of, or that its op is in."""
+        return self.owner.block if isinstance(self.owner, Op) else self.owner
+
+    @property
     def tile(self) -> TileType:
         """The type of a tile value; TypeError for views."""
         if not isinstance(self.type, TileType):
@@ -103,11 +108,10 @@ class Op:
         """The op in a region of which this one is; None at the top of a function."""
         return None if self.block is None else self.block.parent
 
-    def ancestor_in(self, block: Block) -> Op:
-        """The op of ``block`` that this op is, or that it is nested in."""
-        op = self
-        while op.block is not block:
-            assert op.parent is not None, f"{self!r} is not in the block"
+    def ancestor_in(self, block: Block) -> Op | None:
+        """The op of ``block`` that this op is, or that it is nested in; None when it is outside of the block."""
+        op: Op | None = self
+        while op is not None and op.block is not block:
             op = op.parent
         return op
 

@@ -14,6 +14,7 @@ from tilewright.ir.ops.control import (
     If,
     Loop,
     LoopOp,
+    PassingOp,
 )
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
@@ -59,7 +60,7 @@ class _Sweeper:
         return [a in self.live.values for a in op.carried]
 
     def terminator(self, op: Op, values: ValueMap) -> Op:
-        target = self.live.target.get(op)
+        target = op.target if isinstance(op, PassingOp) else None
         if not isinstance(target, (LoopOp, If)):  # of combiners and of the kernel
             return clone_op(op, values)
         keep = (

@@ -7,7 +7,6 @@ left one can stay there: with such an operand on the right, the MMA op of the tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan
@@ -24,10 +23,10 @@ _MOVES = (Reshape, Permute)
 _SMALLEST_M = 64  # PTX ISA, shapes of wgmma.mma_async
 
 
-def plan_products(plan: LoweringPlan, function: Function, uses: Mapping[Value, list[Op]]) -> None:
+def plan_products(plan: LoweringPlan, function: Function) -> None:
     """Find the loads of ``plan`` that round, and the MMA ops that take an operand by registers."""
     for op, descriptor in plan.descriptors.items():
-        casts = _casts(op.results[0], uses) if isinstance(op, LoadView) and descriptor.element == "f32" else None
+        casts = _casts(op.results[0]) if isinstance(op, LoadView) and descriptor.element == "f32" else None
         if casts:
             plan.descriptors[op] = replace(descriptor, rounds=True)
             plan.rounded |= casts
@@ -35,7 +34,7 @@ def plan_products(plan: LoweringPlan, function: Function, uses: Mapping[Value, l
         for op in loop.body.ops:
             if isinstance(op, Mma) and op.x.tile.element.short == "tf32" and op.x.tile.rank == 2:
                 operand = _register_operand(op, plan)
-                if operand is not None and _only_sums(op, loop, uses, transposed=operand == 1):
+                if operand is not None and _only_sums(op, loop, transposed=operand == 1):
                     plan.register_operand[op] = operand
 
 
@@ -49,24 +48,24 @@ def _register_operand(op: Mma, plan: LoweringPlan) -> int | None:
     return None
 
 
-def _only_sums(op: Mma, loop: For, uses: Mapping[Value, list[Op]], *, transposed: bool) -> bool:
+def _only_sums(op: Mma, loop: For, *, transposed: bool) -> bool:
     """Whether nothing in ``loop`` but the MMA op ``op`` sees the sum, nor what is done in some iterations only where
     it is not turned around: Triton waits in no other place for it."""
     body = loop.body
     seen = {body.terminator}
     if not transposed:
         seen |= {nested for o in body.ops if isinstance(o, If) for nested in o.walk()}
-    return op.acc in body.args and uses[op.acc] == [op] and seen.issuperset(uses[op.result])
+    return op.acc in body.args and list(op.acc.users) == [op] and seen.issuperset(op.result.users)
 
 
-def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
+def _casts(value: Value) -> set[Op] | None:
     """The conversions to tfloat32 for MMA ops that are all uses of ``value``; None when it has others."""
     found: set[Op] = set()
-    for op in uses.get(value, ()):
+    for op in value.users:
         inner: set[Op] | None = None
         if isinstance(op, _MOVES):
-            inner = _casts(op.results[0], uses)
-        elif isinstance(op, Cast) and op.dtype.short == "tf32" and _only_multiplied(op.results[0], uses):
+            inner = _casts(op.results[0])
+        elif isinstance(op, Cast) and op.dtype.short == "tf32" and _only_multiplied(op.results[0]):
             inner = {op} if op.rounding is RoundingMode.RN else None
         if inner is None:
             return None
@@ -74,9 +73,8 @@ def _casts(value: Value, uses: Mapping[Value, list[Op]]) -> set[Op] | None:
     return found
 
 
-def _only_multiplied(value: Value, uses: Mapping[Value, list[Op]]) -> bool:
+def _only_multiplied(value: Value) -> bool:
     """Whether nothing but MMA ops sees ``value``: the TMA unit rounds as a conversion does, but NaN to one NaN."""
     return all(
-        isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0], uses))
-        for op in uses.get(value, ())
+        isinstance(op, Mma) or (isinstance(op, _MOVES) and _only_multiplied(op.results[0])) for op in value.users
     )

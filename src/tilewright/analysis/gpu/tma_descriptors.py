@@ -17,7 +17,6 @@ from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Tables
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.uses import uses_of
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.gpu_parameters import SMALLEST_BYTES, Descriptor, element_bits
@@ -44,11 +43,10 @@ def plan_lowering(function: Function, target: GpuTarget, descriptors: bool, real
     roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
     plan = LoweringPlan(roots.tables)
     if target.has_tma and descriptors:
-        uses = analyses.get(uses_of)
-        _describe(plan, function, roots, uses, target, facts, realign=realign)
+        _describe(plan, function, roots, target, facts, realign=realign)
         _leave_to_threads(plan, function, roots)
         if target.has_wgmma:
-            plan_products(plan, function, uses)
+            plan_products(plan, function)
             _cut_stores(plan, function)
         plan.found_before = _places(function, [op for op, d in plan.descriptors.items() if d.listed])
     ordering = BarrierInsertion(function, roots, frozenset(op for op in plan.descriptors if isinstance(op, StoreView)))
@@ -71,7 +69,6 @@ def _describe(
     plan: LoweringPlan,
     function: Function,
     roots: AliasAnalysis,
-    uses: dict[Value, list[Op]],
     target: GpuTarget,
     facts: IntegerRanges,
     *,
@@ -83,14 +80,13 @@ def _describe(
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
-    looped = {op for loop in function.walk() if isinstance(loop, For) for op in loop.body.ops}
     for op in function.walk():
-        if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, uses, target):
+        if not isinstance(op, (LoadView, StoreView)) or not _wants_descriptor(op, target):
             continue
         root = roots.underlying_object(op.view)
         if may_alias(root, mixed):
             continue  # the TMA unit is not ordered with plain accesses
-        may_realign = realign and op in looped and root not in written | mixed and None not in written
+        may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign)
         if found is not None:
             plan.descriptors[op] = found
@@ -99,13 +95,12 @@ def _describe(
 def _places(function: Function, accesses: Sequence[Any]) -> dict[Op, list[Op]]:
     """Where the tensor map for each of ``accesses`` is found: outside of the loops around it, as far as the array is
     known there, but not where the access may not happen."""
-    around = {nested: op for op in function.walk() for region in op.regions for nested in region.ops}
     found: dict[Op, list[Op]] = {}
     for access in accesses:
         place, known = access, access.view.op
         assert known is not None  # as the accesses of descriptors are to views that ops make
-        while place in around and isinstance(around[place], For) and around[place] is not around.get(known):
-            place = around[place]
+        while isinstance(place.parent, For) and place.parent is not known.parent:
+            place = place.parent
         found.setdefault(place, []).append(access)
     return found
 
@@ -142,20 +137,20 @@ def _axis_of_threads(value: Value, plan: LoweringPlan) -> int | None:
     return 0 if turned ^ (plan.register_operand.get(op) == 1) else 1
 
 
-def _wants_descriptor(op: LoadView | StoreView, uses: dict[Value, list[Op]], target: GpuTarget) -> bool:
+def _wants_descriptor(op: LoadView | StoreView, target: GpuTarget) -> bool:
     hint = resolved(op.allow_tma, target)
     if hint is False or not op.is_weak:
         return False
     if isinstance(op, StoreView):
         return hint is True or (_is_large(op.value) and not _is_turned(op, target))
-    return hint is True or _reaches_mma(op.results[0], uses)
+    return hint is True or _reaches_mma(op.results[0])
 
 
-def _reaches_mma(value: Value, uses: dict[Value, list[Op]]) -> bool:
-    for op in uses.get(value, ()):
+def _reaches_mma(value: Value) -> bool:
+    for op in value.users:
         if isinstance(op, Mma) and op.acc is not value:
             return True
-        if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0], uses):
+        if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0]):
             return True
     return False
 

@@ -91,6 +91,22 @@ class PassingOp(Op):
 
     values: list[Value]
 
+    @property
+    def target(self) -> Op | None:
+        """The op that is handed the values: the one that a ``yield`` is in, the innermost loop around other ends."""
+        op = self.parent
+        while not isinstance(self, Yield) and op is not None and not isinstance(op, LoopOp):
+            op = op.parent
+        return op
+
+    @property
+    def receivers(self) -> Sequence[Value]:
+        """What the values become: results of an ``if`` or a ``loop``, or what a loop carries. Of combiners, nothing."""
+        target = self.target
+        if isinstance(target, LoopOp) and isinstance(self, Continue):
+            return target.carried
+        return target.results if isinstance(target, (If, Loop)) else ()
+
 
 @define("yield", terminator=True)
 class Yield(PassingOp):

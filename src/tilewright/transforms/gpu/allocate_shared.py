@@ -68,37 +68,27 @@ def _intervals(function: Function) -> list[_Interval]:
     """The life of each allocation, as numbers of ops in program order."""
     first: dict[Op, int] = {}
     last: dict[Op, int] = {}  # with all that is nested
-    parent: dict[Block, Op | None] = {function.body: None}
-    home: dict[Op, Block] = {}
     count = 0
 
     def number(block: Block) -> None:
         nonlocal count
         for op in block.ops:
-            home[op] = block
             first[op] = count
             count += 1
             for region in op.regions:
-                parent[region] = op
                 number(region)
             last[op] = count - 1
 
     number(function.body)
     waits = [first[op] for op in function.walk() if isinstance(op, AsyncWait)]
-    uses: dict[Value, list[Op]] = {}
-    for op in function.walk():
-        for v in op.operands:
-            uses.setdefault(v, []).append(op)
 
-    def end(value: Value, block: Block) -> int:
+    def end(value: Value, block: Block | None) -> int:
         """The end of the last use of ``value``, seen from ``block``."""
+        assert block is not None
         found = 0
-        for op in uses.get(value, []):
-            outer: Op = op
-            while home[outer] is not block:
-                enclosing = parent[home[outer]]
-                assert enclosing is not None
-                outer = enclosing
+        for op in value.users:
+            outer = op.ancestor_in(block)
+            assert outer is not None
             found = max(found, last[outer])
             if isinstance(op, AsyncCopy):
                 found = max(found, min((w for w in waits if w > first[op]), default=count))
@@ -107,7 +97,7 @@ def _intervals(function: Function) -> list[_Interval]:
         return found
 
     return [
-        _Interval(op, first[op], max(end(op.result, home[op]), first[op]))
+        _Interval(op, first[op], max(end(op.result, op.block), first[op]))
         for op in function.walk()
         if isinstance(op, SharedAlloc)
     ]

@@ -73,7 +73,6 @@ class _Assigner:
         self.accesses = AccessLayouts(function, warps)
         self.homes = Homes(function, self.accesses)
         self.warps = warps
-        self.used = {v for op in function.walk() for v in op.operands}
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
         self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
         self.b = Builder(Block(), function.loc)
@@ -211,7 +210,7 @@ class _Assigner:
             types = {v: TileType(v.tile.dtype, (1,), layout) for v in op.operands}
             one = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
             made = self._clone(op, lambda v: one[v]).result
-        if op.result in self.used:
+        if op.result.users:
             old = made if layout.is_injective else from_owners(self.b, made)
             self._bind(op.result, old if op.ptrs.tile.rank else self.b.emit(Reshape, old, shape=()))
 

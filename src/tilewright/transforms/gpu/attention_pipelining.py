@@ -67,18 +67,19 @@ def _rotation(loop: For) -> _Rotation | None:
     carried = body.terminator.operands
     if constant_of(loop.step) != 1:
         return None
-    if _users(body.ops, last.result) != {body.terminator} or carried.count(last.result) != 1:
+    if _users(body, last.result) != {body.terminator} or carried.count(last.result) != 1:
         return None
     sums, right = carried.index(last.result), _right_operand(last, body)
-    if right is None or _users(body.ops[: body.ops.index(first) + 1], body.args[1 + sums]):
+    if right is None or _users(body, body.args[1 + sums]).intersection(body.ops[: body.ops.index(first) + 1]):
         return None
     if any(effect_of(op) & Effect.WRITE for op in body.ops):
         return None  # a late load would see what is written
     return _Rotation([*right, last], last, sums, first)
 
 
-def _users(ops: Sequence[Op], value: Value) -> set[Op]:
-    return {op for op in ops for nested in op.walk() if value in nested.operands}
+def _users(body: Block, value: Value) -> set[Op]:
+    """The ops of ``body`` that use ``value``, or in which it is used."""
+    return {user for op in value.users if (user := op.ancestor_in(body)) is not None}
 
 
 def _right_operand(product: MmaOp, body: Block) -> list[Op] | None:
@@ -95,7 +96,7 @@ def _right_operand(product: MmaOp, body: Block) -> list[Op] | None:
             pending += value.op.operands
     if any(op.regions for op in found):
         return None
-    shared = any(_users(body.ops, v) - found - {product} for op in found for v in op.results if not _is_number(v))
+    shared = any(_users(body, v) - found - {product} for op in found for v in op.results if not _is_number(v))
     return None if shared else sorted(found, key=body.ops.index)
 
 

@@ -17,9 +17,7 @@ from typing import Any
 from tilewright.analysis.gpu.lowering_plan import LoweringPlan, axes_kept
 from tilewright.analysis.gpu.tma_descriptors import has_pitch
 from tilewright.analysis.integer_ranges import IntegerRanges
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import mma_ops
-from tilewright.analysis.uses import uses_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int32
@@ -55,7 +53,7 @@ def shared_loads(
         and all(_is_uniform(v, function) for v in (upper, *inner.bounds))
     )
     body = inner.regions[0]
-    if not together or any(outer.regions[0].args[0] in op.operands for o in body.ops for op in o.walk()):
+    if not together or any(user.ancestor_in(body) for user in outer.body.args[0].users):
         return {}
     factors = {
         "right": set(_sources((op.y for op in mma_ops(inner)), lambda op: True)),
@@ -110,20 +108,19 @@ def of_the_mate(numbers: Iterable[Value], function: Function, values: ValueMap, 
 
 def _loads(body: Block, function: Function, plan: LoweringPlan, facts: IntegerRanges) -> list[Any]:
     """The loads of the loop ``body`` that pairs may share, if both blocks need the tile, and that pay."""
-    uses = AnalysisManager(function).get(uses_of)
     return [
         op
         for op in body.ops
-        if op in plan.descriptors and _pays(op, plan, facts) and _is_only_multiplied(op.results[0], body, uses)
+        if op in plan.descriptors and _pays(op, plan, facts) and _is_only_multiplied(op.results[0], body)
     ]
 
 
-def _is_only_multiplied(value: Value, body: Block, uses: Mapping[Value, Sequence[Op]]) -> bool:
+def _is_only_multiplied(value: Value, body: Block) -> bool:
     """Whether nothing but MMA ops of ``body`` sees ``value``, all of which read it from where it was loaded."""
-    for op in uses.get(value, ()):
-        if op not in body.ops or not (_reads_in_place(op, value) if isinstance(op, Mma) else _moves_nothing(op)):
+    for op in value.users:
+        if op.block is not body or not (_reads_in_place(op, value) if isinstance(op, Mma) else _moves_nothing(op)):
             return False
-        if not isinstance(op, Mma) and not _is_only_multiplied(op.results[0], body, uses):
+        if not isinstance(op, Mma) and not _is_only_multiplied(op.results[0], body):
             return False
     return True
 

@@ -123,8 +123,7 @@ def _nest(outer: For, plan: LoweringPlan) -> LoopNest | None:
     inside = {value for op in before for value in op.results} | {outer.regions[0].args[0]}
     if inside.intersection(inner.operands):
         return None
-    used = {value for part in (body.ops, after) for o in part for op in o.walk() for value in op.operands}
-    carried = [value for op in before for value in op.results if value in used]
+    carried = [v for op in before for v in op.results if any(u.ancestor_in(outer.body) not in before for u in v.users)]
     if not all(isinstance(v.type, TileType) and not v.tile.shape and not v.tile.is_pointer for v in carried):
         return None
     transposed = [op for op in body.ops if isinstance(op, Mma) and plan.register_operand.get(op) == 1]

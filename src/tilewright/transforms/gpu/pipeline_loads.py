@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.gpu.layout_conversion import copy_layout
-from tilewright.analysis.uses import uses_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, int32
@@ -52,11 +51,7 @@ class PipelineLoads:
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
 
     def run(self, function: Function) -> Function:
-        loops = {
-            op: chosen
-            for op in function.walk()
-            if isinstance(op, For) and (chosen := _operand_loads(op, uses_of(function)))
-        }
+        loops = {op: chosen for op in function.walk() if isinstance(op, For) and (chosen := _operand_loads(op))}
         return _Pipeliner(loops, self).function(function) if loops else function
 
 
@@ -96,7 +91,7 @@ def _unpermuted(convert: ConvertLayout, permute: Permute | None) -> LinearLayout
     return layout if permute is None else layout.permute([permute.axes.index(k) for k in range(layout.rank)])
 
 
-def _operand_loads(loop: For, users: dict[Value, list[Op]]) -> list[_OperandLoad]:
+def _operand_loads(loop: For) -> list[_OperandLoad]:
     """The loads of ``loop`` that can run ahead."""
     body = loop.body
     nested = [op for op in loop.walk() if op is not loop]
@@ -110,7 +105,7 @@ def _operand_loads(loop: For, users: dict[Value, list[Op]]) -> list[_OperandLoad
     found = []
     for op in body.ops:
         if isinstance(op, GlobalLoad) and _can_be_copied(op) and _slice(op, body, inside) is not None:
-            uses = list(_operand_uses(op.result, users))
+            uses = list(_operand_uses(op.result))
             if uses and None not in uses:
                 load = _OperandLoad(op, tuple(u for u in uses if u is not None))
                 if is_vector(load.buffer, load.source, op.vector):
@@ -126,14 +121,14 @@ def _can_be_copied(op: GlobalLoad) -> bool:
 
 
 def _operand_uses(
-    value: Value, users: dict[Value, list[Op]], permute: Permute | None = None
+    value: Value, permute: Permute | None = None
 ) -> Iterator[tuple[ConvertLayout, Permute | None] | None]:
     """The conversions that ``value`` goes to, directly or permuted; None for any other use."""
-    for op in users.get(value, []):
+    for op in value.users:
         if isinstance(op, ConvertLayout):
             yield op, permute
         elif isinstance(op, Permute) and permute is None:
-            yield from _operand_uses(op.result, users, op)
+            yield from _operand_uses(op.result, op)
         else:
             yield None
 

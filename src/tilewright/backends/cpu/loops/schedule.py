@@ -105,7 +105,7 @@ class Schedule:
 
     def is_local(self, value: Value) -> bool:
         """Whether ``value`` is defined in the block being scheduled, so that what it is bound to here lasts."""
-        return self.uses.home[value] is self.block
+        return value.block is self.block
 
     def temporary(self, value: Value, new: Value, buffer: Buffer) -> None:
         """Read ``value``, which is deferred in an outer block, from ``buffer`` until the end of this block."""

@@ -14,7 +14,6 @@ class Uses:
 
     def __init__(self, function: Function) -> None:
         self.remaining: dict[Value, int] = {}
-        self.home: dict[Value, Block] = {}
         self.captured: dict[Op, tuple[Value, ...]] = {}  # what the regions of an op take from outside
         self._used: dict[Op, tuple[Value, ...]] = {}
         self._count(function.body)
@@ -27,7 +26,6 @@ class Uses:
         local: set[Value] = set(block.args)
         outside: dict[Value, None] = {}
         self.remaining.update(dict.fromkeys(block.args, 0))
-        self.home.update(dict.fromkeys(block.args, block))
         for op in block.ops:
             captured: dict[Value, None] = {}
             for region in op.regions:
@@ -41,7 +39,6 @@ class Uses:
                 self.remaining[v] += 1
             for r in op.results:
                 local.add(r)
-                self.home[r] = block
                 self.remaining[r] = 0
         return outside
 

@@ -7,8 +7,8 @@ from itertools import repeat
 from math import prod
 from typing import Any
 
-from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Yield, deciding_values
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.ops.control import For, If, LoopOp, PassingOp, deciding_values
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -39,13 +39,16 @@ class DemandAnalysis:
 
     def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
         self.axes = axes
-        self.targets: dict[Op, Sequence[Value]] = {}  # a terminator -> what its operands become
         self._of: dict[Value, dict[Axis, None]] = {}
         self._sources: dict[Value, list[Value]] = {}  # what control flow gives -> what it may be
         self._pending: list[tuple[Value, Axis]] = []
-        self._enter(function.body, [], [])
-        for op, values in self.targets.items():
-            for value, source in zip(values, op.operands):
+        for op in function.walk():
+            if isinstance(op, LoopOp):
+                self._sources.update((value, [source]) for value, source in zip(op.carried, op.inits))
+            if isinstance(op, For):
+                self._sources.update((result, [value]) for result, value in zip(op.results, op.carried))
+        for op in function.walk():
+            for value, source in zip(op.receivers, op.values) if isinstance(op, PassingOp) else ():
                 self._sources.setdefault(value, []).append(source)
         for op in function.walk():
             if isinstance(op, (For, If)):
@@ -58,23 +61,6 @@ class DemandAnalysis:
     def of(self, value: Value) -> tuple[Axis, ...]:
         """The axes along which ``value`` is halved, and None where it is needed whole."""
         return tuple(self._of.get(value, ()))
-
-    def _enter(self, block: Block, continued: Sequence[Value], broken: Sequence[Value]) -> None:
-        """Find what the terminators in ``block`` lead to; those of a loop around it to ``continued`` and ``broken``."""
-        for op in block.ops:
-            if isinstance(op, CONTROL_FLOW):
-                carried = carried_by(op)
-                inner = (continued, broken) if isinstance(op, If) else (carried, op.results)
-                for value, source in zip(carried, op.inits if isinstance(op, LoopOp) else ()):
-                    self._sources[value] = [source]
-                if isinstance(op, For):
-                    self._sources.update((result, [value]) for result, value in zip(op.results, carried))
-                for region in op.regions:
-                    self._enter(region, *inner)
-                    if isinstance(region.terminator, Yield):
-                        self.targets[region.terminator] = op.results
-            elif isinstance(op, (Continue, Break)):
-                self.targets[op] = continued if isinstance(op, Continue) else broken
 
     def _need(self, values: Iterable[Value], axes: Iterable[Axis]) -> None:
         for value, axis in zip(values, axes):

@@ -9,7 +9,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, And, Cast, Max, Min, Mul, Shr
-from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, deciding_values
+from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deciding_values
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
     AssumeBounded,
@@ -89,7 +89,7 @@ class TileSplitter:
         return block
 
     def _end(self, op: Op) -> None:
-        operands = self._versions(op.operands, self._needs.targets.get(op, ()))
+        operands = self._versions(op.operands, op.receivers if isinstance(op, PassingOp) else ())
         self._b.insert(type(op)(operands, (len(operands),)[: len(op.segments)], {}, [], (), op.loc))
 
     def _keys(self, values: Iterable[Value]) -> list[tuple[Value, Axis]]:
