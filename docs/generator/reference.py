@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from parameters import sections
 from tables import markdown
 
 import tilewright as ct
@@ -58,6 +59,7 @@ def entry(name: str, value: Any, level: int = 2) -> str:
     head = f"{'#' * level} `{name.split('.')[-1]}`"
     signature = _signature(name, value)
     parts = [head, *([f"```python\n{signature}\n```"] if signature else []), prose(value.__doc__)]
+    parts += sections(name, value)
     if isinstance(value, type):
         for key, member in vars(value).items():
             if not key.startswith("_") and getattr(member, "__doc__", None) and _is_method(member):

@@ -13,6 +13,7 @@ from support.elementwise import apply
 
 from tilewright import lib
 
+FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-30, -1e-30, 1e-3, 100.0, -100.0, 0.5, 1.5, 2.5, -2.5]
 
 
@@ -53,7 +54,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float], float
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(backend: str, name: str, dtype: Any) -> None:
     function, exact, ulps, absolute = FUNCTIONS[name]
@@ -77,20 +78,33 @@ def _limit(exact: Callable[[float], float], x: float) -> float:
         return math.nan
 
 
-def test_round_is_that_of_numpy(backend: str) -> None:
-    x = np.concatenate([samples(np.float32), np.arange(-20, 20) / 2, [0.49999997, -0.49999997, 8388609.0, 2.0**30]])
-    x = x.astype(np.float32)
-    (got,) = apply(backend, [lib.round], [x], [np.float32])
-    np.testing.assert_array_equal(got, np.round(x))
-    zero = np.round(x) == 0
-    np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(np.round(x)[zero]))
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+def test_round_is_that_of_numpy(backend: str, dtype: Any) -> None:
+    x = np.concatenate([samples(dtype), np.arange(-20, 20) / 2, [0.49999997, -0.49999997, 8388609.0, 2.0**30]])
+    with np.errstate(over="ignore"):
+        x = x.astype(dtype)
+    want = np.round(x.astype(np.float64))
+    (got,) = apply(backend, [lib.round], [x], [dtype])
+    np.testing.assert_array_equal(got.astype(np.float64), want)
+    zero = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zero].astype(np.float64)), np.signbit(want[zero]))
 
 
-def test_gated_units_and_clamp(backend: str) -> None:
+def test_integers(backend: str) -> None:
+    """Integers give float32, but round to themselves."""
+    x = np.array([0, 1, -3, 2**24 + 1, 2**31 - 1], np.int32)
+    rounded, sigmoid = apply(backend, [lib.round, lib.sigmoid], [x], [np.int32, np.float32])
+    np.testing.assert_array_equal(rounded, x)
+    np.testing.assert_allclose(sigmoid, [_sigmoid(v) for v in x.tolist()], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+def test_gated_units_and_clamp(backend: str, dtype: Any) -> None:
     rng = np.random.default_rng(6)
-    gate, up = rng.standard_normal((2, 500)).astype(np.float32)
+    gate, up = rng.standard_normal((2, 500)).astype(dtype)
     units = [lib.swiglu, lib.geglu, lambda g, u: lib.clamp(g, -0.5, u)]
-    swiglu, geglu, clamped = apply(backend, units, [gate, up], [np.float32] * 3)
-    np.testing.assert_allclose(swiglu, [_silu(g) * u for g, u in zip(gate, up)], rtol=1e-6)
-    np.testing.assert_allclose(geglu, [_gelu(g) * u for g, u in zip(gate, up)], rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(clamped, np.minimum(np.maximum(gate, np.float32(-0.5)), up))
+    swiglu, geglu, clamped = (x.astype(np.float64) for x in apply(backend, units, [gate, up], [dtype] * 3))
+    g, u, eps = gate.astype(np.float64), up.astype(np.float64), max(float(ml_dtypes.finfo(dtype).eps), 1e-8)
+    np.testing.assert_allclose(swiglu, np.vectorize(_silu)(g) * u, rtol=8 * eps, atol=1e-7)
+    np.testing.assert_allclose(geglu, np.vectorize(_gelu)(g) * u, rtol=80 * eps, atol=1e-7)
+    np.testing.assert_array_equal(clamped, np.minimum(np.maximum(g, -0.5), u))

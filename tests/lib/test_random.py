@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 from support.elementwise import apply
 
-import tilewright as ct
 from tilewright import lib
+from tilewright.compat.program import run_program
 
 MASK = (1 << 32) - 1
 
@@ -56,17 +60,37 @@ def test_distributions(backend: str) -> None:
     assert np.isfinite(normal).all() and abs((normal**4).mean() - 3) < 0.3
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("probability", [0.0, 0.25, 1.0])
-def test_dropout(backend: str, probability: float) -> None:
-    index, x = np.arange(4096, dtype=np.int32), np.full(4096, 3, np.float32)
-    (got,) = apply(backend, [lambda t, i: lib.dropout(t, probability, 9, i)], [x, index], [np.float32])
+def test_dropout(backend: str, probability: float, dtype: Any) -> None:
+    index, x = np.arange(4096, dtype=np.int32), np.full(4096, 3, dtype)
+    (narrow,) = apply(backend, [lambda t, i: lib.dropout(t, probability, 9, i)], [x, index], [dtype])
+    got = narrow.astype(np.float32)
     kept = got != 0
     assert abs(kept.mean() - (1 - probability)) < 0.03
-    np.testing.assert_allclose(got[kept], 3 / (1 - probability) if probability < 1 else 0, rtol=1e-6)
+    np.testing.assert_allclose(got[kept], 3 / (1 - probability) if probability < 1 else 0, rtol=2.0**-20)
     (bits,) = apply(backend, [lambda i: lib.uniform(9, i)], [index], [np.float32])
     np.testing.assert_array_equal(kept, bits >= probability)
 
 
-def test_programs_for_the_original_use_it() -> None:
-    """As plain functions of tiles they work with any name of the language."""
-    assert lib.uniform(1, ct.arange(4, dtype=ct.int32)).shape == (4,)
+PROGRAM = """
+import numpy as np
+import cuda.tile as ct
+from tilewright import lib
+
+@ct.kernel
+def k(x, out):
+    i = ct.bid(0)
+    t = ct.load(x, (i,), (16,), padding_mode=ct.PaddingMode.ZERO)
+    kept = lib.dropout(lib.gelu(lib.sort(t)), 0.0, 1, ct.arange(16, dtype=ct.int32))
+    ct.store(out, (i,), kept + lib.clamp(lib.softmax(t), 0.0, 0.0))
+
+x, out = np.linspace(1, -1, 40, dtype=np.float32), np.zeros(40, np.float32)
+ct.launch(None, (3,), k, (x, out))
+assert abs(out[15] - 0.8413447) < 1e-5, out
+"""
+
+
+def test_programs_for_the_original_use_it(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    run_program(str(tmp_path / "program.py"), [])

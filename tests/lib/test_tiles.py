@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -25,18 +26,29 @@ def run(function: Callable[..., Any], *inputs: np.ndarray, out: np.ndarray) -> n
     return out
 
 
+FLOATS = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64]
+floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+
+
+def assert_close(got: np.ndarray, want: np.ndarray, ulps: float, absolute: float) -> None:
+    """Equal up to units in the last place of the dtype of ``got``; a float64 from float32 functions is one of float32."""
+    eps = max(float(ml_dtypes.finfo(got.dtype).eps), 2.0**-23)
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=ulps * eps, atol=absolute)
+
+
+@floats
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax(backend: str, axis: int) -> None:
-    x = (np.random.default_rng(1).standard_normal((8, 16)) * 10).astype(np.float32)
+def test_softmax(backend: str, axis: int, dtype: Any) -> None:
+    x = (np.random.default_rng(1).standard_normal((8, 16)) * 10).astype(dtype)
     x[3, 5] = -np.inf
-    e = np.exp(x.astype(float) - x.max(axis, keepdims=True))
-    want = e / e.sum(axis, keepdims=True)
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axis, keepdims=True))
     got = run(lambda t: lib.softmax(t, axis), x, out=np.zeros_like(x))
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-9)
+    assert_close(got, e / e.sum(axis, keepdims=True), 40, float(ml_dtypes.finfo(dtype).smallest_normal))
     x[3, 5] = 0
     logs = run(lambda t: lib.log_softmax(t, axis), x, out=np.zeros_like(x))
-    wide = x.astype(float)
-    np.testing.assert_allclose(logs, wide - np.log(np.exp(wide).sum(axis, keepdims=True)), rtol=1e-5, atol=1e-5)
+    wide = x.astype(np.float64)
+    assert_close(logs, wide - np.log(np.exp(wide).sum(axis, keepdims=True)), 40, 1e-5)
 
 
 def test_online_softmax(backend: str) -> None:
@@ -65,24 +77,25 @@ def test_online_softmax(backend: str) -> None:
     assert np.isnan(out[2]).all()  # 0 / 0: nothing has a weight
 
 
+@floats
 @pytest.mark.parametrize("count", [None, 11])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_norms(backend: str, axis: int, count: int | None) -> None:
+def test_norms(backend: str, axis: int, count: int | None, dtype: Any) -> None:
     rng = np.random.default_rng(3)
-    x = rng.standard_normal((16, 16)).astype(np.float32) + 3
-    weight, bias = rng.standard_normal((2, 16, 16)).astype(np.float32)
+    x = (rng.standard_normal((16, 16)) + 3).astype(dtype)
+    weight, bias = (rng.standard_normal((16, 16)).astype(dtype) for _ in range(2))
     inside = (slice(count), slice(None)) if axis == 0 else (slice(None), slice(count))
     padded = np.zeros_like(x)
     padded[inside] = x[inside]
-    part = x[inside].astype(float)
-    rms = part / np.sqrt((part * part).mean(axis, keepdims=True) + 1e-6) * weight[inside]
+    part, w, b = (a[inside].astype(np.float64) for a in (x, weight, bias))
+    rms = part / np.sqrt((part * part).mean(axis, keepdims=True) + 1e-6) * w
     got = run(lambda t, w: lib.rms_norm(t, w, count=count, axis=axis), padded, weight, out=np.zeros_like(x))
-    np.testing.assert_allclose(got[inside], rms, rtol=1e-5)
+    assert_close(got[inside], rms, 80, 1e-6)
     normal = (part - part.mean(axis, keepdims=True)) / np.sqrt(part.var(axis, keepdims=True) + 1e-5)
     got = run(
         lambda t, w, b: lib.layer_norm(t, w, b, count=count, axis=axis), padded, weight, bias, out=np.zeros_like(x)
     )
-    np.testing.assert_allclose(got[inside], normal * weight[inside] + bias[inside], rtol=1e-4, atol=1e-5)
+    assert_close(got[inside], normal * w + b, 800 if dtype in FLOATS[::3] else 4, 2e-5 if dtype in FLOATS[::3] else 0.02)
 
 
 @ct.kernel
@@ -93,7 +106,7 @@ def sorts(x, values, places, SHAPE: ct.Constant, AXIS: ct.Constant[int], DESCEND
     ct.store(places, start, lib.argsort(tile, AXIS, descending=DESCENDING))
 
 
-DTYPES = [np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64, np.bool_]
+DTYPES = [np.int8, np.uint16, np.int64, np.float16, np.float32, ml_dtypes.bfloat16, np.float64, np.bool_]
 SHAPES = [((1,), 0), ((16,), -1), ((4, 8), 0), ((2, 4, 2), 1)]
 
 
@@ -102,16 +115,18 @@ SHAPES = [((1,), 0), ((16,), -1), ((4, 8), 0), ((2, 4, 2), 1)]
 def test_sorting(backend: str, dtype: Any, descending: bool) -> None:
     """Values, and the indices of a stable sort; NaN is the greatest."""
     rng = np.random.default_rng(4)
-    floating = np.issubdtype(dtype, np.floating)
+    floating = dtype in FLOATS
     for shape, axis in SHAPES[DTYPES.index(dtype) % 2 :: 2]:
         x = rng.integers(0, 6, shape).astype(dtype)
         if floating:
             x[rng.random(shape) < 0.2] = np.nan
-        keys = np.where(np.isnan(x), 99, x) if floating else x.astype(int)
+        keys = x.astype(float)
+        keys[np.isnan(keys)] = 99
         order = np.argsort(-keys if descending else keys, axis, kind="stable")
         values, places = np.zeros_like(x), np.zeros(shape, np.int32)
         ct.launch(None, (1,), sorts, (x, values, places, shape, axis, descending))
-        np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
+        want = np.take_along_axis(x, order, axis)
+        np.testing.assert_array_equal(values.astype(float), want.astype(float))
         np.testing.assert_array_equal(places, order)
 
 

@@ -1,7 +1,7 @@
 """Functions beside the language, written in it: they work in kernels of any backend, on eager tiles, and in programs
 that import ``cuda.tile``. None of them is part of cuTile Python.
 
-Floating-point tiles of less than 32 bits are computed in float32 and rounded once, at the end.
+Floating-point tiles of less than 32 bits are computed in float32 and rounded once, at the end; integers give float32.
 """
 
 from tilewright.lib.blocks import block_prefix, next_block

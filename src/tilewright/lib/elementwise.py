@@ -50,7 +50,7 @@ def sigmoid(x: Any) -> Any:
     Tile([0.5, 0.5], dtype=float32)
     """
     y = _wide(x)
-    return ct.astype(1 / (1 + ct.exp(-y)), x.dtype)
+    return _narrow(1 / (1 + ct.exp(-y)), x)
 
 
 def silu(x: Any) -> Any:
@@ -60,7 +60,7 @@ def silu(x: Any) -> Any:
     Tile([0.], dtype=float32)
     """
     y = _wide(x)
-    return ct.astype(y / (1 + ct.exp(-y)), x.dtype)
+    return _narrow(y / (1 + ct.exp(-y)), x)
 
 
 def swiglu(gate: Any, up: Any) -> Any:
@@ -69,7 +69,7 @@ def swiglu(gate: Any, up: Any) -> Any:
     >>> lib.swiglu(ct.zeros((1,), ct.float32), ct.ones((1,), ct.float32))
     Tile([0.], dtype=float32)
     """
-    return ct.astype(silu(_wide(gate)) * _wide(up), gate.dtype)
+    return _narrow(silu(_wide(gate)) * _wide(up), gate)
 
 
 def gelu(x: Any, *, approximate: bool = False) -> Any:
@@ -83,7 +83,7 @@ def gelu(x: Any, *, approximate: bool = False) -> Any:
         bell = ct.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y * y * y))
     else:
         bell = erf(y * math.sqrt(0.5))
-    return ct.astype(0.5 * y * (1 + bell), x.dtype)
+    return _narrow(0.5 * y * (1 + bell), x)
 
 
 def geglu(gate: Any, up: Any, *, approximate: bool = False) -> Any:
@@ -92,7 +92,7 @@ def geglu(gate: Any, up: Any, *, approximate: bool = False) -> Any:
     >>> lib.geglu(ct.zeros((1,), ct.float32), ct.ones((1,), ct.float32))
     Tile([0.], dtype=float32)
     """
-    return ct.astype(gelu(_wide(gate), approximate=approximate) * _wide(up), gate.dtype)
+    return _narrow(gelu(_wide(gate), approximate=approximate) * _wide(up), gate)
 
 
 def erf(x: Any) -> Any:
@@ -110,7 +110,7 @@ def erf(x: Any) -> Any:
     large = (ct.minimum(ct.maximum(size, 1), centre + radius) - centre) * (1 / radius)
     far = 1 - ct.exp(-_polynomial(large, _ERF_FAR_64 if double else _ERF_FAR_32))
     result = ct.where(size < 1, near, far)
-    return ct.astype(ct.where(ct.isnan(y), y, ct.where(y < 0, -result, result)), x.dtype)
+    return _narrow(ct.where(ct.isnan(y), y, ct.where(y < 0, -result, result)), x)
 
 
 def log1p(x: Any) -> Any:
@@ -125,7 +125,7 @@ def log1p(x: Any) -> Any:
     # The rounding error of the sum is in its quotient, too, and cancels.
     exact = (total == 1) | (ct.abs(total) == math.inf)
     corrected = log * (y / (total - 1))
-    return ct.astype(ct.where(exact, ct.where(total == 1, y, log), corrected), x.dtype)
+    return _narrow(ct.where(exact, ct.where(total == 1, y, log), corrected), x)
 
 
 def round(x: Any) -> Any:
@@ -134,6 +134,8 @@ def round(x: Any) -> Any:
     >>> lib.round(ct.arange(4, dtype=ct.float32, start=0.5))
     Tile([0., 2., 2., 4.], dtype=float32)
     """
+    if ct.static_eval(x.dtype.is_integer or x.dtype.is_bool):
+        return x
     y = _wide(x)
     below = ct.floor(y)
     rest = y - below
@@ -145,6 +147,11 @@ def round(x: Any) -> Any:
 def _wide(x: Any) -> Any:
     """``x`` in float32 if it is narrower."""
     return x if x.dtype == ct.float64 else ct.astype(x, ct.float32)
+
+
+def _narrow(y: Any, x: Any) -> Any:
+    """``y``, computed from ``_wide(x)``, in the dtype of ``x``; integers keep float32, as those of ``ct.exp``."""
+    return y if ct.static_eval(x.dtype.is_integer or x.dtype.is_bool) else ct.astype(y, x.dtype)
 
 
 def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import language as ct
-from tilewright.lib.elementwise import _wide
+from tilewright.lib.elementwise import _narrow, _wide
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -16,7 +16,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     """
     y = _wide(x)
     e = ct.exp(y - ct.max(y, axis, keepdims=True))
-    return ct.astype(e / ct.sum(e, axis, keepdims=True), x.dtype)
+    return _narrow(e / ct.sum(e, axis, keepdims=True), x)
 
 
 def log_softmax(x: Any, axis: int = -1) -> Any:
@@ -27,7 +27,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     """
     y = _wide(x)
     y = y - ct.max(y, axis, keepdims=True)
-    return ct.astype(y - ct.log(ct.sum(ct.exp(y), axis, keepdims=True)), x.dtype)
+    return _narrow(y - ct.log(ct.sum(ct.exp(y), axis, keepdims=True)), x)
 
 
 def online_softmax(scores: Any, maximum: Any, total: Any, axis: int = -1) -> tuple[Any, Any, Any, Any]:
@@ -58,7 +58,7 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, count: Any = None
     y = _wide(x)
     n = x.shape[axis] if count is None else count
     y = y * ct.rsqrt(ct.sum(y * y, axis, keepdims=True) / n + eps)
-    return ct.astype(y if weight is None else y * weight, x.dtype)
+    return _narrow(y if weight is None else y * weight, x)
 
 
 def layer_norm(
@@ -85,4 +85,4 @@ def layer_norm(
     y = centred * ct.rsqrt(ct.sum(centred * centred, axis, keepdims=True) / n + eps)
     if weight is not None:
         y = y * weight
-    return ct.astype(y if bias is None else y + bias, x.dtype)
+    return _narrow(y if bias is None else y + bias, x)
