@@ -142,7 +142,11 @@ def _tensors(args: Sequence[Any]) -> dict[int, int]:
 
 def _agreement(tensors: Sequence[Any]) -> Callable[..., bool] | None:
     """Whether tensors have the class, dtype, device, shape and strides of ``tensors``, as PyTorch asks before it runs
-    compiled code again. That is no public part of PyTorch: None where it is missing."""
+    compiled code again. That is no public part of PyTorch: None where it is missing.
+
+    The public attributes tell the same, but take too long in a launch: 3.5 us for three tensors instead of 0.6 us
+    (PyTorch 2.13, Python 3.11, ``timeit`` of a function that compares them, and of ``check``).
+    """
     try:
         guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
         check: Callable[..., bool] = guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check

@@ -31,5 +31,5 @@ def _is_dependent(loop: For, plan: LoweringPlan) -> bool:
     pair = mma_ops(loop)
     if len(pair) != 2 or any(not isinstance(p, Mma) or p.x.tile.element.bitwidth != 16 for p in pair):
         return False
-    ahead = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
-    return ahead and depends(pair[1], pair[0])
+    pipelined = loop not in plan.unpipelined and all(op in plan.descriptors for op in loads)
+    return pipelined and depends(pair[1], pair[0])

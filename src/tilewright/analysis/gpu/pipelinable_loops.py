@@ -107,14 +107,14 @@ def choose_num_stages(
             for s in streams
             if s.trip_count > s.few_iterations
         }
-    return {loop: ahead for loop, ahead in found.items() if ahead.stages > 1}
+    return {loop: depth for loop, depth in found.items() if depth.stages > 1}
 
 
-def prefers_few_warps(function: Function, ahead: Mapping[Op, PipelineDepth]) -> bool:
-    """Whether few warps are enough for the loops: those that run ``ahead`` carry nothing, or there are only such as
-    hand on reductions, which fewer warps do sooner."""
-    folding = any(isinstance(op, For) and _is_innermost(op) and carries_reductions(op) for op in function.walk())
-    return bool(ahead or folding) and not any(loop.results for loop in ahead)
+def prefers_few_warps(function: Function, depths: Mapping[Op, PipelineDepth]) -> bool:
+    """Whether few warps are enough for the loops: those with pipeline ``depths`` carry nothing, or there are only such
+    as hand on reductions, which fewer warps do sooner."""
+    carrying = any(isinstance(op, For) and _is_innermost(op) and carries_reductions(op) for op in function.walk())
+    return bool(depths or carrying) and not any(loop.results for loop in depths)
 
 
 def _stages(stream: PipelinableLoop, target: GpuTarget) -> int:
@@ -126,6 +126,6 @@ def _stages(stream: PipelinableLoop, target: GpuTarget) -> int:
     return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
 
 
-def reduce_stages(ahead: Mapping[Op, PipelineDepth]) -> dict[Op, PipelineDepth]:
+def reduce_stages(depths: Mapping[Op, PipelineDepth]) -> dict[Op, PipelineDepth]:
     """What to try next where that does not fit."""
-    return {loop: PipelineDepth(n - 1, few) for loop, (n, few) in ahead.items() if n > _FEW_STAGES}
+    return {loop: PipelineDepth(n - 1, few) for loop, (n, few) in depths.items() if n > _FEW_STAGES}

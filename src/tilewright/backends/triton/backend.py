@@ -179,14 +179,14 @@ def _attempt(
     shared = AnalysisManager(optimized).get(multicast_loads)
     chains = find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
     streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
-    ahead = choose_num_stages(streams, target, options)
-    light = target.is_cuda and prefers_few_warps(optimized, ahead)
-    chosen = choose(optimized, target, options, chained=bool(chains), light=light)
+    depths = choose_num_stages(streams, target, options)
+    few_warps = target.is_cuda and prefers_few_warps(optimized, depths)
+    chosen = choose(optimized, target, options, chained=bool(chains), few_warps=few_warps)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
     if chosen.num_stages == 1:
         optimized = run_passes(optimized, pipeline_for_gpu(chains, chosen.num_warps))
 
-    def lowered(ahead: Mapping[Op, PipelineDepth]) -> TtirKernel:
+    def lowered(depths: Mapping[Op, PipelineDepth]) -> TtirKernel:
         return lower(
             optimized,
             target,
@@ -195,16 +195,16 @@ def _attempt(
             realign=realign,
             shared=shared,
             capacity=how.capacity,
-            ahead=ahead,
+            depths=depths,
             hide_divisibility=how.hide_divisibility,
         )
 
-    kernel = lowered(ahead)
+    kernel = lowered(depths)
     try:
         check_registers(optimized, target, chosen.num_warps)
         check_shared(optimized, target)
         check_length(optimized)
-        made = compile_with_fallbacks(kernel, ahead, lowered, target, chosen, options)
+        made = compile_with_fallbacks(kernel, depths, lowered, target, chosen, options)
     except OutOfRegisters as e:
         raise _of_part(too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
     except OutOfSharedMemory as e:
@@ -234,7 +234,7 @@ def _attempt(
     if not (stages or chains or "num_stages" in options):
         deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
         if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
-            why = f"no second block fits beside one, so loads run {deeper[0]} stages ahead"
+            why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"
             raise how.but(why, stages=deeper[0])
     texts = {
         "optimized Tile IR": print_function(optimized),
@@ -285,7 +285,7 @@ def _decisions(
         f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
         for name in _ignored(made, streams, function, target, given)
     ]
-    depths = ", ".join(str(made.ahead[stream.loop].stages if stream.loop in made.ahead else 1) for stream in streams)
+    depths = ", ".join(str(made.depths[stream.loop].stages if stream.loop in made.depths else 1) for stream in streams)
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -323,7 +323,7 @@ def _ignored(
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
         "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk())
-        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.ahead for s in streams)),
+        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.depths for s in streams)),
         "allow_tma": not kernel.all_descriptors
         and any(
             isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()

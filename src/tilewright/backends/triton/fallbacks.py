@@ -27,11 +27,11 @@ def compiler() -> Any:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """A kernel as it was compiled: the options, the ``ahead`` of its loops without MMA ops, why its occupancy had no
-    effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
+    """A kernel as it was compiled: the options, the pipeline ``depths`` of its loops without MMA ops, why its occupancy
+    had no effect, or nothing, and how Triton ``failed`` at it with tensor memory, or nothing."""
 
     kernel: TtirKernel
-    ahead: Mapping[Op, PipelineDepth]
+    depths: Mapping[Op, PipelineDepth]
     binary: GpuBinary
     options: Options
     unmet: str
@@ -40,20 +40,20 @@ class CompileResult:
 
 def compile_with_fallbacks(
     kernel: TtirKernel,
-    ahead: Mapping[Op, PipelineDepth],
+    depths: Mapping[Op, PipelineDepth],
     lowered: Callable[[Mapping[Op, PipelineDepth]], TtirKernel],
     target: GpuTarget,
     chosen: Options,
     given: Mapping[str, Any],
 ) -> CompileResult:
-    """``kernel``, whose loops run ``ahead`` so, compiled with the options ``chosen``. Where the tiles do not fit, or
-    where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if ``given`` says
-    nothing of them."""
-    if not ahead or "num_stages" in given:
-        return CompileResult(kernel, ahead, *_compiled(kernel, target, chosen, given))
-    less = reduce_stages(ahead)
+    """``kernel``, whose loops have these pipeline ``depths``, compiled with the options ``chosen``. Where the tiles do
+    not fit, or where more than a few bytes are spilled and fewer so, what is ``lowered`` with fewer stages, if
+    ``given`` says nothing of them."""
+    if not depths or "num_stages" in given:
+        return CompileResult(kernel, depths, *_compiled(kernel, target, chosen, given))
+    less = reduce_stages(depths)
     try:
-        found = CompileResult(kernel, ahead, *_compiled(kernel, target, chosen, given))
+        found = CompileResult(kernel, depths, *_compiled(kernel, target, chosen, given))
     except (OutOfSharedMemory, OutOfRegisters):
         return compile_with_fallbacks(lowered(less), less, lowered, target, chosen, given)
     if (left := spilled(found.binary, target)) <= _FEW_SPILLED:
@@ -72,14 +72,14 @@ def _compiled(
     in tensor memory, and they go without.
     """
     compile_ttir = compiler().compile_ttir
-    ahead, unmet, failed = target.has_wgmma, "", ""
+    pipelined, unmet, failed = target.has_wgmma, "", ""
     while True:
         try:
-            binary = compile_ttir(kernel, target, chosen, ahead=ahead)
+            binary = compile_ttir(kernel, target, chosen, pipelined=pipelined)
             break
         except OutOfSharedMemory as e:
-            if chosen.num_stages == 1 and ahead:
-                ahead = False  # tiles that are not loaded ahead share memory
+            if chosen.num_stages == 1 and pipelined:
+                pipelined = False  # tiles that are not prefetched share memory
                 continue
             if chosen.num_stages == 1 or "num_stages" in given:
                 raise
@@ -97,8 +97,8 @@ def _compiled(
             unmet = f"needs more than {chosen.maxnreg} registers per thread" if chosen.hinted else ""
             chosen = chosen.unlimited()
     if chosen.hinted and (limited := spilled(binary, target)):
-        roomy = compile_ttir(kernel, target, chosen.unlimited(), ahead=ahead)
-        if (left := spilled(roomy, target)) < limited:
+        unlimited = compile_ttir(kernel, target, chosen.unlimited(), pipelined=pipelined)
+        if (left := spilled(unlimited, target)) < limited:
             unmet = f"spills {limited} bytes per thread with {chosen.maxnreg} registers and {left} without a limit"
-            return roomy, chosen.unlimited(), unmet, failed
+            return unlimited, chosen.unlimited(), unmet, failed
     return binary, chosen, unmet, failed

@@ -30,15 +30,15 @@ NAMES = ("num_warps", "num_stages", "maxnreg")
 
 
 def choose(
-    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, light: bool = False
+    function: Function, target: GpuTarget, given: Mapping[str, Any], *, chained: bool = False, few_warps: bool = False
 ) -> Options:
     """Options for ``function``: what ``given`` and the hints of the kernel say; the rest is guessed by its tiles.
     ``chained`` says that its MMA ops follow each other in loops whose loads are pipelined without further stages, and
-    ``light`` that few warps are enough for its loops without MMA ops."""
+    ``few_warps`` that few warps are enough for its loops without MMA ops."""
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise ValueError(f"the triton backend has no option {unknown[0]!r}; its options are {', '.join(NAMES)}")
-    options = guess(function, target, chained, light)
+    options = guess(function, target, chained, few_warps)
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     if hints.get("num_worker_warps"):
         options = replace(options, num_warps=hints["num_worker_warps"])
@@ -57,11 +57,11 @@ def choose(
     return options
 
 
-def guess(function: Function, target: GpuTarget, chained: bool, light: bool) -> Options:
+def guess(function: Function, target: GpuTarget, chained: bool, few_warps: bool) -> Options:
     found = [op for op in function.walk() if isinstance(op, MmaOp)]
     if found:
         return _guess_products(function, found, target, chained)
-    if light:
+    if few_warps:
         return Options(num_warps=_warps_of_streams(function))
     largest = max((register_words(op) for op in function.walk()), default=0)
     warps = 4

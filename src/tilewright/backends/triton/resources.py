@@ -160,12 +160,15 @@ def check_length(function: Function) -> None:
 
 
 class OutOfSharedMemory(Exception):
-    """A block needs ``needed`` bytes, which is more than there are. ``roomy`` where some are there to save time."""
+    """A block needs ``needed`` bytes, which is more than there are.
 
-    def __init__(self, needed: int, *, roomy: bool = False) -> None:
+    ``extra_epilogue_smem``: some of these only save time.
+    """
+
+    def __init__(self, needed: int, *, extra_epilogue_smem: bool = False) -> None:
         super().__init__(needed)
         self.needed = needed
-        self.roomy = roomy
+        self.extra_epilogue_smem = extra_epilogue_smem
 
 
 def check_shared(function: Function, target: GpuTarget) -> None:

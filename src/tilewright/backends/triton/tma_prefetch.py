@@ -62,7 +62,7 @@ def prefetch(text: str) -> str:
     for loop in reversed(innermost_loops(lines)):
         ordered = any(_ORDERS.search(line) for line in lines[loop.head : loop.end])
         if _UNPIPELINED not in lines[loop.end] and not ordered:
-            lines = _ahead(lines, loop)
+            lines = _prefetched(lines, loop)
     return "\n".join(_late_waits(_early_starts(lines)))
 
 
@@ -89,7 +89,7 @@ def _loads(lines: list[str], first: int, last: int, indent: str) -> list[_Load]:
     return found
 
 
-def _ahead(lines: list[str], loop: Loop) -> list[str]:
+def _prefetched(lines: list[str], loop: Loop) -> list[str]:
     """``lines`` with the loads of ``loop`` one iteration ahead."""
     inside = loop.indent + "  "
     loads = []

@@ -22,7 +22,7 @@ from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import constant_of
 
-_NOT_AHEAD = PipelineDepth(0, 0)
+_NO_PIPELINE = PipelineDepth(0, 0)
 
 Lower = Callable[[Op], None]
 Form = tuple[str, tuple[int, ...]]  # element type and shape
@@ -106,7 +106,7 @@ class ControlFlow:
         self.s = s
         self.lower = lower
         self.before = before
-        self._ahead = 0  # loops around that run ahead
+        self._pipelined = 0  # loops around whose loads are pipelined
         self._structured: dict[type[Op], Callable[[Any], None]] = {If: self._if, For: self._for, Loop: self._loop}
 
     def block(self, block: Block, frame: Frame = YIELD) -> list[Val]:
@@ -135,7 +135,7 @@ class ControlFlow:
         w, plan = self.s.w, self.s.plan
         if op in plan.waits_before:
             w.instruction("cp.async.bulk.wait_group 0;")
-        if op in plan.barriers_before and self._ahead:
+        if op in plan.barriers_before and self._pipelined:
             w.instruction("bar.sync 0;")  # Triton pipelines no loop with a barrier that it knows
         elif op in plan.barriers_before:
             w.located("gpu.barrier")
@@ -217,7 +217,7 @@ class ControlFlow:
     def _for(self, op: For) -> None:
         """A loop that is pipelined only where it has many iterations is there twice."""
         s, w = self.s, self.s.w
-        stages, few = s.plan.ahead.get(op, _NOT_AHEAD)
+        stages, few = s.plan.depths.get(op, _NO_PIPELINE)
         count = normalized_loop(s, op, max(stages, few))
         if few == 0 or min_trip_count(s.facts, op) > few:
             s.bind_flat(op.results, self._counted(op, count, stages))
@@ -231,7 +231,7 @@ class ControlFlow:
         s.bind_flat(op.results, results)
 
     def _counted(self, op: For, count: NormalizedLoop, stages: int) -> list[Val]:
-        """The results of the loop ``op`` with so many stages; with 0 it does not run ahead, unless Triton knows how."""
+        """The results of the loop ``op`` with so many stages; with 0 only Triton may pipeline it."""
         s, w = self.s, self.s.w
         body = op.regions[0]
         flat = self._inits(body, op.inits)
@@ -246,14 +246,14 @@ class ControlFlow:
         upper = w.optimization_barrier(count.upper) if w.hide_divisibility else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
-        self._ahead += stages > 0
+        self._pipelined += stages > 0
         with w.region():
             s.bind(body.args[0], count.value_of(index))
             s.bind_flat(body.args[1:], args)
             self._yield(self.block(body, ForFrame(tuple(args))))
-        self._ahead -= stages > 0
+        self._pipelined -= stages > 0
         w.loc = op.loc
-        if not stages and (op in s.plan.unpipelined or op in s.plan.ahead):
+        if not stages and (op in s.plan.unpipelined or op in s.plan.depths):
             stages = 1
         w.located(f"}} {{tt.num_stages = {stages} : i32}}" if stages else "}")
         return results

@@ -23,12 +23,12 @@ class NormalizedLoop:
     value_of: Callable[[Val], Val]
 
 
-def normalized_loop(s: State, op: For, ahead: int = 0) -> NormalizedLoop:
-    """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to ``ahead``
-    others early, comparisons that find out whether there are such must not wrap around either."""
+def normalized_loop(s: State, op: For, prefetched: int = 0) -> NormalizedLoop:
+    """How to count what the ``for`` counts, even at the ends of its dtype. With iterations that start up to
+    ``prefetched`` others early, comparisons that find out whether there are such must not wrap around either."""
     w, dtype = s.w, op.lower.tile.element
     lower, upper, step = (s[v] for v in op.bounds)
-    if _stays_inside(s.facts, op, dtype, ahead):
+    if _stays_inside(s.facts, op, dtype, prefetched):
         return NormalizedLoop(lower, upper, step, lambda i: i)
     if dtype.bitwidth < 32:
         extend, narrow = "arith.extsi" if dtype.is_signed else "arith.extui", lower.element
@@ -51,11 +51,11 @@ def _resized(w: Writer, x: Val, element: str) -> Val:
     return w.convert("arith.extui" if element == "i64" else "arith.trunci", x, element)
 
 
-def _stays_inside(facts: IntegerRanges, op: For, dtype: DType, ahead: int) -> bool:
+def _stays_inside(facts: IntegerRanges, op: For, dtype: DType, prefetched: int) -> bool:
     """Whether no bound has the bit of the sign set that has none, and the step after the last one does not wrap, nor
-    that many steps ``ahead`` from the first one, and back from the end."""
+    ``prefetched`` steps from the first one, and back from the end."""
     lower, upper, step = (facts.range(v) for v in op.bounds)
     most = (1 << (dtype.bitwidth - 1)) - 1
-    if ahead and (lower[1] + ahead * step[1] > most or upper[0] - ahead * step[1] < -most - 1):
+    if prefetched and (lower[1] + prefetched * step[1] > most or upper[0] - prefetched * step[1] < -most - 1):
         return False
     return upper[1] + step[1] - 1 <= most and (dtype.is_signed or lower[1] <= most)

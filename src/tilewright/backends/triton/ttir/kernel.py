@@ -125,19 +125,19 @@ def lower(
     realign: bool = True,
     shared: Mapping[Op, Value] = MappingProxyType({}),
     capacity: int = 0,
-    ahead: Mapping[Op, PipelineDepth] = MappingProxyType({}),
+    depths: Mapping[Op, PipelineDepth] = MappingProxyType({}),
     hide_divisibility: bool = False,
 ) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton.
 
     ``descriptors`` allows tensor descriptors, and ``realign`` those whose arrays the launch may have to copy.
     ``shared`` are loads by pairs of CTAs, and whether both need the tile. ``capacity`` is that of the tables of lists
-    that are passed by value, if that is possible; with 0 no table is. ``ahead`` is how deep the pipelines of loops
-    without products are. ``hide_divisibility`` hides what Triton finds out about numbers of several axes.
+    that are passed by value, if that is possible; with 0 no table is. ``depths`` are those of the pipelines of
+    loops without MMA ops. ``hide_divisibility`` hides what Triton finds out about numbers of several axes.
     """
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = analyses.get(plan_lowering, target, descriptors, realign).scheduled(shared, ahead)
+    plan = analyses.get(plan_lowering, target, descriptors, realign).scheduled(shared, depths)
     s = State(function, target, dialect, facts, plan, hide_divisibility=hide_divisibility)
     tables, capacity = _table_parameters(function, plan, capacity if target.is_cuda else 0)
     s.tables = {t.index: t for t in tables if t.index in plan.tables.ranks}

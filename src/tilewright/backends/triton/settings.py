@@ -1,0 +1,78 @@
+"""Triton's own settings, changed for the time of a compilation."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import triton
+from triton._C import libtriton
+from triton.runtime import cache
+
+TRITON_VERSION: str = triton.__version__
+_NO_TENSOR_MEMORY = "DISABLE_MMA_V5"  # a variable of the environment that Triton reads
+
+
+@functools.cache
+def _fingerprint() -> str:
+    library = Path(libtriton.__file__)
+    found = library.stat()
+    return f"{TRITON_VERSION} {library} {found.st_size} {found.st_mtime_ns}"
+
+
+@contextlib.contextmanager
+def known_by_fingerprint() -> Iterator[None]:
+    """Within this context, Triton's cache knows Triton by when it was installed.
+
+    Reading all of its hundreds of megabytes, as it does otherwise, takes most of the time of a first compilation.
+    """
+    kept = cache.triton_key
+    cache.triton_key = _fingerprint
+    try:
+        yield
+    finally:
+        cache.triton_key = kept
+
+
+@contextlib.contextmanager
+def output_to(file: IO[str]) -> Iterator[None]:
+    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
+    sys.stderr.flush()
+    kept, stdout = os.dup(2), sys.stdout
+    os.dup2(file.fileno(), 2)
+    sys.stdout = file
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stdout = stdout
+
+
+@contextlib.contextmanager
+def tensor_memory(used: bool) -> Iterator[None]:
+    """Within this context, Triton keeps accumulators in tensor memory only where that is ``used``."""
+    kept = os.environ.get(_NO_TENSOR_MEMORY)
+    if not used:
+        os.environ[_NO_TENSOR_MEMORY] = "1"
+    try:
+        yield
+    finally:
+        if kept is not None:
+            os.environ[_NO_TENSOR_MEMORY] = kept
+        elif not used:
+            del os.environ[_NO_TENSOR_MEMORY]
+
+
+@contextlib.contextmanager
+def stages_changed_by(hook: Callable[..., Any]) -> Iterator[None]:
+    """Within this context, ``hook`` changes the stages of Triton."""
+    with triton.knobs.amd.scope(), triton.knobs.runtime.scope():
+        triton.knobs.amd.use_buffer_atomics = False  # LLVM lacks some of them
+        triton.knobs.runtime.add_stages_inspection_hook = hook
+        yield

@@ -1,0 +1,119 @@
+"""What is changed between the stages of Triton's compiler, through its hook for that."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from triton._C.libtriton import ir
+
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.triton import (
+    barrier_elimination,
+    epilogue_buffering,
+    invariant_operands,
+    llir,
+    ptx,
+    ptxas_workarounds,
+    tma_prefetch,
+    ttgir,
+    wait_sinking,
+    wgmma_merging,
+)
+from tilewright.backends.triton.resources import OutOfSharedMemory
+from tilewright.backends.triton.ttir.kernel import TtirKernel
+
+Stage = Callable[[Any, Any], Any]  # a stage of Triton's takes the module and the metadata
+
+
+@functools.cache
+def sources() -> str:
+    """The fingerprint of this package, which changes what Triton's stages give: part of the keys of Triton's cache."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def parse_mlir(text: str, context: Any) -> Any:
+    """The MLIR module ``text``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.mlir")
+        path.write_text(text)
+        module = ir.parse_mlir_module(str(path), context)
+    module.context = context
+    return module
+
+
+def stage_hook(
+    kernel: TtirKernel, target: GpuTarget, *, pipelined: bool, extra_epilogue_smem: bool
+) -> Callable[..., tuple[str, str] | None]:
+    """Triton's hook for the stages of a compilation. Without arguments it asks for a key and a hash for its cache.
+
+    ``pipelined``: loads by TMA are started early and waited for late. ``extra_epilogue_smem``: results have shared
+    memory of their own, where that fits.
+    """
+    maps, blobs = kernel.shared_maps, kernel.blobs
+    version = f"{sources()} {sorted(maps)} {sorted(blobs.items())} {pipelined} {extra_epilogue_smem}"
+
+    def change(
+        backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+    ) -> tuple[str, str] | None:
+        if stages is None:
+            return version, version
+        if target.has_wgmma:
+            room = target.shared_memory if extra_epilogue_smem else 0
+            stages["ttgir"] = _change_ttgir(stages["ttgir"], pipelined=pipelined, epilogue_bytes=room)
+        stages["llir"] = _check_shared_memory(stages["llir"], target.shared_memory)
+        if target.is_cuda:
+            stages["llir"] = _then(stages["llir"], llir.without_promises)
+            stages["ptx"] = _then(stages["ptx"], lambda text: ptxas_workarounds.repair(ptx.wrapping(text)))
+        if maps:
+            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.share_loads(text, maps))
+        if target.has_wgmma:
+            stages["ptx"] = _then(stages["ptx"], _change_wgmma)
+        if blobs:
+            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.pass_by_value(text, blobs))
+        return None
+
+    return change
+
+
+def _then(stage: Stage, change: Callable[[Any], Any]) -> Stage:
+    """``stage`` with ``change`` of its result."""
+    return lambda source, metadata: change(stage(source, metadata))
+
+
+def _change_ttgir(make_ttgir: Stage, *, pipelined: bool, epilogue_bytes: int) -> Stage:
+    def changed(source: Any, metadata: Any) -> Any:
+        module = make_ttgir(source, metadata)
+        text = str(module)
+        early = tma_prefetch.prefetch(wait_sinking.sink_waits(text)) if pipelined else text
+        without = ttgir.mended(invariant_operands.keep_in_shared_memory(early))
+        final = epilogue_buffering.buffer_epilogues(without, epilogue_bytes)
+        metadata["extra_epilogue_smem"] = final != without
+        return module if final == text else parse_mlir(final, module.context)
+
+    return changed
+
+
+def _change_wgmma(text: str) -> str:
+    merged = wgmma_merging.merge(barrier_elimination.eliminate(text))
+    return ptxas_workarounds.repair_products(ptx.fetch_maps(merged))
+
+
+def _check_shared_memory(make_llir: Stage, available: int) -> Stage:
+    """OutOfSharedMemory before the assembler, which takes long for large tiles."""
+
+    def checked(source: Any, metadata: Any) -> Any:
+        module = make_llir(source, metadata)
+        if metadata["shared"] > available:
+            extra = metadata.get("extra_epilogue_smem", False)
+            raise OutOfSharedMemory(metadata["shared"], extra_epilogue_smem=extra)
+        return module
+
+    return checked
