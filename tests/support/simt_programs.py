@@ -148,6 +148,25 @@ KERNEL votes(Numbers n, int* out) {
   __syncthreads();
   out[blockIdx.x * 128 + t] = int(wide * 4) + odd + small;
 }
+KERNEL counters(Numbers n, int* out) {
+  BEGIN;
+  __shared__ int s[128];
+  int same = 0, odd = 0, last = 7, late = 0, rounds = 0;
+  for (int d = 64, e = 1; d > 0; d /= 2, e += same & 1) {
+    s[t] = t * d + e;
+    __syncthreads();
+    if (t & d) ++odd;
+    if (n.a > 2) { same += d; if (t > d) last = d + e; }
+    int v = s[t ^ d];
+    for (int k = 0; k < t % 3; ++k) late += same;
+    do { ++rounds; } while (rounds % 4 != t % 4);
+    __syncthreads();
+    odd ^= v + rounds;
+    if (same > 110) { same -= 3; s[t] = same; __syncthreads(); odd += s[127 - t]; if (e > 2) break; __syncthreads(); }
+    same += blockIdx.x;
+  }
+  out[blockIdx.x * 128 + t] = same + 31 * odd + 7 * last + late;
+}
 KERNEL left(int* out) {
   BEGIN;
   for (int i = 0; i < t; ++i) { out[t] = i; __syncthreads(); }
@@ -162,6 +181,7 @@ template <typename K> void both(char const* name, K split, K fibers, dim3 block)
 int main() {
   both("reduce", reduce<false>, reduce<true>, 128);
   both("nested", nested<false>, nested<true>, dim3(8, 4, 4));
+  both("counters", counters<false>, counters<true>, dim3(64, 2));
   both("votes", votes<false>, votes<true>, dim3(4, 32));
   int* p; cudaMallocManaged(&p, 1024);
   left<false><<<1, 3>>>(p);

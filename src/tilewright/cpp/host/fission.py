@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
+
 BARRIER = "__tw_simt_barrier"
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
@@ -22,26 +24,23 @@ RUNTIME = {  # functions of the runtime that split kernels call
 Transform = Callable[[str, set[str], tuple[str, ...]], str]
 
 _DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other blocks goes through memory
-_LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
 _LABEL = re.compile(r'^("[^"]*"|[-\w.$]+):')
 _WAIT = re.compile(
-    rf"^  (?:(?P<result>{_LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
+    rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
     r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
-_ALLOCA = re.compile(rf"^  (?P<name>{_LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
-_ACCESS = re.compile(rf"^  (?:{_LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{_LOCAL}), align")
-_MEMORY = re.compile(rf"^  (?:{_LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
+_ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
+_MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
 _SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
 _REFUSED = re.compile(
     r"^  (?:.* = )?(?:phi|invoke|indirectbr|callbr|resume|catchswitch) |landingpad|llvm\.stacksave", re.M
 )
 _MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
-_PURE = re.compile(
-    rf"^  {_LOCAL} = (?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) "
-)
+_PURE = re.compile(rf"^  {LOCAL} = (?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|sext|trunc|icmp|select|getelementptr) ")
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 _CHEAP = 16  # instructions that compute a variable once more
 _LEAVES = 3  # the kind of a barrier that stands for the end of a loop
+_SIDES = ("old", "new")  # uniform variables before and after a region
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -56,25 +55,16 @@ class Barrier:
     line: int
 
 
-@dataclass(frozen=True)
-class _Block:
-    label: str
-    lines: list[str]
-    barrier: int = 0  # the one that the block ends at, counted from 1
-
-    def successors(self) -> list[str]:
-        return re.findall(rf"label ({_LOCAL})", "\n".join(self.lines)) if not self.barrier else []
-
-
 @dataclass
 class Split:
-    """A kernel in regions: region 0 begins it, region k follows ``barriers[k - 1]``; ``frame`` has the types of the
-    variables that live across barriers."""
+    """A kernel in regions: region 0 begins it, region k follows ``barriers[k - 1]``. Of the variables that live across
+    barriers, those in ``uniform`` are kept once for a block, those in ``frame`` for each of its threads."""
 
     barriers: list[Barrier]
-    regions: list[list[_Block]]
+    regions: list[list[Block]]
     allocas: dict[str, str]
     frame: list[str] = field(default_factory=list)
+    uniform: list[str] = field(default_factory=list)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
 
 
@@ -126,11 +116,11 @@ def split(body: str) -> Split | None:
             Barrier(match["result"], int(match["kind"]), match["predicate"], match["file"], int(match["line"]))
         )
         # The barrier ends its block; what follows it begins a region, and is reached in no other way.
-        whole[f"%{block.label}"] = _Block(block.label, block.lines[:at], len(barriers))
+        whole[f"%{block.label}"] = Block(block.label, block.lines[:at], len(barriers))
         rest = block.lines[at + 1 :]
         if barriers[-1].result is not None:
             rest = [f"  {barriers[-1].result} = add i32 %tw.outcome, 0", *rest]
-        whole[f"%tw.after{len(barriers)}"] = _Block(f"tw.after{len(barriers)}", rest)
+        whole[f"%tw.after{len(barriers)}"] = Block(f"tw.after{len(barriers)}", rest)
     starts = [f"%{blocks[0].label}", *(f"%tw.after{i + 1}" for i in range(len(barriers)))]
     for header, target, inner in _exits(whole):
         # All threads leave such a loop together. A region that ends there leaves no code behind the loop in the regions
@@ -141,25 +131,25 @@ def split(body: str) -> Split | None:
             whole[name].lines[:] = [
                 re.sub(rf"label {re.escape(target)}(?![-\w.$])", f"label %{label}", line) for line in whole[name].lines
             ]
-        whole[f"%{label}"] = _Block(label, [], len(barriers))
+        whole[f"%{label}"] = Block(label, [], len(barriers))
         starts.append(target)
     if len(barriers) > _MOST:
         return None
     return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
 
 
-def _blocks(body: str) -> list[_Block]:
-    blocks: list[_Block] = []
+def _blocks(body: str) -> list[Block]:
+    blocks: list[Block] = []
     for line in body.split("\n"):
         label = _LABEL.match(line)
         if label:
-            blocks.append(_Block(label[1], []))
+            blocks.append(Block(label[1], []))
         elif line.strip() and line != "}":
             blocks[-1].lines.append(line)
     return blocks
 
 
-def _exits(blocks: dict[str, _Block]) -> list[tuple[list[str], str, int]]:
+def _exits(blocks: dict[str, Block]) -> list[tuple[list[str], str, int]]:
     """The loops with a barrier in each iteration that are left to one block only: the blocks that leave it, that block,
     and one of its barriers."""
     # The block of a barrier is followed, in loops, by what follows the barrier.
@@ -200,7 +190,7 @@ def _components(within: set[str], edges: dict[str, list[str]]) -> list[set[str]]
     return [set(group) for group in sorted(groups, key=sorted)]
 
 
-def _reachable(blocks: dict[str, _Block], start: str) -> list[_Block]:
+def _reachable(blocks: dict[str, Block], start: str) -> list[Block]:
     found, pending = {start: blocks[start]}, [start]
     while pending:
         for label in blocks[pending.pop()].successors():
@@ -222,6 +212,11 @@ def _with_frame(kernel: Split) -> Split:
         users = [i for i, names in enumerate(uses) if name in names]
         if len(users) > 1 or any(i in follow[i] for i in users):
             kernel.frame.append(name)
+    addressed = {name for region in kernel.regions for name in _addressed(region)}
+    plain = {name for name in kernel.frame if kernel.allocas[name] in _SCALARS} - addressed
+    same = uniform(kernel.regions, plain)
+    kernel.uniform.extend(name for name in kernel.frame if name in same)
+    kernel.frame[:] = [name for name in kernel.frame if name not in same]
     return kernel
 
 
@@ -229,10 +224,10 @@ def _recomputed(kernel: Split) -> dict[str, list[str]]:
     """The variables that are set once, to what depends on parameters and coordinates only, with the lines that compute
     their values; vectorized loops would have to load, say, the number of a thread from memory."""
     lines = list(dict.fromkeys(line for region in kernel.regions for block in region for line in block.lines))
-    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {_LOCAL} = ", line)}
+    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {LOCAL} = ", line)}
     stores: dict[str, list[str]] = {}
     for line in lines:
-        match = _ACCESS.match(line)
+        match = ACCESS.match(line)
         if match is not None and line.startswith("  store "):
             stores.setdefault(match["name"], []).append(line)
     addressed = {name for region in kernel.regions for name in _addressed(region)}
@@ -251,10 +246,10 @@ def _recomputed(kernel: Split) -> dict[str, list[str]]:
         return known[value]
 
     def lines_of(value: str, line: str) -> list[str] | None:
-        loaded = _ACCESS.match(line)
+        loaded = ACCESS.match(line)
         if loaded is None and _PURE.match(line) is None:
             return None
-        operands = re.findall(_LOCAL, line.split(" = ", 1)[1])
+        operands = re.findall(LOCAL, line.split(" = ", 1)[1])
         if loaded is not None:
             stored = _STORED.match(once.get(loaded["name"], ""))
             if stored is None or f" = load {stored['type']}, " not in line:
@@ -283,18 +278,20 @@ def _again(kernel: Split, name: str, i: int) -> list[str]:
     """The lines that give a recomputed variable its value, with names of their own."""
     lines = kernel.recomputed[name]
     own = {line.split(" = ")[0].strip(): f"%tw.again{i}.{k}" for k, line in enumerate(lines[:-1])}
-    return [re.sub(_LOCAL, lambda match: own.get(match[0], match[0]), line) for line in lines]
+    return [re.sub(LOCAL, lambda match: own.get(match[0], match[0]), line) for line in lines]
 
 
-def _names(region: Sequence[_Block]) -> set[str]:
+def _names(region: Sequence[Block]) -> set[str]:
     lines = (line for block in region for line in block.lines if "@llvm.lifetime." not in line)
-    return {name for line in lines for name in re.findall(_LOCAL, line)}
+    return {name for line in lines for name in re.findall(LOCAL, line)}
 
 
 def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> list[str]:
-    """The regions as functions with ``parameters`` and, behind them, the number of the thread, the
-    outcome of the barrier before, where votes are counted, and the variables of ``frame``."""
+    """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
+    barrier before, where votes are counted, the variables of ``frame``, and those of ``uniform`` before and after the
+    region: a thread must not see what another one has made of them."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
+    frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     texts = []
     for number, region in enumerate(kernel.regions):
@@ -305,11 +302,16 @@ def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> 
     return texts
 
 
-def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
+def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
     used = _names(region)
     own = used - set(kernel.frame)
     lines = [f"  {name} = alloca {type}" for name, type in kernel.allocas.items() if name in own]
     leave: list[str] = []
+    for i, name in enumerate(kernel.uniform):
+        type = kernel.allocas[name]
+        if name in used:
+            lines += [f"  %tw.s{i} = load {type}, ptr %tw.old{i}", f"  store {type} %tw.s{i}, ptr {name}"]
+            leave += [f"  %tw.t{i} = load {type}, ptr {name}", f"  store {type} %tw.t{i}, ptr %tw.new{i}"]
     scalars = {name for name in kernel.frame if kernel.allocas[name] in _SCALARS} - _addressed(region)
     for i, name in enumerate(kernel.frame):
         type = kernel.allocas[name]
@@ -331,7 +333,7 @@ def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
     for number, block in enumerate(region):
         lines.append(f"{block.label}:")
         for line in block.lines:
-            if "@llvm.lifetime." in line and (set(re.findall(_LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
+            if "@llvm.lifetime." in line and (set(re.findall(LOCAL, line)) & {*kernel.frame, *kernel.allocas}):
                 continue
             if line.startswith("  ret "):
                 ends.append(f"[ 1, %{block.label} ]")
@@ -345,15 +347,15 @@ def _region(kernel: Split, region: Sequence[_Block]) -> list[str]:
     return [*lines, "tw.exit:", f"  %tw.end = phi i32 {', '.join(ends)}", *leave, "  ret i32 %tw.end"]
 
 
-def _addressed(region: Sequence[_Block]) -> set[str]:
+def _addressed(region: Sequence[Block]) -> set[str]:
     """The names that lines other than plain loads from them, and stores to them, mention."""
     found: set[str] = set()
     for block in region:
         for line in block.lines:
             if "@llvm.lifetime." in line:
                 continue
-            match = _ACCESS.match(line)
-            names = re.findall(_LOCAL, line)
+            match = ACCESS.match(line)
+            names = re.findall(LOCAL, line)
             if match is not None:
                 names.remove(match["name"])
             found.update(names)
@@ -383,7 +385,12 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
         lines += [f"  %o{i}.b = mul i64 %threads, {size}", f"  %o{i}.p = add i64 %o{i}.b, {_PADDING - 1}"]
         lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
         total = f"%o{i + 1}.s"
-    lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+    if kernel.frame:
+        lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+    for i, name in enumerate(kernel.uniform):
+        type = kernel.allocas[name]
+        lines += [f"  %{side}{i} = alloca {type}" for side in _SIDES]
+        lines += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
     offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
     lines += [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
     cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
@@ -418,6 +425,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, sto
     lines += [f"  %{r}xw = zext i32 %{r}x to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
     given = [*arguments, *(f"i32 {v}" for v in own), *(f"i32 %c{i}" for i in range(3, 12))]
     given += [f"i64 %{r}thread", "i32 %outcome", "ptr %votes", *(f"ptr %f{i}" for i in range(len(kernel.frame)))]
+    given += [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     lines += [f"  %{r}next = call i32 @{names.region(k)}({', '.join(given)})"]
     # The set of where threads ended: one reduction, which a vectorized loop can have.
     lines += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
@@ -439,9 +447,18 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
         f"  %{{0}}.{name} = getelementptr {type}, ptr @{names.table(name)}, i32 %{{0}}.i"
         for name, type in (("file", "ptr"), ("line", "i32"), ("kind", "i32"))
     ]
+    kept = [
+        line
+        for i, name in enumerate(kernel.uniform)
+        for line in (
+            f"  %kept{i} = load {kernel.allocas[name]}, ptr %new{i}",
+            f"  store {kernel.allocas[name]} %kept{i}, ptr %old{i}",
+        )
+    ]
     return (
         [
             "join:",
+            *kept,
             "  %set = load i32, ptr %met",
             "  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)",
             "  %h = sub i32 31, %zeros",

@@ -59,10 +59,32 @@ static void leave(fiber* self, state now) {
     self->now = now;
     change_stack(&self->stack_pointer, here->stack_pointer);
 }
+// The next blocks for a worker: from `first` on, `end` not included; none where the run has failed.
+struct share {
+    unsigned long long first, end;
+    explicit share(launch* run) {
+        first = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED);
+        end = first + run->chunk < run->count ? first + run->chunk : run->count;
+        if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) end = first;
+    }
+};
+static void place_block(launch const* run, unsigned* coordinates, unsigned long long number) {
+    unsigned long long row = number / run->grid[0];
+    coordinates[3] = unsigned(number % run->grid[0]);
+    coordinates[4] = unsigned(row % run->grid[1]);
+    coordinates[5] = unsigned(row / run->grid[1]);
+}
+// What a fiber runs: one thread, or all blocks of a worker, if threads of a block are loops.
 static void enter() {
     fiber* self = here->current;
     launch* run = here->run;
-    (run->waits ? run->what.thread : run->what.block)(run->slots, self->coordinates);
+    if (run->waits) run->what.thread(run->slots, self->coordinates);
+    else
+        for (share some(run); some.first < some.end; some = share(run))
+            for (; some.first < some.end && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++some.first) {
+                place_block(run, self->coordinates, some.first);
+                run->what.block(run->slots, self->coordinates);
+            }
     leave(self, state::done);
     __builtin_trap();
 }
@@ -152,13 +174,11 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
     }
     return true;
 }
-static void run_block(worker* mine, unsigned x, unsigned y, unsigned z) {
+static void run_block(worker* mine, unsigned long long number) {
     launch* run = mine->run;
     for (unsigned i = 0; i < mine->threads; ++i) {
         fiber& each = mine->fibers[i];
-        each.coordinates[3] = x;
-        each.coordinates[4] = y;
-        each.coordinates[5] = z;
+        place_block(run, each.coordinates, number);
         each.stack_pointer = first_frame(each.stack, enter);
         each.now = state::ready;
     }
@@ -191,13 +211,13 @@ static void* work(void* given) {
         place(run, mine.fibers[i], i);
     }
     here = &mine;
-    for (;;) {
-        unsigned long long at = __atomic_fetch_add(&run->next, run->chunk, __ATOMIC_RELAXED), end = at + run->chunk;
-        for (; at < end && at < run->count && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++at) {
-            unsigned long long row = at / run->grid[0];
-            run_block(&mine, unsigned(at % run->grid[0]), unsigned(row % run->grid[1]), unsigned(row / run->grid[1]));
-        }
-        if (end >= run->count || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) break;
+    if (run->waits)
+        for (share some(run); some.first < some.end; some = share(run))
+            for (; some.first < some.end && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++some.first)
+                run_block(&mine, some.first);
+    else {
+        mine.fibers->stack_pointer = first_frame(mine.fibers->stack, enter);
+        resume(&mine, mine.fibers);
     }
     here = nullptr;
     free(mine.frames);

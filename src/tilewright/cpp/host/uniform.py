@@ -1,0 +1,128 @@
+"""Which variables of a SIMT kernel are the same for all threads of a block, whenever they meet at a barrier.
+
+These are variables that get, at places which all threads reach or none does, what parameters, the coordinates of the
+block, and other such variables give. Threads part at branches that depend on anything else, until the paths join again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LOCAL = r'%(?:"[^"]*"|[-\w.$]+)'
+ACCESS = re.compile(rf"^  (?:{LOCAL} = load [^,]+, |store .+, )ptr (?P<name>{LOCAL}), align")
+_STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
+# What gives the same for the same operands, whatever memory holds.
+_PURE = re.compile(
+    rf"^  {LOCAL} = (?:(?:add|sub|mul|[su]div|[su]rem|shl|lshr|ashr|and|or|xor|icmp|select|getelementptr|bitcast|"
+    r"zext|sext|trunc|sitofp|uitofp|fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv|frem|fneg|fcmp) |"
+    r"(?:tail )?call [^@]*@llvm\.(?:threadlocal\.address|[su]m(?:in|ax)|abs|fabs|minnum|maxnum|fmuladd|fma|sqrt)\.)"
+)
+_OF_THREAD = re.compile(r"%tw\.c[012](?!\d)|%tw\.thread(?![-\w.$])")  # threadIdx
+
+
+@dataclass(frozen=True)
+class Block:
+    """A basic block: ``barrier`` is the one that it ends at, counted from 1."""
+
+    label: str
+    lines: list[str]
+    barrier: int = 0
+
+    def successors(self) -> list[str]:
+        """The blocks that follow it before a barrier does."""
+        return re.findall(rf"label ({LOCAL})", "\n".join(self.lines)) if not self.barrier else []
+
+
+def uniform(regions: Sequence[Sequence[Block]], candidates: set[str]) -> set[str]:
+    """The variables among ``candidates`` that are uniform; these are loaded from and stored to, and nothing else."""
+    lines = list(dict.fromkeys(line for region in regions for block in region for line in block.lines))
+    definitions = {line.split(" = ")[0].strip(): line for line in lines if re.match(rf"  {LOCAL} = ", line)}
+    found = set(candidates)
+    while True:
+        known = _uniform_values(definitions, found)
+        parted = {label for region in regions for label in _parted(region, known)}
+        wrong = {
+            name
+            for region in regions
+            for block in region
+            for line in block.lines
+            if (name := _set_apart(line, known, block.label in parted)) in found
+        }
+        if not wrong:
+            return found
+        found -= wrong
+
+
+def _set_apart(line: str, known: Mapping[str, bool], parted: bool) -> str | None:
+    """The variable that ``line`` stores to, if threads may store different values, or not all of them."""
+    match = ACCESS.match(line)
+    if match is None or not line.startswith("  store "):
+        return None
+    stored = _STORED.match(line)
+    return match["name"] if parted or stored is None or not _same(stored["value"], known) else None
+
+
+def _same(operand: str, known: Mapping[str, bool]) -> bool:
+    return known.get(operand, _OF_THREAD.fullmatch(operand) is None)
+
+
+def _uniform_values(definitions: Mapping[str, str], variables: set[str]) -> dict[str, bool]:
+    """Of each value that an instruction defines whether it is uniform, if ``variables`` are."""
+    known: dict[str, bool] = dict.fromkeys(definitions, False)
+    pending = list(definitions.items())
+    while True:
+        changed = False
+        for name, line in pending:
+            if known[name]:
+                continue
+            access = ACCESS.match(line)
+            if access is not None:
+                same = access["name"] in variables
+            elif " = alloca " in line or _PURE.match(line) is None:
+                same = False
+            else:
+                same = all(_same(operand, known) for operand in re.findall(LOCAL, line.split(" = ", 1)[1]))
+            known[name] = same
+            changed |= same
+        if not changed:
+            return known
+
+
+def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
+    """The blocks of a region that some threads may run while others do not."""
+    blocks = {f"%{block.label}": block for block in region}
+    after = {name: block.successors() for name, block in blocks.items()}
+    joins = _post_dominators(after)
+    found: set[str] = set()
+    for name, block in blocks.items():
+        branch = next((line for line in block.lines if re.match(r"  (?:br i1|switch) ", line)), "")
+        condition = re.match(r"  (?:br i1|switch \w+) ([^,]+),", branch)
+        if condition is None or _same(condition[1], known):
+            continue
+        pending = list(after[name])
+        reached: set[str] = set()
+        while pending:
+            other = pending.pop()
+            if other not in reached and other not in joins[name] - {name}:
+                reached.add(other)
+                pending += after[other]
+        found |= reached
+    return {blocks[name].label for name in found}
+
+
+def _post_dominators(after: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+    """The blocks that every way from a block to the end of a region passes."""
+    all_blocks = set(after)
+    result = {name: set(all_blocks) if after[name] else {name} for name in after}
+    changed = True
+    while changed:
+        changed = False
+        for name in after:
+            if after[name]:
+                common = set.intersection(*(result[other] for other in after[name])) | {name}
+                if common != result[name]:
+                    result[name] = common
+                    changed = True
+    return result
