@@ -69,7 +69,7 @@ ON_DEMAND = {  # they import by name, at run time
     "system/forks.py",  # for those that call its ``load``
     "backends/native/__init__.py",  # LLVM, which takes a while to load
     "backends/triton/fallbacks.py",  # Triton, which is optional and takes a while to load
-    "backends/cpu/codegen/__init__.py",  # a kernel from the disk cache needs no code generator
+    "backends/cpu/on_demand.py",  # a kernel from the disk cache needs no code generator
     "cpp/translation.py",  # the C++ front end, which takes a while to load
     "cpp/host/build.py",
     "ops/operator.py",  # PyTorch and JAX, which are optional and take seconds to load

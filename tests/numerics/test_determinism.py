@@ -15,7 +15,7 @@ import pytest
 from support.elementwise import BACKENDS, apply
 
 import tilewright as ct
-from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu import compiler
 from tilewright.backends.cpu.target import host
 
 M, N, K = 96, 80, 64
@@ -140,7 +140,7 @@ def test_widths_of_vectors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for vector_bytes in (16, 32, 64):
         for registers in (16, 32):
             processor = dataclasses.replace(host(), vector_bytes=vector_bytes, vector_registers=registers)
-            monkeypatch.setattr(codegen, "host", lambda processor=processor: processor)
+            monkeypatch.setattr(compiler, "host", lambda processor=processor: processor)
             found.add(run("cpu", name, fresh(name)))
     assert len(found) == 1
 

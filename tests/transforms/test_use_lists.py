@@ -11,8 +11,9 @@ from support.kernel_runs import arguments, generated, generated_product, seeds
 
 from tilewright.analysis.gpu.dependent_mma import find_dependent_mma_loops
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.cpu.codegen import host, loop_form
-from tilewright.backends.cpu.codegen import optimize as optimize_for_cpu
+from tilewright.backends.cpu.codegen.pipeline import optimize as optimize_for_cpu
+from tilewright.backends.cpu.loops.pipeline import loop_form
+from tilewright.backends.cpu.target import host
 from tilewright.frontend.python.compile import trace
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.kernel_runs import arguments, generated
 
-from tilewright.backends.cpu.codegen import host, lower, optimize
+from tilewright.backends.cpu.compiler import host, lower, optimize
 from tilewright.ir.rewrite import clone_function
 
 

@@ -10,7 +10,7 @@ import pytest
 from backends.cpu.comparison import compare
 from support.irbuild import KernelBuilder
 
-from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu import compiler
 from tilewright.backends.cpu.jit import assemble
 from tilewright.backends.cpu.target import Processor, described
 from tilewright.ir.core import Function
@@ -39,7 +39,7 @@ def product(m: int, n: int, k: int, dtype: DType = float32) -> Function:
 def test_accumulators_stay_in_registers(processor: Processor, multiply_add: str, count: int) -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    text = codegen.lower(codegen.optimize(product(64, 64, 64)), processor).text
+    text = compiler.lower(compiler.optimize(product(64, 64, 64)), processor).text
     blocks = re.split(r"\n\.L\w+:", assemble(text, processor, verbose=True))
     found = [len(re.findall(multiply_add, b.replace("\t", " "))) for b in blocks]
     assert max(found) == count
@@ -47,12 +47,12 @@ def test_accumulators_stay_in_registers(processor: Processor, multiply_add: str,
     assert not re.search("Spill|Reload", inner)
 
 
-@pytest.mark.skipif(not codegen.host().features.wide, reason="this processor may have no AVX2")
+@pytest.mark.skipif(not compiler.host().features.wide, reason="this processor may have no AVX2")
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)
 @pytest.mark.parametrize("shape", [(1, 64, 8), (8, 16, 4), (16, 8, 2), (32, 4, 16), (64, 32, 8), (128, 128, 1)])
 def test_rows_that_are_left_over(shape: tuple[int, int, int], dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The accumulators for AVX2 have six rows."""
-    monkeypatch.setattr(codegen, "host", lambda: AVX2, raising=False)
+    monkeypatch.setattr(compiler, "host", lambda: AVX2)
     m, n, k = shape
     draw = np.random.default_rng(0).integers
     x, y, z = (draw(-9, 9, s).astype(dtype.storage) for s in ((m, k), (k, n), (m, n)))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.base import Capabilities, Serialization
-from tilewright.backends.cpu import codegen, record
-from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
+from tilewright.backends.cpu import record
 from tilewright.backends.cpu.executable import CpuExecutable
 from tilewright.backends.cpu.identity import target_key
+from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.export import Export
 from tilewright.ir.core import Function
@@ -46,17 +46,7 @@ class CpuBackend:
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> CpuExecutable:
         """Compile ``function``; ``Options`` says what can be chosen."""
         chosen = Options.of(options)
-        lowered = codegen.lower(codegen.optimize(function), codegen.host())
-        compiled = CompiledKernel(
-            code=codegen.compile_native(lowered.text, codegen.host()),
-            arguments=tuple(a.tile for a in function.body.args),
-            scratch_bytes=lowered.scratch_bytes,
-            may_spin=lowered.may_spin,
-            block_work=lowered.block_work,
-            sites=tuple(map(Site.of, lowered.sites)),
-            polls=tuple(Poll(op.loc, op.name) for op in lowered.polls),
-        )
-        return CpuExecutable(function, compiled, chosen)
+        return CpuExecutable(function, compiler().compile_kernel(function), chosen)
 
 
 def _to_bytes(executable: CpuExecutable) -> bytes:
@@ -78,7 +68,7 @@ def _write_library(kernels: Sequence[Export], path: Path, output_format: str, ta
         raise RuntimeError(f"the backend 'cpu' cannot be used here: {reason}")
     if target is not None:
         raise ValueError(f"gpu_code is {target!r}, but {output_format} is for the processor of this machine")
-    codegen.write_library(kernels, path, codegen.host())
+    compiler().write_library(kernels, path, host())
 
 
 BACKEND = CpuBackend()

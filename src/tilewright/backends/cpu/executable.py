@@ -5,17 +5,18 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import codegen, perf_map, threads
+from tilewright.backends.cpu import perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
 from tilewright.backends.cpu.context import PYTHON_FUNCTIONS, Cancellation, Field, Python, Worker
 from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner
+from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import Context, ParallelLaunch, Places
 from tilewright.backends.cpu.printing import printer
@@ -23,7 +24,6 @@ from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.formatting import failure
-from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
 from tilewright.system import deadlines
 
@@ -48,7 +48,7 @@ class CpuExecutable:
         self._options = Options() if compiled.may_spin else options
         self._function = function
         code = compiled.code
-        self._native = LoadedImage(code) if isinstance(code, Image) else codegen.NativeCode(code, codegen.host())
+        self._native = LoadedImage(code) if isinstance(code, Image) else load_native(code)
         if isinstance(self._native, LoadedImage):
             perf_map.note(function, self._native)
         self._entry = self._function_at(SYMBOL, _ENTRY)
@@ -236,47 +236,13 @@ class CpuExecutable:
 
     def work(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Work:
         """From the loop nests and how often they run. ValueError when that is not known before."""
-        return codegen.total_work(self._function, grid, arguments.values)
+        found: Work = compiler().work(self._function, grid, arguments.values)
+        return found
 
     def stages(self) -> Mapping[str, str]:
         """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
-
-        def generated() -> str:
-            return codegen.lower(codegen.optimize(self._function), codegen.host()).text
-
-        return _Stages(
-            {
-                "optimized Tile IR": lambda: print_function(codegen.optimize(self._function)),
-                "loops": lambda: print_function(codegen.loop_form(codegen.optimize(self._function), codegen.host())),
-                "LLVM IR": generated,
-                "optimized LLVM IR": lambda: codegen.optimize_module(generated(), codegen.host()),
-                "assembly": lambda: codegen.assemble(generated(), codegen.host()),
-                "sizes": self._sizes,
-                "performance": lambda: codegen.performance(self._function),
-            }
-        )
-
-    def _sizes(self) -> str:
-        return (
-            f"scratch bytes per thread: {self.compiled.scratch_bytes}\nmachine code bytes: {self.compiled.code_bytes}\n"
-            f"ignored hints: {', '.join(self._function.hints) or 'none'}\n"  # a CPU has no use for any
-        )
-
-
-class _Stages(Mapping[str, str]):
-    """Texts that are made when they are asked for."""
-
-    def __init__(self, makers: dict[str, Callable[[], str]]) -> None:
-        self._makers = makers
-
-    def __getitem__(self, name: str) -> str:
-        return self._makers[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
+        texts: Mapping[str, str] = compiler().stages(self._function, self.compiled)
+        return texts
 
 
 def _format(t: TileType) -> str:

@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu.on_demand import host
 
 _PROCESSORS = Path("/proc/cpuinfo")
 _ONE_PROCESSOR = 8192  # bytes: more than the description of the first one
@@ -20,14 +20,14 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Fea
 def target_key() -> str:
     """Names the machine code that this process makes and runs: part of every cache key."""
     if not _PROCESSORS.exists():
-        return f"{codegen.host()}:{_compiler()}"
+        return f"{host()}:{_llvm()}"
     with _PROCESSORS.open() as file:
         first = file.read(_ONE_PROCESSOR).split("\n\n")[0]
     facts = sorted(line for line in first.splitlines() if line.startswith(_TELLING) and "MHz" not in line)
-    return f"{sys.platform}:{platform.machine()}:{facts}:{_compiler()}"
+    return f"{sys.platform}:{platform.machine()}:{facts}:{_llvm()}"
 
 
-def _compiler() -> str:
+def _llvm() -> str:
     """Identifies the LLVM that would compile."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:

@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.backends.cpu import codegen
-from tilewright.backends.cpu.codegen.kernel import Lowered
+from tilewright.backends.cpu.codegen.kernel import Lowered, lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.backends.cpu.compiled import Site
 from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.library_source import (
@@ -100,7 +100,7 @@ def _lowered(kernels: Sequence[Export], entries: Sequence[str], folder: Path, pr
     """The code of ``kernels``, whose entries get these names, in a file of ``folder`` each."""
     found = []
     for kernel, entry in zip(kernels, entries):
-        found.append(codegen.lower(codegen.optimize(kernel.function), processor, entry))
+        found.append(lower(optimize(kernel.function), processor, entry))
         code = compile_module(found[-1].text, processor, position_independent=True)
         (folder / f"{entry}.o").write_bytes(code)
     return found

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.base import Work
-from tilewright.backends.cpu import codegen
+from tilewright.backends.cpu.codegen.kernel import Lowered
 from tilewright.backends.cpu.codegen.loop_nests import enclosing_loops
 from tilewright.backends.cpu.jit import assemble
+from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.arith import operand_dtype
 from tilewright.ir.ops.control import For
@@ -27,10 +28,8 @@ _LINE = "{:>4} {:>5} {:>9} {:>5} {:>7} {:>9} {:>9} {:>6}  {:<16} {}"
 _LABEL = re.compile(r"# %(nest\d+)|^\"?(tw\.[\w.]+)\"?:")
 
 
-def performance(function: Function) -> str:
+def performance(lowered: Lowered, processor: Processor) -> str:
     """A table of loop nests, and the memory that a thread needs."""
-    processor, optimized = codegen.host(), codegen.optimize(function)
-    lowered = codegen.lower(optimized, processor)
     spills = _spills(assemble(lowered.text, processor, verbose=True))
     loops = enclosing_loops(lowered.form)
     lines = [_LINE.format(*_HEADER)]
@@ -70,12 +69,11 @@ def _spills(assembly: str) -> Counter[str]:
     return found
 
 
-def total_work(function: Function, grid: tuple[int, int, int], numbers: Sequence[Any]) -> Work:
+def total_work(lowered: Lowered, grid: tuple[int, int, int], numbers: Sequence[Any]) -> Work:
     """Flops and bytes of a launch, from the loop counts of some of its blocks.
 
     ValueError when how often a loop runs depends on more than numbers and the grid.
     """
-    lowered = codegen.lower(codegen.optimize(function), codegen.host())
     nests, form = lowered.nests, lowered.form
     loops = enclosing_loops(form)
     x, y, z = grid

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu import codegen
 from tilewright.backends.cpu.identity import target_key
+from tilewright.backends.cpu.on_demand import compiler, host
 from tilewright.backends.export import Export
 from tilewright.cpp.host.simt import SimtModule, with_threads
 from tilewright.cpp.host.stubs import with_stubs
@@ -90,7 +90,7 @@ def build_object(request: Request) -> bytes:
         ]
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "kernels.o"
-            codegen.write_program_code(exports, path, codegen.host())
+            compiler().write_program_code(exports, path, host())
             return merge([unit.binary, path.read_bytes()]), included_files(request, "host unit")
 
     unit = build_unit(request)

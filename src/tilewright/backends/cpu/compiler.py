@@ -1,0 +1,83 @@
+"""From Tile IR to machine code: ``optimize``, ``loop_form``, ``lower`` to an LLVM module, and what LLVM does.
+
+Only ``on_demand`` imports this module: a kernel from the disk cache needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright.backends.base import Work
+from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.backends.cpu.compiled import CompiledKernel, Poll, Site
+from tilewright.backends.cpu.jit import assemble, compile_native, optimize_module
+from tilewright.backends.cpu.library import write_library, write_program_code
+from tilewright.backends.cpu.loops.pipeline import loop_form
+from tilewright.backends.cpu.performance import performance, total_work
+from tilewright.backends.cpu.target import host
+from tilewright.ir.core import Function
+from tilewright.ir.printer import print_function
+
+__all__ = ["compile_kernel", "host", "stages", "work", "write_library", "write_program_code"]
+
+
+def compile_kernel(function: Function) -> CompiledKernel:
+    """``function`` compiled for the processor of this machine."""
+    lowered = lower(optimize(function), host())
+    return CompiledKernel(
+        code=compile_native(lowered.text, host()),
+        arguments=tuple(a.tile for a in function.body.args),
+        scratch_bytes=lowered.scratch_bytes,
+        may_spin=lowered.may_spin,
+        block_work=lowered.block_work,
+        sites=tuple(map(Site.of, lowered.sites)),
+        polls=tuple(Poll(op.loc, op.name) for op in lowered.polls),
+    )
+
+
+def work(function: Function, grid: tuple[int, int, int], values: Sequence[Any]) -> Work:
+    """From the loop nests and how often they run. ValueError when that is not known before."""
+    return total_work(lower(optimize(function), host()), grid, values)
+
+
+def stages(function: Function, compiled: CompiledKernel) -> Mapping[str, str]:
+    """Tile IR after the passes, its loop nests, LLVM IR as generated and as optimized, assembly, and sizes."""
+
+    def generated() -> str:
+        return lower(optimize(function), host()).text
+
+    def sizes() -> str:
+        return (
+            f"scratch bytes per thread: {compiled.scratch_bytes}\nmachine code bytes: {compiled.code_bytes}\n"
+            f"ignored hints: {', '.join(function.hints) or 'none'}\n"  # a CPU has no use for any
+        )
+
+    return _Stages(
+        {
+            "optimized Tile IR": lambda: print_function(optimize(function)),
+            "loops": lambda: print_function(loop_form(optimize(function), host())),
+            "LLVM IR": generated,
+            "optimized LLVM IR": lambda: optimize_module(generated(), host()),
+            "assembly": lambda: assemble(generated(), host()),
+            "sizes": sizes,
+            "performance": lambda: performance(lower(optimize(function), host()), host()),
+        }
+    )
+
+
+class _Stages(Mapping[str, str]):
+    """Texts that are made when they are asked for."""
+
+    def __init__(self, makers: dict[str, Callable[[], str]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> str:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
