@@ -1,8 +1,15 @@
-"""The records that a launch shares with the machine code: 64-bit integers."""
+"""What launches from Python, from libraries, and from other compilers' programs have in common.
+
+The records that a launch shares with the machine code, of 64-bit integers, and how blocks are shared among threads.
+"""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 class Field(enum.IntEnum):
@@ -61,3 +68,24 @@ PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSig
 WORKER_BYTES = 128  # of a record of a thread: no two share a cache line, nor a pair of them
 BETWEEN_BLOCKS = -1
 ENDED = -1
+
+SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
+WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
+CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly; chosen like that
+
+
+def launch_record(
+    total: _T, chunk: _T, grid: Sequence[_T], nothing: _T, *, printer: _T | None = None, python: _T | None = None
+) -> list[_T]:
+    """The record of a launch of ``total`` blocks before it begins: numbers for Python, or the text of instructions.
+
+    ``nothing`` stands for 0.
+    """
+    fields = [nothing] * len(Field)
+    fields[Field.TOTAL], fields[Field.CHUNK] = total, chunk
+    fields[Field.GRID_X], fields[Field.GRID_Y], fields[Field.GRID_Z] = grid
+    if printer is not None:
+        fields[Field.PRINT] = printer
+    if python is not None:
+        fields[Field.PYTHON] = python
+    return fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.context import WORKER_BYTES, Field
+from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, WORKER_BYTES, WORTH_A_THREAD, Field, launch_record
 from tilewright.backends.native import Embedded
 
 _CLOSED = 1 << 62  # in the state of a job: nobody else may join
@@ -109,23 +109,18 @@ end:
 """
 
 
-def embedded(
-    name: str, address: int, scratch_bytes: int, block_work: int | None, worth_a_thread: int, chunks: int, print_: int
-) -> Embedded:
+def embedded(name: str, address: int, scratch_bytes: int, block_work: int | None, printer: int) -> Embedded:
     """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``.
 
-    ``address`` is that of machine code which takes blocks until none is left. Blocks that together do less than
-    ``worth_a_thread`` run in the thread of the caller; other threads take ``chunks`` times a share each. The result is
-    0, or the number of the ``assert`` that failed, from 1.
+    ``address`` is that of machine code which takes blocks until none is left. The result is 0, or the number of the
+    ``assert`` that failed, from 1.
     """
     work = 0 if block_work is None else max(1, block_work)
-    small = f"icmp slt i64 %work, {worth_a_thread}" if work else "icmp sle i64 %total, 1"
-    fields = {Field.TOTAL: "%total", Field.CHUNK: "%chunk", Field.GRID_X: "%x", Field.GRID_Y: "%y", Field.GRID_Z: "%z"}
-    fields[Field.PRINT] = str(print_)
+    small = f"icmp slt i64 %work, {WORTH_A_THREAD}" if work else "icmp sle i64 %total, 1"
+    record = launch_record("%total", "%chunk", ("%x", "%y", "%z"), "0", printer=str(printer))
     stores = "\n".join(
-        f"  %f{field.value} = getelementptr i64, ptr %context, i64 {field.value}\n"
-        f"  store i64 {fields.get(field, '0')}, ptr %f{field.value}"
-        for field in Field
+        f"  %f{i} = getelementptr i64, ptr %context, i64 {i}\n  store i64 {word}, ptr %f{i}"
+        for i, word in enumerate(record)
     )
     text = f"""
 define i64 @{name}(ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream, i64 %threads, ptr %schedule, ptr %pool) {{
@@ -142,7 +137,7 @@ count:
   %fewer = icmp slt i64 %total, %threads
   %wanted = select i1 %fewer, i64 %total, i64 %threads
   %count.of = select i1 %small, i64 1, i64 %wanted
-  %share = mul i64 %count.of, {chunks}
+  %share = mul i64 %count.of, {CHUNKS_PER_THREAD}
   %part = sdiv i64 %total, %share
   %tiny = icmp slt i64 %part, 1
   %chunk = select i1 %tiny, i64 1, i64 %part

@@ -12,7 +12,17 @@ from tilewright.backends import native
 from tilewright.backends.base import Work
 from tilewright.backends.cpu import perf_map, threads
 from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, SYMBOL, CompiledKernel
-from tilewright.backends.cpu.context import PYTHON_FUNCTIONS, Cancellation, Field, Python, Worker
+from tilewright.backends.cpu.context import (
+    CHUNKS_PER_THREAD,
+    PYTHON_FUNCTIONS,
+    SPIN_THREADS,
+    WORTH_A_THREAD,
+    Cancellation,
+    Field,
+    Python,
+    Worker,
+    launch_record,
+)
 from tilewright.backends.cpu.embedded import embedded
 from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner
@@ -27,9 +37,6 @@ from tilewright.ir.formatting import failure
 from tilewright.ir.types import TileType
 from tilewright.system import deadlines
 
-_SPIN_THREADS = 64  # blocks that wait for each other begin with so many, whatever the number of processors
-_WORTH_A_THREAD = 100_000  # element operations: about as long as waking a thread; chosen, no measurement on record
-_CHUNKS_PER_THREAD = 64  # threads take several blocks at a time, few enough to share the work evenly
 _ENTRY = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _CALLER = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4)  # comes with Python's lock, and may raise
 # Without what describes a failure, which is not used.
@@ -101,6 +108,7 @@ class CpuExecutable:
         """Run all blocks in this thread."""
         memory, limit = threads.take_scratch(self._scratch_bytes), deadlines.deadline()
         try:
+            # ``launch_record`` without a call, for short launches
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, 1, *grid, 0, 0, 0, 0, limit, PYTHON)
             self._alone(packed, memory.context, memory.address, memory.worker)
             if limit and Context.from_address(memory.context)[Field.CANCELLED]:
@@ -117,7 +125,7 @@ class CpuExecutable:
         if not self._simple:
             return None
         work = self.compiled.block_work
-        blocks = 1 if work is None else (_WORTH_A_THREAD - 1) // max(int(work), 1)
+        blocks = 1 if work is None else (WORTH_A_THREAD - 1) // max(int(work), 1)
         address = self._native.address(SERIAL_SYMBOL)
         return launch_stub(address, max(blocks, 1), self._scratch_bytes, PYTHON, self._note, self._native)
 
@@ -137,15 +145,7 @@ class CpuExecutable:
         if self._tables:
             raise ValueError("it takes a list of arrays")
         address, compiled = self._native.address(SYMBOL), self.compiled
-        made = embedded(
-            name,
-            address,
-            self._scratch_bytes,
-            compiled.block_work,
-            _WORTH_A_THREAD,
-            _CHUNKS_PER_THREAD,
-            self._print_address,
-        )
+        made = embedded(name, address, self._scratch_bytes, compiled.block_work, self._print_address)
         places = (f"{s.loc.file}:{s.loc.line}:{s.loc.column + 1}" for s in compiled.sites)
         messages = tuple(f"{place}: {s.message or 'it is false'}" for place, s in zip(places, compiled.sites))
         return made._replace(messages=messages, kept=(self,))
@@ -161,7 +161,7 @@ class CpuExecutable:
         alone = functools.partial(self._run_alone, grid, total, packed)
         if self._scratch_bytes > MAX_SCRATCH:
             return alone
-        context = _CONTEXT.pack(0, total, 1, x, y, z, 0, 0, 0, 0, 0, PYTHON)
+        context = _CONTEXT.pack(*launch_record(total, 1, grid, 0, python=PYTHON)[: Field.FAILED_ELEMENT])
         if not (native.available() and native.loaded()):
             return self._bound_alone(grid, packed, context, alone)
         kept = ctypes.create_string_buffer(packed), ctypes.create_string_buffer(context, 8 * len(Field))
@@ -194,9 +194,10 @@ class CpuExecutable:
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
-        chunk = 1 if self.compiled.may_spin else max(1, total // (count * _CHUNKS_PER_THREAD))
+        chunk = 1 if self.compiled.may_spin else max(1, total // (count * CHUNKS_PER_THREAD))
         chunk, limit = self._options.chunk or chunk, deadlines.deadline()
-        context = Context(0, total, chunk, *grid, 0, 0, self._print_address, 0, limit, PYTHON)
+        context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
+        context[Field.DEADLINE] = limit
         launch = ParallelLaunch(self._places, grid, packed, context, count)
         work, own = functools.partial(launch.work, self._entry), functools.partial(launch.work, self._caller)
         try:
@@ -220,9 +221,9 @@ class CpuExecutable:
 
     def _thread_count(self, blocks: int) -> int:
         work = self.compiled.block_work
-        if blocks == 1 or (work is not None and blocks * work < _WORTH_A_THREAD):
+        if blocks == 1 or (work is not None and blocks * work < WORTH_A_THREAD):
             return 1
-        wanted = max(threads.thread_count(), _SPIN_THREADS if self.compiled.may_spin else 1)
+        wanted = max(threads.thread_count(), SPIN_THREADS if self.compiled.may_spin else 1)
         return min(blocks, wanted, self._options.threads or wanted)
 
     def _raise(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.backends import native
-from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker
+from tilewright.backends.cpu.context import WORKER_BYTES, Field, Worker, launch_record
+from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.backends.native import LaunchStub
 from tilewright.backends.native.body import Body, pointer
 from tilewright.system import deadlines
 
 MAX_SCRATCH = 1 << 14  # bytes on the stack
 _MAX_BLOCKS = 1 << 20
-_ALIGNMENT = 64
 _COPIED = 4  # fields at a time
 _GRID = (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
 # What notes where a launch was cancelled: called with the exception, and the numbers of poll and block, and the grid.
@@ -37,12 +37,10 @@ def launch_stub(code: int, blocks: int, scratch_bytes: int, python: int, note: N
     body.require(body.let(f"icmp sle i64 {total}, {most}"))
     body.require_equal("i64", body.load("i64", body.memory(deadlines.LIMITED)), 0)
     context = body.stack(f"[{len(Field)} x i64]")
-    fields = {Field.TOTAL: total, Field.CHUNK: "1", Field.GRID_X: "%x", Field.GRID_Y: "%y", Field.GRID_Z: "%z"}
-    fields[Field.PYTHON] = str(python)
-    for field in Field:
-        body.store("i64", fields.get(field, "0"), context, 8 * field)
-    scratch = body.stack(f"[{scratch_bytes} x i8]", _ALIGNMENT)
-    worker = body.stack(f"[{WORKER_BYTES} x i8]", _ALIGNMENT)
+    for i, word in enumerate(launch_record(total, "1", extents, "0", python=str(python))):
+        body.store("i64", word, context, 8 * i)
+    scratch = body.stack(f"[{scratch_bytes} x i8]", ALIGNMENT)
+    worker = body.stack(f"[{WORKER_BYTES} x i8]", ALIGNMENT)
     body.do(f"call void {pointer(code)}(ptr %values, ptr {context}, ptr {scratch}, ptr {worker})")
     raised = _note_raised(body, worker, note, lambda: extents)
     return LaunchStub.of(body, body.let(f"select i1 {raised}, i32 2, i32 0"), kept)
@@ -63,8 +61,8 @@ def _run_bound(body: Body, record: str) -> None:
     function, values, given, size, limited = (body.load("ptr", record, 8 * i) for i in range(5))
     body.require_equal("i64", body.load("i64", limited), 0)
     count = body.let(f"ptrtoint ptr {size} to i64")
-    scratch = body.let(f"alloca i8, i64 {count}, align {_ALIGNMENT}")
-    context, worker = body.stack(f"[{len(Field)} x i64]"), body.stack(f"[{WORKER_BYTES} x i8]", _ALIGNMENT)
+    scratch = body.let(f"alloca i8, i64 {count}, align {ALIGNMENT}")
+    context, worker = body.stack(f"[{len(Field)} x i64]"), body.stack(f"[{WORKER_BYTES} x i8]", ALIGNMENT)
     for field in range(0, Field.FAILED_ELEMENT, _COPIED):
         source, target = body.at(given, 8 * field), body.at(context, 8 * field)
         several = body.let(f"load <{_COPIED} x i64>, ptr {source}, align 8")

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TW_ALIGNMENT = 64, TW_WORKER_BYTES = 128, TW_MAX_THREADS = 1024, TW_CHUNKS_PER_THREAD = 16 };
+/* What begins with TW_ and is defined nowhere here is in backends/cpu/context.py. */
+enum { TW_MAX_THREADS = 1024 };
 #define TW_MAX_GRID 16777215u /* per axis, as ct.launch */
 
 typedef union {
@@ -70,10 +71,10 @@ static void *tw_work(void *data) {
 static int tw_thread_count(const tw_kernel *kernel, double blocks) {
   const char *wanted = getenv("TILEWRIGHT_NUM_THREADS");
   long count = wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN);
-  if (kernel->spins && count < 64) count = 64;
+  if (kernel->spins && count < TW_SPIN_THREADS) count = TW_SPIN_THREADS;
   if (count > TW_MAX_THREADS) count = TW_MAX_THREADS;
   if (count > blocks) count = (long)blocks;
-  if (count < 1 || (kernel->small && blocks * kernel->block_work < 100000)) count = 1;
+  if (count < 1 || (kernel->small && blocks * kernel->block_work < TW_WORTH_A_THREAD)) count = 1;
   return (int)count;
 }
 

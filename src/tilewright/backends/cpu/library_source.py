@@ -9,8 +9,8 @@ from dataclasses import replace
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.cpu.compiled import Site
-from tilewright.backends.cpu.context import Field
-from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.cpu.context import CHUNKS_PER_THREAD, SPIN_THREADS, WORKER_BYTES, WORTH_A_THREAD, Field
+from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.export import Export, Parameter
 from tilewright.ir.formatting import parse_conversion
@@ -24,7 +24,17 @@ _ELEMENTS = {
     "f64": "double",
     "i1": "bool",
 }
-FIELDS = "".join(f"#define TW_{f.name} {int(f)}\n" for f in Field) + f"#define TW_FIELDS {len(Field)}\n"
+# What ``library_runtime.c`` shares with the launches of Python.
+_SHARED = {
+    **{f.name: int(f) for f in Field},
+    "FIELDS": len(Field),
+    "ALIGNMENT": ALIGNMENT,
+    "WORKER_BYTES": WORKER_BYTES,
+    "SPIN_THREADS": SPIN_THREADS,
+    "WORTH_A_THREAD": WORTH_A_THREAD,
+    "CHUNKS_PER_THREAD": CHUNKS_PER_THREAD,
+}
+FIELDS = "".join(f"#define TW_{name} {value}\n" for name, value in _SHARED.items())
 # Words that are no names in C or in C++, and macros of the headers that a library includes.
 _WORDS = """
 alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char class compl complex concept const

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
 
+ALIGNMENT = 64  # a cache line, and the widest vector register
+
 
 def element_bytes(dtype: ElementType) -> int:
     """The size of an element in scratch memory: narrow floats are kept as float32, pointers are addresses."""

@@ -11,9 +11,9 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from tilewright.backends.cpu.context import WORKER_BYTES
+from tilewright.backends.cpu.scratch import ALIGNMENT
 from tilewright.system.environment import number_of_threads
 
-_ALIGNMENT = 64
 _SHORTEST_TICK, _LONGEST_TICK = 0.001, 0.02  # seconds between looks at threads that are supervised
 _GLANCES = 100  # at threads that are about to end: as long as it takes to sleep and be woken
 
@@ -36,9 +36,9 @@ class Scratch:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.memory = ctypes.create_string_buffer(size + 2 * WORKER_BYTES + _ALIGNMENT)
+        self.memory = ctypes.create_string_buffer(size + 2 * WORKER_BYTES + ALIGNMENT)
         start = ctypes.addressof(self.memory)
-        self.context = -(-start // _ALIGNMENT) * _ALIGNMENT
+        self.context = -(-start // ALIGNMENT) * ALIGNMENT
         self.offset = self.context - start
         self.worker = self.context + WORKER_BYTES
         self.address = self.worker + WORKER_BYTES

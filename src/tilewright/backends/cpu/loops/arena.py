@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.scratch import element_bytes
+from tilewright.backends.cpu.scratch import ALIGNMENT, element_bytes
 from tilewright.ir.types import ElementType, TileType
 
-ALIGNMENT = 64  # a cache line, and the widest vector register
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
 
 
