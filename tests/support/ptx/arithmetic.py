@@ -85,6 +85,9 @@ def _arithmetic(name: str, modifiers: list[str], dtype: DType, operands: Sequenc
         attributes["rounding"] = RoundingMode[_MODES[modes[0]]] if modes else RoundingMode.RN
         if (name, dtype.short, attributes["rounding"]) == ("fma", "f64", RoundingMode.RN):
             return bits_of(_fma(*xs).astype(np.float64), dtype)  # thousands of times faster than in integers
+        if "sat" in modifiers:
+            found = evaluate(name, dtype, attributes, xs)
+            return bits_of(np.where(np.isnan(found), 0, np.clip(found, 0, 1)).astype(dtype.storage), dtype)
         return bits_of(evaluate(name, dtype, attributes, xs), dtype)
     if modifiers and not (name == "mul" and modifiers == ["lo"]):
         return _multiply_more(name, modifiers, dtype, xs)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Or, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Or, Sub
 from tilewright.ir.ops.control import For, If, LoopOp, Yield
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, PtrOffset, Reshape
@@ -174,6 +174,12 @@ def _added(t: TileType, a: Runs, b: Runs, *, reversible: bool = True) -> Runs:
     return Runs(tuple(found), alignment, constancy, min(a.divisor, b.divisor), a.unit)
 
 
+def _clamped(facts: Contiguity, op: Max | Min) -> Runs:
+    a, b = facts.runs(op.lhs), facts.runs(op.rhs)
+    constancy = tuple(map(min, a.constancy, b.constancy))
+    return _unknown(op.result.tile, min(a.divisor, b.divisor), constancy)
+
+
 def _product(facts: Contiguity, op: Mul) -> Runs:
     a, b = facts.runs(op.lhs), facts.runs(op.rhs)
     for x, other in ((op.lhs, b), (op.rhs, a)):
@@ -199,7 +205,7 @@ def _cast(facts: Contiguity, op: Cast) -> Runs:
     if source.element.is_integer and target.is_integer and target.bitwidth >= source.element.bitwidth:
         return facts.runs(op.x)
     x = facts.runs(op.x)
-    return _unknown(op.result.tile, x.divisor if source.element.is_integer else 1, x.constancy)
+    return _unknown(op.result.tile, x.divisor if source.element.is_integer and target.is_integer else 1, x.constancy)
 
 
 def _reshape(facts: Contiguity, op: Reshape) -> Runs:
@@ -276,6 +282,8 @@ _RULES: dict[type[Op], Callable[[Contiguity, Any], Runs]] = {
     Add: _sum,
     Sub: _sum,
     Mul: _product,
+    Max: _clamped,
+    Min: _clamped,
     PtrOffset: _offset,
     Cast: _cast,
     Reshape: _reshape,

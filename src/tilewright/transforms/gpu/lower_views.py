@@ -12,7 +12,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
 from tilewright.ir.ops.control import CONTROL_FLOW
 from tilewright.ir.ops.memory import (
     AtomicRmw,
@@ -145,19 +145,22 @@ class _Lowering(Rewriter):
         rank: int,
         b: Builder,
     ) -> Value:
-        """Which elements along ``axis`` lie in the array: 0 <= start + i < extent, compared in 64 bits at most once.
+        """Which elements along ``axis`` lie in the array: 0 <= start + i < extent.
 
-        Positions are relative to the tile: i < extent - start, clamped to what 32 bits hold.
+        Positions are relative to the tile, i < extent - start, and that is clamped to 0 and the extent of the tile: so
+        elements are compared in 32 bits.
         """
-        dtype = int64
-        left = b.emit(Sub, _integer(b, extent, int64), start)
-        line = _line(b, n, axis, rank, dtype)
-        inside = b.emit(Cmp, line, _fill(b, left, line.tile.shape), predicate=CmpPredicate.LT)
+        line = _line(b, n, axis, rank, int32)
+
+        def compared(bound: Value, predicate: CmpPredicate) -> Value:
+            least = b.emit(Min, b.emit(Max, bound, b.constant(0, int64)), b.constant(n, int64))
+            narrow = b.emit(Cast, least, dtype=int32)
+            return b.emit(Cmp, line, _fill(b, narrow, line.tile.shape), predicate=predicate)
+
+        inside = compared(b.emit(Sub, _integer(b, extent, int64), start), CmpPredicate.LT)
         if (known is not None and known >= 0) or self.ranges.range(index)[0] >= 0:
             return inside
-        first = b.emit(Sub, b.constant(0, dtype), start)
-        after = b.emit(Cmp, line, _fill(b, first, line.tile.shape), predicate=CmpPredicate.GE)
-        return b.emit(And, inside, after)
+        return b.emit(And, inside, compared(b.emit(Sub, b.constant(0, int64), start), CmpPredicate.GE))
 
 
 def _offset_dtype(view: _View, t: PartitionViewType) -> DType:

@@ -8,6 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.gpu.lowering import addresses
+from tilewright.backends.gpu.lowering.addresses import Places
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
@@ -48,6 +50,8 @@ class Context:
         self.target = target
         self.rules = rules
         self.scalars = ScalarEmitter(builder)
+        self.places = Places(builder)
+        self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.values: dict[Value, Registers] = {}
         self.buffers: dict[Value, Buffer] = {}
         self.loops: list[Exits] = []
@@ -91,13 +95,22 @@ class Context:
     def emit(self, op: Op) -> None:
         self.locate(op)
         if op.spec.elementwise:
-            operands = [self.values[v] for v in op.operands]
-            self.values[op.result] = [self.scalars.emit(op, list(each)) for each in zip(*operands)]
+            self._elementwise(op)
             return
         rule = self.rules.get(type(op))
         if rule is None:
             raise unsupported(op, f"the gpu backend has no code for {op.name}")
         rule(self, op)
+
+    def _elementwise(self, op: Op) -> None:
+        operands = [self.values[v] for v in op.operands]
+        stride = self.strides.get(op.result, 1)
+        found: list[Any] = [None] * len(operands[0])
+        for r in range(0, len(found), stride):
+            each = [registers[r] for registers in operands]
+            place = addresses.emit(self, op, each)
+            found[r] = self.scalars.emit(op, each) if place is None else place
+        self.values[op.result] = found
 
     # -- linear maps of lanes and warps
 

@@ -11,6 +11,7 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering import control, memory, mma, tiles
 from tilewright.backends.gpu.lowering.assembly import I8, I32, VOID
 from tilewright.backends.gpu.lowering.context import Context
+from tilewright.backends.gpu.lowering.demand import register_strides
 from tilewright.backends.gpu.target import TRIPLE, Architecture
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function, Op
@@ -53,6 +54,7 @@ def lower(function: Function, target: Architecture) -> Lowered:
     builder = ir.IRBuilder(kernel.append_basic_block("entry"))
     lines = _Lines(module, kernel, function)
     cx = Context(builder, target, RULES)
+    cx.strides = register_strides(function)
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     for value, argument in zip(function.body.args, kernel.args):

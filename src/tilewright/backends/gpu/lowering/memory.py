@@ -11,6 +11,7 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import I16, I32, I64
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule, owned_registers, unsupported
 from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.backends.vector.types import Splat
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -30,6 +31,7 @@ from tilewright.ir.ops.gpu.memory import (
     SharedStore,
 )
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw
+from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import ElementType, PointerType
 
 SHARED = "shared_memory"  # the symbol of the memory that a launch gives each CTA
@@ -116,17 +118,23 @@ def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
 
 
 def _load(
-    cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value | None, offset: int = 0
+    cx: Context,
+    instruction: str,
+    words: _Words,
+    address: ir.Value,
+    mask: ir.Value | None,
+    offset: int = 0,
+    otherwise: int = 0,
 ) -> Registers:
-    """The words at an address; zeros where the mask is false."""
+    """The words at an address; where the mask is false, the bits ``otherwise``."""
     n = words.count
     place = f"[${n}+{offset}]" if offset else f"[${n}]"
     text = f"{instruction}.{_vector(words)} {_places(0, n)}, {place};"
     if mask is None:
         return cx.asm(text, [words.type] * n, [address])
     width = words.type.width
-    zeros = " ".join(f"mov.b{width} ${i}, 0;" for i in range(n))
-    return cx.asm(f"{zeros} @${n + 1} {text}", [words.type] * n, [address, mask])
+    initial = " ".join(f"mov.b{width} ${i}, {otherwise};" for i in range(n))
+    return cx.asm(f"{initial} @${n + 1} {text}", [words.type] * n, [address, mask])
 
 
 def _store(
@@ -160,20 +168,35 @@ def _global_load(cx: Context, op: GlobalLoad) -> None:
     masks = None if op.mask is None else cx.of(op.mask)
     words = _words(dtype.bytes, op.vector)
     instruction = _qualified(op, "ld")
+    padding = None if masks is None or op.padding is None else cx.of(op.padding)
+    otherwise = None if padding is None else _bits_of_constant(cx, padding[0], dtype, words)
     found: Registers = []
     for r in range(0, len(pointers), op.vector):
         mask = None if masks is None else masks[r]
+        place = cx.places.of(pointers[r])
         if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
-            loaded = _branched_load(cx, instruction, words, pointers[r], mask)
+            loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
         else:
-            loaded = _load(cx, instruction, words, pointers[r], mask)
-        found += _unpacked(cx, words, loaded, dtype)
-    if masks is not None and op.padding is not None:
-        found = [cx.builder.select(m, x, y) for m, x, y in zip(masks, found, cx.of(op.padding))]
+            loaded = _load(cx, instruction, words, place.base, mask, place.offset, otherwise or 0)
+        elements = _unpacked(cx, words, loaded, dtype)
+        if padding is not None and otherwise is None:
+            elements = [cx.builder.select(mask, x, y) for x, y in zip(elements, padding[r : r + op.vector])]
+        found += elements
     cx.values[op.result] = found
 
 
-def _branched_load(cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value) -> Registers:
+def _bits_of_constant(cx: Context, x: ir.Value, dtype: ElementType, words: _Words) -> int | None:
+    """A word of elements that all are the constant ``x``; None for others."""
+    if not isinstance(x, ir.Constant) or isinstance(dtype, PointerType):
+        return None
+    number = x.value if isinstance(x, Splat) else x.constant
+    element = int.from_bytes(constant_array(number, dtype, ()).tobytes(), "little")
+    return sum(element << 8 * dtype.bytes * i for i in range(words.each))
+
+
+def _branched_load(
+    cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value, otherwise: int
+) -> Registers:
     """A masked acquiring load as a branch: ptxas (12.8, 12.9) makes an illegal instruction where nobody uses it."""
     b = cx.builder
     before = b.block
@@ -183,7 +206,7 @@ def _branched_load(cx: Context, instruction: str, words: _Words, address: ir.Val
     found = []
     for x in loaded:
         phi = b.phi(words.type)
-        phi.add_incoming(ir.Constant(words.type, 0), before)
+        phi.add_incoming(ir.Constant(words.type, otherwise), before)
         phi.add_incoming(x, inside)
         found.append(phi)
     return found
@@ -204,7 +227,9 @@ def _global_store(cx: Context, op: GlobalStore) -> None:
     for r in owned_registers(op.ptrs.tile.layout):
         if r % op.vector == 0:
             mask = _and(cx, None if masks is None else masks[r], owner)
-            _store(cx, instruction, words, pointers[r], _packed(cx, words, values[r : r + op.vector], dtype), mask)
+            packed = _packed(cx, words, values[r : r + op.vector], dtype)
+            place = cx.places.of(pointers[r])
+            _store(cx, instruction, words, place.base, packed, mask, place.offset)
 
 
 # -- atomics: by the owners
@@ -430,9 +455,9 @@ def _async_copy(cx: Context, op: AsyncCopy) -> None:
     owner = cx.owner(layout)
     firsts = [r for r in owned_registers(layout) if r % op.vector == 0]
     for r, (address, constant) in zip(firsts, offsets.addresses(firsts)):
-        place = f"[$0+{constant}]" if constant else "[$0]"
-        text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global {place}, [$1], {size}"
-        operands = [address, pointers[r]]
+        source = cx.places.of(pointers[r])
+        text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0+{constant}], [$1+{source.offset}], {size}"
+        operands = [address, source.base]
         if masks is not None:
             text += ", $2"
             operands.append(cx.builder.select(masks[r], cx.i32(size), cx.i32(0)))

@@ -83,8 +83,6 @@ _SUFFIX = {
     RoundingMode.APPROX: "approx",
 }
 _LOG2_E = math.log2(math.e)
-_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # 15 bits, so that products with exponents are exact
-_MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, in the low bits
 
 
 class ScalarEmitter:
@@ -343,32 +341,29 @@ def _is_zero(x: ir.Value) -> bool:
 # -- approximate functions
 
 
+# e**x = 2**n * 2**f with n the integer below x * log2(e), which a saturation keeps in -126 to 126, and f what is left:
+# beyond, 2**f is 0 or infinite, or makes a subnormal number of the product. Adding 1.5 * 2**23 + 1 rounds to an
+# integer, whose low bits are then n + 127.
+_EXP = """{ .reg .b32 scaled, shifted, n, f, power;
+fma.rn.sat.f32 scaled, $1, 0f3BBB989D, 0f3F000000;
+fma.rm.f32 shifted, scaled, 0f437C0000, 0f4B400001;
+sub.rn.f32 n, shifted, 0f4B40007F;
+neg.f32 n, n;
+fma.rn.f32 f, $1, 0f3FB8AA3B, n;
+fma.rn.f32 f, $1, 0f32A57060, f;
+ex2.approx.ftz.f32 f, f;
+shl.b32 power, shifted, 23;
+mul.rn.f32 $0, f, power; }""".replace("\n", " ")
+
+
 def _exp(e: ScalarEmitter, op: Exp, operands: Registers) -> ir.Value:
-    """e**x = 2**n * 2**f with n the integer nearest to x * log2(e), and the exponential of f by an instruction."""
     (x,) = operands
     dtype = operand_dtype(op)
     if dtype.short == "f64":
         return e.shared(op, operands)
-    b = e.builder
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
-        return e.asm("ex2.approx.f32 $0, $1;", [b.fmul(x, e.const(F32, _LOG2_E))], F32)
-
-    def fma(p: ir.Value, q: float, r: ir.Value) -> ir.Value:
-        return e.asm("fma.rn.f32 $0, $1, $2, $3;", [p, e.const(F32, q), r], F32)
-
-    low, high = e.const(F32, -104.0), e.const(F32, 89.0)  # beyond, the result is 0 or infinite
-    bounded = e.instruction("min.NaN", [e.instruction("max.NaN", [x, low]), high])
-    shifted = fma(bounded, _LOG2_E, e.const(F32, _MAGIC))
-    n = b.fsub(shifted, e.const(F32, _MAGIC))
-    f = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, bounded))
-    power = e.asm("ex2.approx.ftz.f32 $0, $1;", [b.fmul(f, e.const(F32, _LOG2_E))], F32)
-    count = b.sub(b.bitcast(shifted, I32), ir.Constant(I32, 0x4B400000))
-    half = b.ashr(count, ir.Constant(I32, 1))
-    result = power
-    for part in (half, b.sub(count, half)):  # two steps reach subnormal numbers
-        scale = b.shl(b.add(part, ir.Constant(I32, 127)), ir.Constant(I32, 23))
-        result = b.fmul(result, b.bitcast(scale, F32))
-    return _rounded(e, result, dtype)
+        return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, e.const(F32, _LOG2_E))], F32)
+    return _rounded(e, e.asm(_EXP, operands, F32), dtype)
 
 
 def _exp2(e: ScalarEmitter, op: Exp2, operands: Registers) -> ir.Value:

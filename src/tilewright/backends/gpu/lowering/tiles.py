@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from llvmlite import ir
 
 from tilewright.analysis.gpu.layout_conversion import within_warp
+from tilewright.backends.gpu.lowering.addresses import Place
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.ir.core import Block, Op, Value
@@ -46,8 +49,19 @@ def _iota(cx: Context, op: Iota) -> None:
         return
     layout = op.type.layout
     mine = cx.thread_part(layout)
-    found = [b.xor(mine, cx.i32(layout.index(register=r))) for r in range(layout.num_registers)]
-    cx.values[op.result] = [_resized(b, x, type_) for x in found]
+    moving = 0
+    for base in (*layout.bases(LANE), *layout.bases(WARP)):
+        moving |= base
+    found: list[Any] = [None] * layout.num_registers
+    wide = type_.width >= 32
+    start = _resized(b, mine, type_) if wide else mine
+    for r in range(0, layout.num_registers, cx.strides.get(op.result, 1)):
+        index = layout.index(register=r)
+        if wide and not index & moving:
+            found[r] = cx.places.at(Place(start, index, math.prod(layout.shape) - 1))
+        else:
+            found[r] = _resized(b, b.xor(mine, cx.i32(index)), type_)
+    cx.values[op.result] = found
 
 
 def _resized(b: ir.IRBuilder, x: ir.Value, type_: ir.IntType) -> ir.Value:
