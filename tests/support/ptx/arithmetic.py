@@ -60,7 +60,7 @@ def compute(opcode: tuple[str, ...], operands: Sequence[Array]) -> Array:
     """The bits of the result of an instruction with one result. Unknown where there is none of this form."""
     name, *modifiers = opcode
     if name == "cvt":
-        return _convert(modifiers, operands[0])
+        return _pairs(modifiers, operands) if "x2" in ".".join(modifiers) else _convert(modifiers, operands[0])
     dtype = DTYPES.get(modifiers[-1])
     if dtype is None:
         raise Unknown(".".join(opcode))
@@ -253,6 +253,38 @@ def _convert(modifiers: list[str], bits: Array) -> Array:
         return bits_of(cast(x, s, t, RoundingMode[_MODES[modes[0]]]), t)
     narrow = x.astype(t.storage)  # in a wider register, with its sign
     return narrow.astype(np.int64).view(np.uint64) if t.is_signed else bits_of(narrow, t)
+
+
+_PAIRS = {
+    "f16x2": dtypes.float16,
+    "bf16x2": dtypes.bfloat16,
+    "e4m3x2": dtypes.float8_e4m3fn,
+    "e5m2x2": dtypes.float8_e5m2,
+}
+
+
+def _pairs(modifiers: list[str], operands: Sequence[Array]) -> Array:
+    """Conversions of two elements: the first operand gives the upper one."""
+    *modes, to, source = modifiers
+    target = _PAIRS[to]
+    if modes not in (["rn"], ["rn", "satfinite"]) or (modes == ["rn"]) != (target.bitwidth == 16):
+        raise Unknown(f"cvt.{'.'.join(modifiers)}")
+    if source == "f32":
+        elements = [values(x, dtypes.float32) for x in reversed(operands)]
+    else:
+        narrow = _PAIRS[source]
+        bits = operands[0].astype(np.uint16)
+        elements = [values(bits >> shift, narrow).astype(np.float32) for shift in (0, narrow.bitwidth)]
+    if "satfinite" in modes:
+        most = np.float32({"e4m3x2": 448, "e5m2x2": 57344}[to])
+        elements = [np.where(np.isnan(x), x, np.clip(x, -most, most)) for x in elements]
+    low, high = (
+        bits_of(cast(x, dtypes.float32, target, RoundingMode.RN), target)
+        if target.bitwidth == 16
+        else np.ascontiguousarray(cast(x, dtypes.float32, target, RoundingMode.RN)).view(np.uint8)
+        for x in elements
+    )
+    return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(target.bitwidth)
 
 
 _COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "lo": "LT", "ls": "LE", "hi": "GT", "hs": "GE"}  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import llvmlite
 
+from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
@@ -27,7 +28,8 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
-_DEFAULTS = {"num_warps": 4, "num_stages": 3}
+_OPTIONS = ("num_warps", "num_stages")
+_STAGES = 3
 
 
 class GpuBackend:
@@ -123,18 +125,14 @@ class GpuBackend:
 
 def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int]:
     """How many warps a CTA has, and stages loops: as the options or the kernel's hints say. ValueError for others."""
-    chosen = dict(_DEFAULTS)
+    unknown = next((name for name in options if name not in _OPTIONS), None)
+    if unknown is not None:
+        raise ValueError(f"the backend gpu has no option {unknown!r}; it has {', '.join(_OPTIONS)}")
     hinted = function.hints.get("num_worker_warps")
-    if isinstance(hinted, int):
-        chosen["num_warps"] = hinted
-    for name, value in options.items():
-        if name not in chosen:
-            raise ValueError(f"the backend gpu has no option {name!r}; it has {', '.join(chosen)}")
-        chosen[name] = value
-    warps = chosen["num_warps"]
+    warps = options.get("num_warps", hinted if isinstance(hinted, int) else suitable_warps(function))
     if not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
-    return chosen
+    return {"num_warps": warps, "num_stages": options.get("num_stages", _STAGES)}
 
 
 def _tables(function: Function) -> tuple[TableParameter, ...]:

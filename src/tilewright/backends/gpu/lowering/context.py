@@ -51,6 +51,7 @@ class Context:
         self.rules = rules
         self.scalars = ScalarEmitter(builder)
         self.places = Places(builder)
+        self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.values: dict[Value, Registers] = {}
         self.buffers: dict[Value, Buffer] = {}

@@ -11,9 +11,8 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import I16, I32, I64
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule, owned_registers, unsupported
 from tilewright.backends.gpu.lowering.tiles import layout_of
-from tilewright.backends.vector.types import Splat
+from tilewright.backends.gpu.lowering.words import Words, bytes_of, number_of, packed, unpacked, words_of
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.gpu.memory import (
@@ -44,83 +43,19 @@ _SCOPES = {
 }
 
 
-@dataclass(frozen=True)
-class _Words:
-    """How an access of ``count`` words of ``type`` is written; each has ``each`` elements."""
-
-    type: ir.Type
-    suffix: str
-    count: int
-    each: int
-
-
-def _bytes(dtype: ElementType) -> int:
-    return 8 if isinstance(dtype, PointerType) else dtype.bytes
-
-
-def _words(element_bytes: int, vector: int) -> _Words:
-    total = element_bytes * vector
-    if element_bytes == 8:
-        return _Words(I64, "b64", vector, 1)
-    if total >= 4:
-        return _Words(I32, "b32", total // 4, 4 // element_bytes)
-    return _Words(I16, f"b{8 * total}", 1, vector)
-
-
 def _places(first: int, count: int) -> str:
     names = [f"${first + i}" for i in range(count)]
     return names[0] if count == 1 else f"{{{', '.join(names)}}}"
 
 
-def _vector(words: _Words) -> str:
+def _vector(words: Words) -> str:
     return words.suffix if words.count == 1 else f"v{words.count}.{words.suffix}"
-
-
-def _unpacked(cx: Context, words: _Words, found: Sequence[ir.Value], dtype: ElementType) -> Registers:
-    """Elements of ``dtype`` from the words of an access."""
-    b, emitter = cx.builder, cx.scalars.vector
-    stored, bits = emitter.storage_type(dtype), 8 * _bytes(dtype)
-    result = []
-    for word in found:
-        for i in range(words.each):
-            part = b.lshr(word, ir.Constant(word.type, i * bits)) if i else word
-            part = b.trunc(part, ir.IntType(bits)) if bits < word.type.width else part
-            part = part if part.type == stored else b.bitcast(part, stored)
-            result.append(emitter.to_register(dtype, part))
-    return result
-
-
-def _packed(cx: Context, words: _Words, values: Sequence[ir.Value], dtype: ElementType) -> Registers:
-    """The words that hold ``values``."""
-    b, emitter, bits = cx.builder, cx.scalars.vector, 8 * _bytes(dtype)
-    result = []
-    for first in range(0, len(values), words.each):
-        word: ir.Value | None = None
-        for i, value in enumerate(values[first : first + words.each]):
-            part = emitter.to_storage(dtype, value)
-            part = part if isinstance(part.type, ir.IntType) else b.bitcast(part, ir.IntType(bits))
-            part = b.zext(part, words.type) if part.type != words.type else part
-            part = b.shl(part, ir.Constant(words.type, i * bits)) if i else part
-            word = part if word is None else b.or_(word, part)
-        assert word is not None
-        result.append(word)
-    return result
-
-
-def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
-    """Elements of at most 32 bits, in words of 32 bits."""
-    return _packed(cx, _words(dtype.bytes, 4 // dtype.bytes), values, dtype)
-
-
-def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
-    """The elements in words of 32 bits."""
-    return _unpacked(cx, _words(dtype.bytes, 4 // dtype.bytes), words, dtype)
 
 
 def _load(
     cx: Context,
     instruction: str,
-    words: _Words,
+    words: Words,
     address: ir.Value,
     mask: ir.Value | None,
     offset: int = 0,
@@ -140,7 +75,7 @@ def _load(
 def _store(
     cx: Context,
     instruction: str,
-    words: _Words,
+    words: Words,
     address: ir.Value,
     values: Registers,
     mask: ir.Value | None,
@@ -166,7 +101,7 @@ def _qualified(op: GlobalLoad | GlobalStore, name: str) -> str:
 def _global_load(cx: Context, op: GlobalLoad) -> None:
     dtype, pointers = op.ptrs.tile.pointee, cx.of(op.ptrs)
     masks = None if op.mask is None else cx.of(op.mask)
-    words = _words(dtype.bytes, op.vector)
+    words = words_of(dtype.bytes, op.vector)
     instruction = _qualified(op, "ld")
     padding = None if masks is None or op.padding is None else cx.of(op.padding)
     otherwise = None if padding is None else _bits_of_constant(cx, padding[0], dtype, words)
@@ -178,24 +113,24 @@ def _global_load(cx: Context, op: GlobalLoad) -> None:
             loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
         else:
             loaded = _load(cx, instruction, words, place.base, mask, place.offset, otherwise or 0)
-        elements = _unpacked(cx, words, loaded, dtype)
+        elements = unpacked(cx, words, loaded, dtype)
         if padding is not None and otherwise is None:
             elements = [cx.builder.select(mask, x, y) for x, y in zip(elements, padding[r : r + op.vector])]
         found += elements
     cx.values[op.result] = found
 
 
-def _bits_of_constant(cx: Context, x: ir.Value, dtype: ElementType, words: _Words) -> int | None:
+def _bits_of_constant(cx: Context, x: ir.Value, dtype: ElementType, words: Words) -> int | None:
     """A word of elements that all are the constant ``x``; None for others."""
-    if not isinstance(x, ir.Constant) or isinstance(dtype, PointerType):
+    number = number_of(x)
+    if number is None or isinstance(dtype, PointerType):
         return None
-    number = x.value if isinstance(x, Splat) else x.constant
     element = int.from_bytes(constant_array(number, dtype, ()).tobytes(), "little")
     return sum(element << 8 * dtype.bytes * i for i in range(words.each))
 
 
 def _branched_load(
-    cx: Context, instruction: str, words: _Words, address: ir.Value, mask: ir.Value, otherwise: int
+    cx: Context, instruction: str, words: Words, address: ir.Value, mask: ir.Value, otherwise: int
 ) -> Registers:
     """A masked acquiring load as a branch: ptxas (12.8, 12.9) makes an illegal instruction where nobody uses it."""
     b = cx.builder
@@ -221,23 +156,23 @@ def _and(cx: Context, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None
 def _global_store(cx: Context, op: GlobalStore) -> None:
     dtype, pointers, values = op.ptrs.tile.pointee, cx.of(op.ptrs), cx.of(op.value)
     masks = None if op.mask is None else cx.of(op.mask)
-    words = _words(dtype.bytes, op.vector)
+    words = words_of(dtype.bytes, op.vector)
     owner = cx.owner(op.ptrs.tile.layout)
     instruction = _qualified(op, "st")
     for r in owned_registers(op.ptrs.tile.layout):
         if r % op.vector == 0:
             mask = _and(cx, None if masks is None else masks[r], owner)
-            packed = _packed(cx, words, values[r : r + op.vector], dtype)
+            stored = packed(cx, words, values[r : r + op.vector], dtype)
             place = cx.places.of(pointers[r])
-            _store(cx, instruction, words, place.base, packed, mask, place.offset)
+            _store(cx, instruction, words, place.base, stored, mask, place.offset)
 
 
 # -- atomics: by the owners
 
 
-def _atomic_words(dtype: ElementType) -> _Words:
-    size = _bytes(dtype)
-    return _Words({2: I16, 4: I32, 8: I64}[size], f"b{8 * size}", 1, 1)
+def _atomic_words(dtype: ElementType) -> Words:
+    size = bytes_of(dtype)
+    return Words({2: I16, 4: I32, 8: I64}[size], f"b{8 * size}", 1, 1)
 
 
 _KINDS = {
@@ -279,10 +214,10 @@ def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
     results: Registers = []
     owned = set(owned_registers(layout))
     for r, pointer in enumerate(cx.of(op.ptrs)):
-        values = [_packed(cx, words, [cx.of(v)[r]], dtype)[0] for v in given]
+        values = [packed(cx, words, [cx.of(v)[r]], dtype)[0] for v in given]
         initial = values[0] if isinstance(op, AtomicCas) else ir.Constant(words.type, 0)
         if r not in owned:
-            results += _unpacked(cx, words, [initial], dtype)
+            results += unpacked(cx, words, [initial], dtype)
             continue
         mask = _and(cx, None if masks is None else masks[r], owner)
         operands = [pointer, *values] if mask is None else [pointer, *values, mask]
@@ -290,7 +225,7 @@ def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
         if mask is not None:
             text = f"mov.b{width} $0, ${len(operands) + 1}; @${len(operands)} {text}"
             operands.append(initial)
-        results += _unpacked(cx, words, cx.asm(text, [words.type], operands), dtype)
+        results += unpacked(cx, words, cx.asm(text, [words.type], operands), dtype)
     cx.values[op.result] = results
 
 
@@ -378,26 +313,26 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
 
 
 def _load_shared(cx: Context, op: Op, offsets: _Offsets, dtype: ElementType, vector: int) -> Registers:
-    words = _words(_bytes(dtype), vector)
+    words = words_of(bytes_of(dtype), vector)
     layout = offsets.layout
     by_offset: dict[int, ir.Value] = {}
     groups = _groups(layout, vector)
     for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
         loaded = _load(cx, "ld.shared", words, address, None, constant)
-        for r, value in zip(group, _unpacked(cx, words, loaded, dtype)):
+        for r, value in zip(group, unpacked(cx, words, loaded, dtype)):
             by_offset[layout.index(register=r)] = value
     return [by_offset[layout.index(register=r)] for r in range(layout.size(REGISTER))]
 
 
 def _store_shared(cx: Context, value: Value, offsets: _Offsets, vector: int) -> None:
     dtype, values = value.tile.dtype, cx.of(value)
-    words = _words(_bytes(dtype), vector)
+    words = words_of(bytes_of(dtype), vector)
     owned = owned_registers(layout_of(value))
     owner = cx.owner(layout_of(value))
     groups = [g for g in _groups(offsets.layout, vector) if g[0] in owned]
     for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
-        packed = _packed(cx, words, [values[r] for r in group], dtype)
-        _store(cx, "st.shared", words, address, packed, owner, constant)
+        stored = packed(cx, words, [values[r] for r in group], dtype)
+        _store(cx, "st.shared", words, address, stored, owner, constant)
 
 
 def _shared_load(cx: Context, op: SharedLoad) -> None:

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
-from tilewright.backends.gpu.lowering.memory import packed_words, unpacked_words
 from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import REGISTER, log2

@@ -1,0 +1,173 @@
+"""Elements in words of 16, 32 or 64 bits, as accesses move them, and instructions that convert several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import F32, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.context import Context, Registers
+from tilewright.backends.vector.types import Splat
+from tilewright.ir.dtypes import DType
+from tilewright.ir.types import ElementType, PointerType
+
+_FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for e4m3
+
+_E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
+mov.b32 {low, high}, $4;
+cvt.rn.f16x2.e4m3x2 first, low; cvt.rn.f16x2.e4m3x2 second, high;
+mov.b32 {e0, e1}, first; mov.b32 {e2, e3}, second;
+cvt.f32.f16 $0, e0; cvt.f32.f16 $1, e1; cvt.f32.f16 $2, e2; cvt.f32.f16 $3, e3; }"""
+# A byte of e5m2 is the upper one of the float16 with the same value.
+_E5M2_TO_F32 = """{ .reg .b16 e0, e1, e2, e3; .reg .b32 first, second;
+prmt.b32 first, $4, 0, 0x1404; prmt.b32 second, $4, 0, 0x3424;
+mov.b32 {e0, e1}, first; mov.b32 {e2, e3}, second;
+cvt.f32.f16 $0, e0; cvt.f32.f16 $1, e1; cvt.f32.f16 $2, e2; cvt.f32.f16 $3, e3; }"""
+_F32_TO_E4M3 = """{ .reg .b16 low, high;
+cvt.rn.satfinite.e4m3x2.f32 low, $2, $1; cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
+mov.b32 $0, {low, high}; }"""
+_F32_TO_E5M2 = """{ .reg .b32 first, second;
+cvt.rn.f16x2.f32 first, $2, $1; cvt.rn.f16x2.f32 second, $4, $3;
+prmt.b32 $0, first, second, 0x7531; }"""
+_F16_TO_F32 = """{ .reg .b16 low, high;
+mov.b32 {low, high}, $2; cvt.f32.f16 $0, low; cvt.f32.f16 $1, high; }"""
+_BF16_TO_F32 = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;"
+
+
+@dataclass(frozen=True)
+class Words:
+    """How an access of ``count`` words of ``type`` is written; each has ``each`` elements."""
+
+    type: ir.Type
+    suffix: str
+    count: int
+    each: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Element ``index`` of a word that was loaded."""
+
+    word: ir.Value
+    index: int
+
+
+def bytes_of(dtype: ElementType) -> int:
+    return 8 if isinstance(dtype, PointerType) else dtype.bytes
+
+
+def words_of(element_bytes: int, vector: int) -> Words:
+    """The words of an access of ``vector`` elements."""
+    total = element_bytes * vector
+    if element_bytes == 8:
+        return Words(I64, "b64", vector, 1)
+    if total >= 4:
+        return Words(I32, "b32", total // 4, 4 // element_bytes)
+    return Words(I16, f"b{8 * total}", 1, vector)
+
+
+def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: ElementType) -> Registers:
+    """Elements of ``dtype`` from the words of an access."""
+    b, emitter = cx.builder, cx.scalars.vector
+    stored, bits = emitter.storage_type(dtype), 8 * bytes_of(dtype)
+    text = _unpacking(cx, words, dtype)
+    result: Registers = []
+    for word in found:
+        if text is not None:
+            elements = assembly(b, text, [F32] * words.each, [word])
+            cx.parts.update((x, Part(word, i)) for i, x in enumerate(elements))
+            result += elements
+            continue
+        for i in range(words.each):
+            part = b.lshr(word, ir.Constant(word.type, i * bits)) if i else word
+            part = b.trunc(part, ir.IntType(bits)) if bits < word.type.width else part
+            part = part if part.type == stored else b.bitcast(part, stored)
+            result.append(emitter.to_register(dtype, part))
+    return result
+
+
+def _unpacking(cx: Context, words: Words, dtype: ElementType) -> str | None:
+    """One statement for all elements of a word of 32 bits."""
+    if words.type != I32 or isinstance(dtype, PointerType):
+        return None
+    if dtype.short == "f8e4m3fn":
+        return _E4M3_TO_F32 if cx.target.capability >= _FP8_CONVERSIONS else None
+    return {"f16": _F16_TO_F32, "bf16": _BF16_TO_F32, "f8e5m2": _E5M2_TO_F32}.get(dtype.short)
+
+
+def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: ElementType) -> Registers:
+    """The words that hold ``values``."""
+    b, emitter, bits = cx.builder, cx.scalars.vector, 8 * bytes_of(dtype)
+    text = _packing(cx, words, dtype)
+    result = []
+    for first in range(0, len(values), words.each):
+        elements = values[first : first + words.each]
+        if text is not None:
+            word = _whole(cx, elements)
+            if word is None:
+                word = assembly(b, text, [I32], [_before_rounding(x) for x in elements])[0]
+            result.append(word)
+            continue
+        word = None
+        for i, value in enumerate(elements):
+            part = emitter.to_storage(dtype, value)
+            part = part if isinstance(part.type, ir.IntType) else b.bitcast(part, ir.IntType(bits))
+            part = b.zext(part, words.type) if part.type != words.type else part
+            part = b.shl(part, ir.Constant(words.type, i * bits)) if i else part
+            word = part if word is None else b.or_(word, part)
+        assert word is not None
+        result.append(word)
+    return result
+
+
+def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
+    if words.type != I32 or isinstance(dtype, PointerType):
+        return None
+    if dtype.short in ("f16", "bf16"):
+        return f"cvt.rn.{dtype.short}x2.f32 $0, $2, $1;"
+    if dtype.short == "f8e4m3fn":
+        return _F32_TO_E4M3 if cx.target.capability >= _FP8_CONVERSIONS else None
+    return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None
+
+
+def _whole(cx: Context, elements: Sequence[ir.Value]) -> ir.Value | None:
+    """The word that was loaded as these elements."""
+    first = cx.parts.get(elements[0])
+    if first is None:
+        return None
+    same = all(cx.parts.get(x) == Part(first.word, i) for i, x in enumerate(elements))
+    return first.word if same else None
+
+
+def _before_rounding(x: ir.Value) -> ir.Value:
+    """A float32 that rounds to the 16 bits that ``x`` has: packing rounds once more."""
+    if _is(x, "fpext"):
+        (narrow,) = list(x.operands)
+        if _is(narrow, "fptrunc"):
+            (wide,) = list(narrow.operands)
+            return wide if wide.type == F32 else x
+    return x
+
+
+def _is(x: ir.Value, opcode: str) -> bool:
+    return isinstance(x, ir.Instruction) and x.opname == opcode
+
+
+def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
+    """Elements of at most 32 bits, in words of 32 bits."""
+    return packed(cx, words_of(dtype.bytes, 4 // dtype.bytes), values, dtype)
+
+
+def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
+    """The elements in words of 32 bits."""
+    return unpacked(cx, words_of(dtype.bytes, 4 // dtype.bytes), words, dtype)
+
+
+def number_of(x: ir.Value) -> bool | int | float | None:
+    """The number that ``x`` is; None where it is not known."""
+    if not isinstance(x, ir.Constant):
+        return None
+    number: bool | int | float = x.value if isinstance(x, Splat) else x.constant
+    return number

@@ -1,0 +1,40 @@
+"""Elements in words: loads, conversions and stores of wide accesses, for every value of 8 and 16 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+
+
+@ct.kernel
+def convert(x, same, wide, back, N: ct.Constant[int]):
+    v = ct.load(x, (ct.bid(0),), (N,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(same, (ct.bid(0),), v)
+    as_float = v.astype(ct.float32)
+    ct.store(wide, (ct.bid(0),), as_float)
+    ct.store(back, (ct.bid(0),), (as_float * 1.5).astype(x.dtype))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_every_value(dtype: Any, target: str) -> None:
+    unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    step = 5 if unsigned.itemsize == 2 else 1
+    x = np.arange(0, 1 << 8 * unsigned.itemsize, step).astype(unsigned).view(dtype)[:8192]
+    results = []
+    with ptx_backend(4, target) as ptx:
+        for backend in (ptx, "reference"):
+            same, wide, back = np.zeros_like(x), np.zeros(x.size, np.float32), np.zeros_like(x)
+            ct.launch(None, (-(-x.size // 2048),), convert, (x, same, wide, back, 2048), backend=backend)
+            assert same.tobytes() == x.tobytes()
+            results.append((wide, back))
+    for ours, theirs in zip(*results):
+        bits = f"u{ours.dtype.itemsize}"
+        nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))
+        assert ((ours.view(bits) == theirs.view(bits)) | nan).all()
