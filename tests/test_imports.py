@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "backends.triton": {"ir", "system", "analysis", "transforms", "backends", "gpu_runtime"},
     "backends.gpu": {"ir", "system", "analysis", "transforms", "backends", "gpu_runtime"},
     # An oracle, which takes the meaning of elementwise ops from the other one.
-    "backends.gpu.interpreter": {"ir", "system", "transforms", "backends", "backends.reference"},
+    "backends.gpu.interpreter": {"ir", "system", "analysis", "transforms", "backends", "backends.reference"},
     "backends.tileir": {"ir", "system", "tileir", "backends", "gpu_runtime"},
     "runtime": {
         "version",

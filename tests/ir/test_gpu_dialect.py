@@ -14,21 +14,23 @@ from tilewright.ir.parser import IRParseError, parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.verifier import VerificationError
 
-EVERY_OP = (Path(__file__).parent / "every_gpu_op.tir").read_text()
+# Together these have every op: the others are of a product, before and after its warps have different work.
+SAMPLES = [(Path(__file__).parent / f"{n}.tir").read_text() for n in ("every_gpu_op", "wgmma_tiles", "wgmma_roles")]
 ROW = "#layout<register = [[1],[2]], lane = [[4],[8],[16],[32],[64]], warp = []>"
 SPREAD = "#layout<register = [[32],[64]], lane = [[1],[2],[4],[8],[16]], warp = []>"
 FLAT = "#layout<offset = [[1],[2],[4],[8],[16],[32],[64]]>"
 
 
-def test_the_sample_has_every_op() -> None:
-    assert {op.name for op in parse_function(EVERY_OP).walk()} >= set(GPU_OPS)
+def test_the_samples_have_every_op() -> None:
+    assert {op.name for sample in SAMPLES for op in parse_function(sample).walk()} >= set(GPU_OPS)
     assert all(name.startswith("gpu.") for name in GPU_OPS)
 
 
-def test_text_round_trip() -> None:
-    function = parse_function(EVERY_OP)
+@pytest.mark.parametrize("sample", SAMPLES, ids=["ops", "tiles", "roles"])
+def test_text_round_trip(sample: str) -> None:
+    function = parse_function(sample)
     verify_gpu(function)
-    assert print_function(function) == EVERY_OP
+    assert print_function(function) == sample
 
 
 def _function(*lines: str, warps: str = "1") -> str:

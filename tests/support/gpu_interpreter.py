@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
 from tilewright.backends.gpu.interpreter import InterpreterBackend
 
 
 @contextmanager
-def interpreter_backend(num_warps: int, num_stages: int = 3) -> Iterator[str]:
+def interpreter_backend(num_warps: int | None, num_stages: int = 3, target: str | None = None) -> Iterator[str]:
     """The name of a backend that interprets kernels with CTAs of ``num_warps`` warps, registered meanwhile."""
-    backend = InterpreterBackend(num_warps, num_stages)
-    name = f"{backend.name}-{num_warps}-{num_stages}"
+    backend = InterpreterBackend(num_warps, num_stages, None if target is None else parse_target(target))
+    name = f"{backend.name}-{num_warps}-{num_stages}-{target}"
     registry.register_backend(name, lambda: backend)
     try:
         yield name

@@ -6,6 +6,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, log2
 from tilewright.ir.opdef import GPU_OPS
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import ThreadCombiningOp
 from tilewright.ir.ops.memory import (
     Assert,
@@ -25,6 +26,8 @@ from tilewright.ir.types import SharedType, TileType
 from tilewright.ir.verifier import VerificationError, verify
 
 NUM_WARPS = "num_warps"  # the hint of a function that says how many warps a CTA has
+WGMMA_WARPS = "wgmma_warps"  # the hint of a function whose products are those of warp groups: how many warps these have
+WGMMA_REFUSED = "wgmma_refused"  # and why products are not: a line for each of these
 MAX_WARPS = 32
 
 _TILE_OPS: frozenset[type[Op]] = frozenset(
@@ -47,7 +50,8 @@ def verify_gpu(function: Function) -> None:
     Besides what ``verify`` checks: only ops of the gpu dialect and those of Tile IR that work on distributed tiles;
     each tile has a layout over the registers, the lanes and the ``num_warps`` warps of the function that holds every
     element, and a scalar none; all tiles of an elementwise op have one layout. Atomics work on tiles, of which each
-    element is updated by the thread that owns it (its free bits are 0): only there the old value is known.
+    element is updated by the thread that owns it (its free bits are 0): only there the old value is known. The thread
+    that runs the producer of ``gpu.warp_specialize`` has no tiles.
     """
     verify(function)
     warps = num_warps(function)
@@ -64,10 +68,19 @@ def _block(block: Block, warps: int, *, combiner: bool) -> None:
             raise VerificationError(f"{op.name} is of a scalar, which every thread would update", op)
         if op.spec.elementwise or isinstance(op, _ALIKE):
             _one_layout(op)
+        if isinstance(op, WarpSpecialize):
+            _one_thread(op.producer)
         for region in op.regions:
             for arg in region.args:
                 _value(arg, op, warps)
             _block(region, warps, combiner=combiner or isinstance(op, ThreadCombiningOp))
+
+
+def _one_thread(block: Block) -> None:
+    """One thread has no tiles."""
+    for op in block.walk():
+        if any(isinstance(v.type, TileType) and v.type.rank for v in (*op.results, *op.operands)):
+            raise VerificationError(f"{op.name} has a tile where one thread runs", op)
 
 
 def _value(value: Value, op: Op, warps: int) -> None:

@@ -17,6 +17,7 @@ _ENDINGS = {
     "check_load": ("yield",),
     "gpu.thread_reduce": ("yield",),
     "gpu.thread_scan": ("yield",),
+    "gpu.warp_specialize": ("yield",),
 }
 
 

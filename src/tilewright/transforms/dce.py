@@ -16,6 +16,7 @@ from tilewright.ir.ops.control import (
     LoopOp,
     PassingOp,
 )
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 
 
@@ -70,6 +71,8 @@ class _Sweeper:
         return type(op)(operands, (len(operands),), {}, [], (), op.loc)
 
     def op(self, op: Op, values: ValueMap) -> Op:
+        if isinstance(op, WarpSpecialize):
+            return clone_op(op, values, clone_regions=self.block)
         if not isinstance(op, (For, Loop, If)):
             return clone_op(op, values)
         attributes = dict(op.attributes)

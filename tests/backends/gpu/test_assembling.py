@@ -141,7 +141,7 @@ def test_unknown_architectures_and_options() -> None:
 
 
 def test_options_and_hints() -> None:
-    assert choose(function(), {}) == {"num_warps": 4, "num_stages": 3}
+    assert choose(function(), {}) == {"num_warps": None, "num_stages": 3}
     assert choose(function(), {"num_warps": 8})["num_warps"] == 8
     for wrong in (3, 64, "4", 0):
         with pytest.raises(ValueError, match="it is a power of two up to 32"):

@@ -118,7 +118,7 @@ def test_copies_are_read_when_they_have_arrived() -> None:
 
 
 def test_barriers_that_cannot_complete() -> None:
-    assert "for 32 threads, to which all 64 of the CTA come" in fault("deadlock", "  gpu.barrier() {threads = 32}\n")
+    assert "for 32 threads, to which 64 of the CTA come" in fault("deadlock", "  gpu.barrier() {threads = 32}\n")
     run("  gpu.barrier() {threads = 64, id = 3}\n")
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from support.ptx.hopper import Map
 from support.ptx.machine import Cta, Fault
 from support.ptx.parser import parse
 
@@ -44,9 +45,11 @@ class PtxExecutable:
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
         parameters += [np.uint64(array.ctypes.data).tobytes() for array in added.values()]
+        maps = [Map(op, arguments.values, len(parameters) + k) for k, op in enumerate(made.maps)]
+        parameters += [bytes(128)] * len(maps)
         memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in added.items())])
         for z, y, x in itertools.product(*(range(n) for n in reversed(grid))):
-            Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x, y, z), grid).run()
+            Cta(self._entry, parameters, memory, made.threads, made.shared_bytes, (x, y, z), grid, maps).run()
         if made.reports:
             found, room = added["report"], WORDS - HEADER
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
@@ -64,12 +67,12 @@ def _buffer(name: str, array: np.ndarray[Any, Any]) -> Buffer:
 
 
 class PtxBackend:
-    """Compiles for ``target`` with ``num_warps`` warps a CTA."""
+    """Compiles for ``target`` with ``num_warps`` warps a CTA, or as many as suit a kernel."""
 
     name = "ptx-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int, target: str) -> None:
+    def __init__(self, num_warps: int | None, target: str) -> None:
         self.num_warps, self._target = num_warps, target
 
     def unavailable(self) -> str | None:
@@ -87,7 +90,7 @@ class PtxBackend:
 
 
 @contextmanager
-def ptx_backend(num_warps: int, target: str = "sm_80") -> Iterator[str]:
+def ptx_backend(num_warps: int | None, target: str = "sm_80") -> Iterator[str]:
     """The name of a backend that interprets the PTX of kernels, registered meanwhile."""
     backend = PtxBackend(num_warps, target)
     name = f"{backend.name}-{num_warps}"

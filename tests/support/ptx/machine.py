@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from support.ptx import hopper
 from support.ptx.arithmetic import DTYPES, Unknown, compare, compute, values
 from support.ptx.parser import Entry, Instruction, Operand
 
@@ -29,6 +30,7 @@ SHARED = "shared_memory"  # the symbol of what a launch gives a CTA
 _ADDRESS = re.compile(r"\[([^\]+]+)(?:\+(-?\d+))?\]")
 _SPECIAL = {"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%laneid", "%warpid"}
 _UNSIGNED = {1: np.bool_, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_GROUPS = 1 << 10  # the first of the barriers at which warp groups gather
 _SHARED_WINDOW = 1 << 24  # where shared memory begins; addresses in it are 32 bits
 
 
@@ -47,7 +49,7 @@ class Cta:
 
     def __init__(
         self, entry: Entry, parameters: Sequence[bytes], memory: Memory, threads: int, shared_bytes: int,
-        cta: tuple[int, int, int], grid: tuple[int, int, int],
+        cta: tuple[int, int, int], grid: tuple[int, int, int], maps: Sequence[hopper.Map] = (),
     ) -> None:  # fmt: skip
         self.entry, self.memory, self.threads = entry, memory, threads
         self.parameters = {name: value for (name, _), value in zip(entry.parameters, parameters)}
@@ -73,6 +75,9 @@ class Cta:
         self.carry = np.zeros(threads, np.uint64)
         self.pc = np.zeros(threads, np.int64)
         self.waiting = np.full(threads, -1, np.int64)  # the barrier that a thread waits at
+        self.expected: dict[int, int] = {}  # how many threads come to a barrier
+        self.mbarriers = hopper.Mbarriers(threads)
+        self.maps: list[hopper.Map] = list(maps)
         self.exited = np.zeros(threads, np.bool_)
         self.targets = set(entry.labels.values())
 
@@ -80,7 +85,7 @@ class Cta:
         """Until all threads have ended."""
         code = self.entry.instructions
         while not self.exited.all():
-            ready = ~self.exited & (self.waiting < 0)
+            ready = ~self.exited & (self.waiting < 0) & self.mbarriers.awake
             if not ready.any():
                 self._release()
                 continue
@@ -96,12 +101,16 @@ class Cta:
                     break
 
     def _release(self) -> None:
-        waiting = self.waiting[~self.exited]
-        if (waiting != waiting[0]).any():
-            raise Fault(f"threads wait at different barriers: {sorted(set(waiting.tolist()))}")
-        if self.exited.any():
+        """Let those go on who wait at a barrier to which all have come."""
+        for barrier in sorted(set(self.waiting[self.waiting >= 0].tolist())):
+            here = self.waiting == barrier
+            if here.sum() == self.expected[barrier]:
+                self.waiting[here] = -1
+                return
+        if self.exited.any() and (self.waiting[~self.exited] >= 0).all():
             raise Fault("threads wait at a barrier after others have ended")
-        self.waiting[:] = -1
+        stuck = sorted(set(self.waiting[self.waiting >= 0].tolist()))
+        raise Fault(f"threads wait at different barriers: {stuck}, {(~self.mbarriers.awake).sum()} of them in memory")
 
     def _step(self, i: Instruction, active: Array, at: int) -> bool:
         """Execute ``i``; whether threads may now be at other places than the next one."""
@@ -123,6 +132,14 @@ class Cta:
                 self._barrier(i, chosen)
                 self.pc[active] = at + 1
                 return True
+            if i.opcode[:2] == ("wgmma", "fence") and (alone := hopper.incomplete(chosen)).any():
+                self.pc[active] = at
+                self._gather(alone)
+                return True
+            if name == "mbarrier" and i.opcode[1] == "try_wait":
+                self.pc[active] = at + 1
+                self.mbarriers.try_wait(self, i, chosen)
+                return True
             if chosen.any():
                 with np.errstate(all="ignore"):
                     _INSTRUCTIONS.get(name, _plain)(self, i, chosen)
@@ -131,9 +148,19 @@ class Cta:
         return False
 
     def _barrier(self, i: Instruction, chosen: Array) -> None:
-        if i.opcode[1] not in ("sync", "cta") or len(i.operands) != 1:
+        if i.opcode[1] not in ("sync", "cta") or len(i.operands) > 2:
             raise Unknown(".".join(i.opcode))
-        self.waiting[chosen] = int(str(i.operands[0]))
+        number = int(str(i.operands[0]))
+        self.expected[number] = int(str(i.operands[1])) if len(i.operands) > 1 else self.threads
+        self.waiting[chosen] = number
+
+    def _gather(self, alone: Array) -> None:
+        """Threads wait for the others of their warp group."""
+        group = np.arange(self.threads) // hopper.GROUP
+        for number in np.unique(group[alone]).tolist():
+            barrier = _GROUPS + number
+            self.waiting[alone & (group == number)] = barrier
+            self.expected[barrier] = hopper.GROUP
 
     # -- operands
 
@@ -154,6 +181,8 @@ class Cta:
             return np.full(self.threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
         if operand in self.constants:
             return np.full(self.threads, self.constants[operand], np.uint64)
+        if operand in self.parameters:  # its address
+            return np.full(self.threads, hopper.PARAMETERS + list(self.parameters).index(operand), np.uint64)
         if operand == SHARED:
             return np.full(self.threads, _SHARED_WINDOW, np.uint64)
         raise Unknown(f"operand {operand}")
@@ -415,6 +444,9 @@ def _elements(cta: Cta, registers: Operand, dtype: DType) -> Array:
 
 def _cp(cta: Cta, i: Instruction, chosen: Array) -> None:
     """Asynchronous copies, made at once; bytes beyond the size of the source are zeros."""
+    if i.opcode[2] == "bulk":
+        hopper.bulk(cta, i, chosen)
+        return
     if i.opcode[1] != "async" or i.opcode[2] not in ("ca", "cg", "commit_group", "wait_group"):
         raise Unknown(".".join(i.opcode))
     if i.opcode[2].endswith("group"):
@@ -455,6 +487,9 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "trap": _trap,
     "mma": _mma,
     "cp": _cp,
+    "mbarrier": hopper.mbarrier,
+    "wgmma": hopper.wgmma,
+    "setmaxnreg": _nothing,
 }
 
 

@@ -39,6 +39,7 @@ _FUNCTION = re.compile(
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)(?:\s+\.ptr\s+(?:\.\w+\s+)?\.align\s+\d+)?\s+([\w$]+)")
 _CONSTANT = re.compile(r"^\s*\.global \.align \d+ \.b8 ([\w$]+)\[\d+\] = \{([^}]*)\};", re.MULTILINE)
 _REGISTER = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
+_LABEL = re.compile(r"(?:^|[;{\s])([A-Za-z_]\w*):(?!:)")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*|%\w+")
 _BITS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "f32": 32, "f64": 64, "u32": 32, "u64": 64, "s32": 32, "u16": 16}
 _BYTES = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "b32": 4, "u32": 4, "f32": 4, "b64": 8, "u64": 8, "f64": 8}
@@ -105,7 +106,7 @@ class _Loader:
 
     def load(self, body: str, prefix: str, end: str | None) -> None:
         """Append the statements of ``body``, with ``prefix`` before local names; ``ret`` goes to the label ``end``."""
-        scopes: list[dict[str, str]] = [{}]
+        scopes: list[dict[str, str]] = [{}]  # new names of registers and labels
         at = 0
         body = re.sub(r"^\s*\.loc[^\n]*$", "", body, flags=re.MULTILINE)
         while at < len(body):
@@ -113,12 +114,15 @@ class _Loader:
                 at += 1
             elif body[at] == "{":
                 scopes.append({})
+                self.count += 1
+                for label in _LABEL.findall(body[at : _closing(body, at + 1)]):
+                    scopes[-1][label] = f"{label}.{self.count}"
                 at += 1
             elif body[at] == "}":
                 scopes.pop()
                 at += 1
             elif (label := re.compile(r"([\w$]+):").match(body, at)) is not None:
-                self.entry.labels[prefix + label[1]] = len(self.entry.instructions)
+                self.entry.labels[prefix + scopes[-1].get(label[1], label[1])] = len(self.entry.instructions)
                 at = label.end()
             else:
                 stop = body.index(";", at)
@@ -177,7 +181,7 @@ class _Loader:
             return
         operands = tuple(operand(x) for x in _split(rest))
         if parts[0] == "bra":
-            operands = (prefix + rest.strip(),)
+            operands = (prefix + renamed(rest.strip()),)
         self._add(parts, operands, guard, text)
 
     def _add(

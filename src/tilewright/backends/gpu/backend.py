@@ -8,7 +8,6 @@ from typing import Any
 
 import llvmlite
 
-from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
@@ -25,11 +24,14 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.gpu_stage import MAX_WARPS
 from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
 _STAGES = 3
+_FIRST = Constraints(realign=False)  # how kernels are compiled first
+_SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
 class GpuBackend:
@@ -72,7 +74,8 @@ class GpuBackend:
 
         ValueError for unknown options. TileUnsupportedFeatureError, at the op, for what has no code yet.
         """
-        compiled, code, texts = self._made(function, options)
+        constraints = variant or _FIRST
+        compiled, code, texts = self._made(function, options, constraints)
         binary = GpuBinary(
             code=code,
             symbol=compiled.name,
@@ -81,25 +84,28 @@ class GpuBackend:
             shared_bytes=compiled.shared_bytes,
             scratch_bytes=0,
             scratch_align=1,
-            descriptors=(),
+            descriptors=tuple(_box(op) for op in compiled.maps),
             texts=texts,
         )
         added = compiled.reports + (compiled.local_bytes > 0)
         artifact = Artifact(
             binary,
             (*formats_of(function), *["u64"] * added),
-            (),
+            tuple(op.descriptor for op in compiled.maps),
             0,
             reports=compiled.reports,
             local_bytes=compiled.local_bytes,
             tables=_tables(function),
         )
-        return self._executable(function, artifact, options)
+        return self._executable(function, artifact, options, constraints)
 
-    def _made(self, function: Function, options: Mapping[str, Any]) -> tuple[Compiled, bytes, dict[str, str]]:
+    def _made(
+        self, function: Function, options: Mapping[str, Any], how: Constraints
+    ) -> tuple[Compiled, bytes, dict[str, str]]:
         """The PTX, what the driver loads, and the text of each stage."""
         chosen = choose(function, options)
-        compiled = compile_to_ptx(function, self.architecture(), chosen["num_warps"], chosen["num_stages"])
+        warps, stages = chosen["num_warps"], chosen["num_stages"]
+        compiled = compile_to_ptx(function, self.architecture(), warps, stages or 1, descriptors=how.descriptors)
         texts = compiled.texts()
         if assemble.missing() is not None:
             return compiled, compiled.ptx.encode() + b"\0", texts
@@ -107,30 +113,38 @@ class GpuBackend:
         texts["resources"] = assembled.resources.render(compiled.shared_bytes)
         return compiled, assembled.cubin, texts
 
-    def _executable(self, function: Function, artifact: Artifact, options: Mapping[str, Any]) -> GpuExecutable:
+    def _executable(
+        self, function: Function, artifact: Artifact, options: Mapping[str, Any], constraints: Constraints
+    ) -> GpuExecutable:
         def texts() -> Mapping[str, str]:
-            return artifact.binary.texts or self._made(function, options)[2]
+            return artifact.binary.texts or self._made(function, options, constraints)[2]
 
-        return GpuExecutable(
-            function, artifact, Constraints(descriptors=False, realign=False), texts, lambda: sites(optimize(function))
-        )
+        return GpuExecutable(function, artifact, constraints, texts, lambda: sites(optimize(function)))
 
     def _from_bytes(self, function: Function, data: bytes, options: Mapping[str, Any], variant: Any) -> GpuExecutable:
-        return self._executable(function, Artifact.from_bytes(data), options)
+        return self._executable(function, Artifact.from_bytes(data), options, variant or _FIRST)
 
     def _elapsed(self, launch: Callable[[], None], stream: int, flush_cache: bool) -> float:
         """The seconds between events before and after ``launch`` on the stream with this handle."""
         return stopwatch.elapsed(launch, stream, driver.device(self._index), flush_cache=flush_cache)
 
 
-def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int]:
-    """How many warps a CTA has, and stages loops: as the options or the kernel's hints say. ValueError for others."""
+def _box(op: TensorMap) -> dict[str, Any]:
+    """What a launch needs to know of the boxes of a tensor map."""
+    return {"block_size": list(op.box), "swizzle": _SWIZZLES[op.swizzle], "elem_size": op.dtype.bytes}
+
+
+def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int | None]:
+    """How many warps a CTA has, and stages loops: as the options or the kernel's hints say. ValueError for others.
+
+    No number of warps stands for as many as suit the kernel.
+    """
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
         raise ValueError(f"the backend gpu has no option {unknown!r}; it has {', '.join(_OPTIONS)}")
     hinted = function.hints.get("num_worker_warps")
-    warps = options.get("num_warps", hinted if isinstance(hinted, int) else suitable_warps(function))
-    if not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1):
+    warps = options.get("num_warps", hinted if isinstance(hinted, int) else None)
+    if warps is not None and (not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1)):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
     return {"num_warps": warps, "num_stages": options.get("num_stages", _STAGES)}
 

@@ -6,9 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.gpu.lowering.function import lower
+from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir.core import Function
+from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
@@ -31,6 +35,7 @@ class Compiled:
     shared_bytes: int
     reports: bool
     local_bytes: int
+    maps: tuple[TensorMap, ...]
     target: Architecture
     schedule: str
     llvm: str
@@ -49,9 +54,12 @@ class Compiled:
         }
 
 
-def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: int = 3) -> Compiled:
+def compile_to_ptx(
+    function: Function, target: str, num_warps: int | None, num_stages: int = 3, *, descriptors: bool = True
+) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 
+    Without ``num_warps`` as many as suit it. With ``descriptors`` tensor maps may describe arrays.
     TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
     """
     chosen = architecture(target)
@@ -60,15 +68,16 @@ def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: 
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
-    distributed = lower_to_gpu(prepared, num_warps, num_stages)
+    processor = parse_target(target.removesuffix("a")) if descriptors else None
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, processor)
     times.append(time.perf_counter())
     lowered = lower(distributed, chosen)
     times.append(time.perf_counter())
-    ptx = emit_ptx(lowered.text, chosen)
+    in_flight = any(isinstance(op, Wgmma) for op in distributed.walk())
+    ptx = emit_ptx(lowered.text, chosen, coalesce=in_flight)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}
-    schedule = f"target: {chosen.name}\nwarps per block: {num_warps}\npipeline stages: {num_stages}\n"
     return Compiled(
         name=lowered.name,
         ptx=ptx,
@@ -76,8 +85,9 @@ def compile_to_ptx(function: Function, target: str, num_warps: int, num_stages: 
         shared_bytes=lowered.shared_bytes,
         reports=reports,
         local_bytes=local,
+        maps=lowered.maps,
         target=chosen,
-        schedule=schedule,
+        schedule=schedule(distributed, chosen.name, num_stages),
         llvm=lowered.text,
         optimized=optimized,
         distributed=distributed,

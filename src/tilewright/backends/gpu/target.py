@@ -49,16 +49,19 @@ def architecture(name: str) -> Architecture:
 
 
 @functools.cache
-def _machine(target: Architecture) -> llvm.TargetMachine:
+def _machine(target: Architecture, opt: int) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    # Without optimization: what arrives is optimized, and passes of LLVM cost more than all the rest.
     return llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=0
+        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=opt
     )
 
 
-def emit_ptx(text: str, target: Architecture) -> str:
-    """The PTX of LLVM IR in text form."""
+def emit_ptx(text: str, target: Architecture, *, coalesce: bool = False) -> str:
+    """The PTX of LLVM IR in text form.
+
+    Without optimization: what arrives is optimized, and passes of LLVM cost more than all the rest. With ``coalesce``
+    values keep their registers from block to block: the assembler takes a copy of a sum in flight for a use of it.
+    """
     module = llvm.parse_assembly(text)
-    return str(_machine(target).emit_assembly(module))
+    return str(_machine(target, int(coalesce)).emit_assembly(module))

@@ -6,8 +6,8 @@ run while this one waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,6 +52,9 @@ class Exit(NamedTuple):
 Running = Generator[MemoryOp, None, Exit]
 
 
+STRUCTURED: Mapping[type[Op], str] = {If: "run_if", For: "run_for", Loop: "run_loop"}  # methods of the interpreter
+
+
 class BlockInterpreter:
     """One block of a launch: its index, and the values that its ops have computed.
 
@@ -60,6 +63,7 @@ class BlockInterpreter:
     """
 
     pause_at_weak = False
+    structured: ClassVar[Mapping[type[Op], str]] = STRUCTURED
 
     def __init__(
         self, index: Index, grid: Index, memory: Memory, arguments: dict[Value, Any], observer: Observer | None
@@ -88,8 +92,8 @@ class BlockInterpreter:
                 self.observer.before(op, self.index, operands)
             if op.spec.terminator:
                 return Exit(type(op), operands, op.operands)
-            if type(op) in STRUCTURED:
-                left = yield from getattr(self, STRUCTURED[type(op)])(op, operands)
+            if type(op) in self.structured:
+                left = yield from getattr(self, self.structured[type(op)])(op, operands)
                 if left is not None:
                     return left
                 continue
@@ -206,7 +210,6 @@ def grouped(op: Op, operands: list[Any]) -> list[Any]:
     return groups
 
 
-STRUCTURED = {If: "run_if", For: "run_for", Loop: "run_loop"}  # methods of the interpreter
 FOLDS: dict[type[Op], Callable[..., Tiles]] = {Reduce: reduce, Scan: scan}
 BLOCK_VALUES: dict[type[Op], Callable[[BlockInterpreter, Any], Any]] = {
     Bid: lambda block, op: np.array(block.index[op.axis], np.int32),

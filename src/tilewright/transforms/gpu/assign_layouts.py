@@ -18,6 +18,8 @@ from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Lo
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
+from tilewright.ir.ops.gpu.tma import Fetch, Put
+from tilewright.ir.ops.gpu.wgmma import Wgmma, wgmma_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.memory import (
     Assert,
@@ -187,6 +189,13 @@ class _Assigner:
             self._rearrange(op)
         elif isinstance(op, Mma):
             self._mma(op)
+        elif isinstance(op, Fetch):
+            self.made[op.result, None] = self._clone(op, lambda v: self.get(v, None)).result
+        elif isinstance(op, Wgmma):
+            acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))
+            self._bind(op.result, self.b.emit(Wgmma, self.get(op.x, None), self.get(op.y, None), acc))
+        elif isinstance(op, Put):
+            self._clone(op, lambda v: self.at_home(v))
         elif isinstance(op, CombiningOp):
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))

@@ -11,6 +11,8 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.enums import MemoryOrder
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp
 from tilewright.ir.ops.gpu.memory import (
@@ -23,10 +25,13 @@ from tilewright.ir.ops.gpu.memory import (
     SharedLoad,
     SharedMemoryOp,
 )
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import TmaStore, TmaStoreWait
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import Rewriter
 
+CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 _ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
 _RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
 
@@ -38,6 +43,7 @@ class InsertBarriers:
     Tile IR has memory ops take effect in program order; in the gpu stage the elements of a tile belong to threads that
     do not wait for each other. Accesses depend on each other when one writes and their memory may overlap: bytes of
     shared memory, arrays in global memory. An element that both access through the same pointers has one thread.
+    Where warps are specialized, the barriers are of those that have tiles; rings have barriers of their own.
     Runs last: the passes before it decide what lies where in shared memory.
     """
 
@@ -80,21 +86,23 @@ class _Access:
 
 @dataclass
 class _State:
-    """What was accessed since the last barrier, and what asynchronous copies under way write."""
+    """What was accessed since the last barrier, and what asynchronous copies under way write and read."""
 
     pending: set[_Access] = field(default_factory=set)
     arriving: set[_Access] = field(default_factory=set)
+    leaving: set[_Access] = field(default_factory=set)
 
     def copy(self) -> _State:
-        return _State(set(self.pending), set(self.arriving))
+        return _State(set(self.pending), set(self.arriving), set(self.leaving))
 
     def merge(self, other: _State) -> None:
         self.pending |= other.pending
         self.arriving |= other.arriving
+        self.leaving |= other.leaving
 
     def of_earlier_iteration(self) -> _State:
         """The values that were pointers then are others now."""
-        return _State({replace(a, pointers=None) for a in self.pending}, set(self.arriving))
+        return _State({replace(a, pointers=None) for a in self.pending}, set(self.arriving), set(self.leaving))
 
 
 class _Dependences:
@@ -124,6 +132,8 @@ class _Dependences:
             elif isinstance(op, Break):
                 self._left[-1].append(state)
                 return None
+            elif isinstance(op, WarpSpecialize):
+                self._block(op.consumer, state)
             elif isinstance(op, Barrier):
                 state.pending.clear()
             else:
@@ -153,6 +163,11 @@ class _Dependences:
             if not op.pending:
                 state.arriving.clear()
             return
+        if isinstance(op, TmaStoreWait):
+            state.pending |= state.leaving  # as if the threads read it now
+            if not op.pending:
+                state.leaving.clear()
+            return
         accesses = list(self._accesses(op))
         if any(a.depends_on(p) for a in accesses for p in state.pending):
             self.needed.add(op)
@@ -161,6 +176,8 @@ class _Dependences:
         if isinstance(op, AsyncCopy):  # what has not arrived no barrier makes readable
             state.arriving.update(a for a in accesses if a.is_shared)
             accesses = [a for a in accesses if not a.is_shared]
+        if isinstance(op, TmaStore):
+            state.leaving.update(accesses)
         state.pending.update(accesses)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
@@ -171,7 +188,7 @@ class _Dependences:
             if copies is not None:
                 size = allocation.type.bytes // allocation.type.copies
                 low, high = low + copies * size, low + (copies + 1) * size
-            yield _Access(not isinstance(op, (SharedLoad, SharedExtract)), low=low, high=high)
+            yield _Access(not isinstance(op, (SharedLoad, SharedExtract, TmaStore)), low=low, high=high)
         if isinstance(op, AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):
@@ -199,9 +216,15 @@ class _Inserter(Rewriter):
     def __init__(self, needed: set[Op]) -> None:
         super().__init__()
         self.needed = needed
+        self._barrier: dict[str, int] = {}
+
+    def function(self, function: Function) -> Function:
+        if any(isinstance(op, WarpSpecialize) for op in function.walk()):
+            self._barrier = {"id": CONSUMERS, "threads": num_warps(function) * LANES}
+        return super().function(function)
 
     def insert(self, op: Op, builder: Builder) -> None:
         if op in self.needed:
             builder.loc = op.loc
-            builder.emit_op(Barrier)
+            builder.emit_op(Barrier, **self._barrier)
         super().insert(op, builder)

@@ -17,6 +17,7 @@ from tilewright.ir.ops.gpu.mma import (
     fma_accumulator_layout,
     instruction_for,
 )
+from tilewright.ir.ops.gpu.wgmma import Wgmma, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -215,6 +216,8 @@ class Homes:
             return home.permute(op.axes) if home is not None else None
         if isinstance(op, Mma):
             return mma_home(op, self._accesses.warps)
+        if isinstance(op, Wgmma):
+            return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
         if isinstance(op, (Load, AtomicRmw, AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None

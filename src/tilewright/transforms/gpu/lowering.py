@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import verify_gpu
+from tilewright.ir.gpu_stage import WGMMA_WARPS, verify_gpu
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
@@ -11,13 +13,16 @@ from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.gpu.allocate_shared import AllocateShared
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
+from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
+from tilewright.transforms.gpu.stage_stores import StageStores
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -37,6 +42,9 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
+        SpecializeWarps(),  # when what is the same for all threads was moved out of loops
+        DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
+        StageStores(),
         PipelineLoads(num_stages),  # in the place of conversions, of what loops load
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         LowerConversions(),
@@ -46,9 +54,18 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
     )
 
 
-def lower_to_gpu(function: Function, num_warps: int, num_stages: int = 3) -> Function:
-    """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks."""
-    lowered = run_passes(function, passes_to_gpu(num_warps, num_stages))
+def lower_to_gpu(
+    function: Function, num_warps: int | None, num_stages: int = 3, target: GpuTarget | None = None
+) -> Function:
+    """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
+
+    With a ``target`` that has them, warp groups multiply, and the TMA unit copies. Without ``num_warps`` there are as
+    many as suit these, or the tiles.
+    """
+    if target is not None and target.has_wgmma:
+        function = run_passes(function, (ChooseWgmma(target, num_warps),))
+    warps = function.hints.get(WGMMA_WARPS, num_warps) or suitable_warps(function)
+    lowered = run_passes(function, passes_to_gpu(warps, num_stages))
     if switch("TILEWRIGHT_VERIFY"):
         verify_gpu(lowered)
     return lowered

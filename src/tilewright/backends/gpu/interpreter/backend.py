@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.base import Capabilities
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
@@ -45,14 +46,18 @@ class InterpreterExecutable:
 
 
 class InterpreterBackend:
-    """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them."""
+    """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them.
+
+    For ``target``, if there is one: without, nothing is used that only some architectures have.
+    """
 
     name = "gpu-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int = 4, num_stages: int = 3) -> None:
+    def __init__(self, num_warps: int | None = 4, num_stages: int = 3, target: GpuTarget | None = None) -> None:
         self.num_warps = num_warps
         self.num_stages = num_stages
+        self._target = target
 
     def unavailable(self) -> str | None:
         return None
@@ -65,4 +70,5 @@ class InterpreterBackend:
         return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
-        return InterpreterExecutable(lower_to_gpu(optimize(function), self.num_warps, self.num_stages))
+        lowered = lower_to_gpu(optimize(function), self.num_warps, self.num_stages, self._target)
+        return InterpreterExecutable(lowered)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import copy
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
+from tilewright.backends.gpu.interpreter import specialized
 from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault
+from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
 from tilewright.backends.gpu.interpreter.shadow import Shadow
 from tilewright.backends.gpu.interpreter.shared import Buffer, SharedMemory
 from tilewright.backends.reference.access import MEMORY
@@ -24,6 +27,7 @@ from tilewright.backends.reference.values import Array, Pointers, rearrange
 from tilewright.ir.core import Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
+from tilewright.ir.ops.gpu.barriers import MbarrierWait
 from tilewright.ir.ops.gpu.memory import (
     AsyncCommit,
     AsyncCopy,
@@ -39,6 +43,7 @@ from tilewright.ir.ops.gpu.memory import (
     SharedStore,
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import (
     BroadcastDistributed,
     ConvertLayout,
@@ -49,8 +54,9 @@ from tilewright.ir.ops.gpu.tiles import (
     ThreadScan,
     broadcast_sources,
 )
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Print
+from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, MemoryOp, Print
 from tilewright.ir.ops.shape import Constant, Iota, Permute, Reshape, Undefined
 from tilewright.ir.semantics import constant_array
 
@@ -65,8 +71,32 @@ class CtaInterpreter(BlockInterpreter):
         self.threads = warps * LANES
         self.shared = SharedMemory(SHARED_BYTES)
         self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
+        self.arguments = list(arguments.values())  # of the function
+        self.mbarriers = Mbarriers()
+        self.products = specialized.Products()
+        self.is_side = False  # whether other warps do something else
+
+    structured: ClassVar[Mapping[type[Op], str]] = {
+        **BlockInterpreter.structured,
+        WarpSpecialize: "run_warp_specialize",
+        MbarrierWait: "run_mbarrier_wait",
+    }
+
+    def fork(self) -> CtaInterpreter:
+        """One side of the CTA, with the values that there are, and the same memory."""
+        side = copy.copy(self)
+        side.values, side.is_side = dict(self.values), True
+        return side
+
+    def run_warp_specialize(self, op: WarpSpecialize, operands: list[Any]) -> Generator[MemoryOp, None, None]:
+        return specialized.run_warp_specialize(self, op, operands)
+
+    def run_mbarrier_wait(self, op: MbarrierWait, operands: list[Any]) -> Generator[Any, None, None]:
+        return specialized.run_mbarrier_wait(self, op, operands)
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
+        if not isinstance(op, Wgmma | WgmmaWait):
+            operands = [specialized.finished(self, op, x) for x in operands]
         rule = RULES.get(type(op))
         if rule is not None:
             found = rule(self, op, *grouped(op, operands))
@@ -78,6 +108,7 @@ class CtaInterpreter(BlockInterpreter):
 
     def barrier(self) -> None:
         """All threads have come this far."""
+        self.mbarriers.publish()
         self.shared.shadow.advance()
         for shadow in self.shadows.values():
             shadow.advance()
@@ -339,8 +370,9 @@ def _shared_insert(
 
 
 def _barrier(cta: CtaInterpreter, op: Barrier) -> tuple[()]:
-    if op.threads not in (None, cta.threads):
-        raise Fault(DEADLOCK, op, f"for {op.threads} threads, to which all {cta.threads} of the CTA come")
+    if op.threads not in (None, cta.threads) or (cta.is_side and op.threads is None):
+        wanted = "all" if op.threads is None else str(op.threads)
+        raise Fault(DEADLOCK, op, f"for {wanted} threads, to which {cta.threads} of the CTA come")
     cta.barrier()
     return ()
 
@@ -397,4 +429,5 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     AsyncCopy: _async_copy,
     AsyncCommit: _async_commit,
     AsyncWait: _async_wait,
+    **specialized.RULES,
 }

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, UNINITIALIZED, Fault
+from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
+from tilewright.backends.gpu.interpreter.ordering import Ordering
 from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.memory import SharedAlloc
@@ -49,6 +50,10 @@ class SharedMemory:
         self._allocations = 0
         self._open: list[Copy] = []
         self._groups: deque[list[Copy]] = deque()
+        self.ordering = Ordering(size)
+        self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
+        self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte
+        self._departures: deque[tuple[Op, Array]] = deque()
 
     def allocate(self, op: SharedAlloc) -> Buffer:
         """The memory of ``op``; what it held before is gone."""
@@ -69,12 +74,9 @@ class SharedMemory:
         """The elements at ``offsets``, each read by the thread beside it."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
-        foreign = self._holds[places] != buffer.allocation
-        if foreign.any():
-            byte = int(places[foreign][0])
-            what = "nothing was written" if self._holds[byte] < 0 else "something else was written last"
-            raise Fault(UNINITIALIZED, op, f"reads byte {byte} of shared memory, where {what}")
+        self._require_held(op, buffer, places)
         self.shadow.read(op, places, threads)
+        self.ordering.read(op, places)
         found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0]
         return found
 
@@ -82,15 +84,20 @@ class SharedMemory:
         """Store ``values`` to ``offsets``, each by the thread beside it."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
+        self._require_left(op, places)
         self.shadow.write(op, places, threads)
+        self.ordering.write(op, places)
         self._holds[places] = buffer.allocation
+        self._unfenced[places] = True
         self.bytes[places] = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
 
     def begin_copy(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Issue a copy of ``values``, which arrive when the group of the copy is waited for."""
         places = self._places(buffer, offsets)
         self._require_arrived(op, places)
+        self._require_left(op, places)
         self.shadow.write(op, places, threads)
+        self.ordering.write(op, places)
         self._holds[places] = buffer.allocation
         self._arriving[places] = self.shadow.number(op)
         data = np.ascontiguousarray(values).view(np.uint8).reshape(places.shape)
@@ -109,6 +116,55 @@ class SharedMemory:
                 self.bytes[copy.places] = copy.data
                 self.shadow.write(copy.op, copy.places, copy.threads)
 
+    # -- copies by the TMA unit, and what wgmma reads; ``places`` are bytes, a row for each element
+
+    def begin_arrival(self, op: Op, places: Array) -> None:
+        """A copy to ``places`` begins: what they held is gone."""
+        self._require_arrived(op, places)
+        self._require_left(op, places)
+        self.ordering.write(op, places)
+        self._holds[places] = _NOBODY
+        self._arriving[places] = self.shadow.number(op)
+
+    def arrive(self, op: Op, places: Array, data: Array, allocation: int) -> None:
+        """The copy ``op`` has arrived."""
+        self._arriving[places] = _NOBODY
+        self._holds[places] = allocation
+        self._unfenced[places] = False
+        self.bytes[places] = data
+
+    def read_tile(self, op: Op, buffer: Buffer, places: Array) -> Array:
+        """The tile in ``buffer``, as TMA and wgmma see it."""
+        self._require_arrived(op, places)
+        self._require_held(op, buffer, places)
+        unseen = self._unfenced[places]
+        if unseen.any():
+            raise Fault(
+                RACE, op, f"reads byte {places[unseen][0]} of shared memory, which a thread wrote without a fence"
+            )
+        self.ordering.read(op, places)
+        found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
+        return found
+
+    def begin_departure(self, op: Op, buffer: Buffer, places: Array) -> Array:
+        """The tile that a copy from ``places`` reads, which the first thread begins: it is a group."""
+        found = self.read_tile(op, buffer, places)
+        self.shadow.read(op, places, np.zeros(len(places), np.int64))
+        self._leaving[places] += 1
+        self._departures.append((op, places))
+        return found
+
+    def end_departures(self, op: Op, pending: int) -> None:
+        """The first thread knows that all but the ``pending`` latest groups have read what they copy."""
+        while len(self._departures) > pending:
+            copy, places = self._departures.popleft()
+            self._leaving[places] -= 1
+            self.shadow.read(copy, places, np.zeros(len(places), np.int64))
+
+    def fence(self) -> None:
+        """TMA and wgmma see what threads wrote."""
+        self._unfenced[:] = False
+
     def _places(self, buffer: Buffer, offsets: Array) -> Array:
         size = buffer.type.dtype.bytes
         return buffer.offset + offsets[:, None] * size + np.arange(size)
@@ -121,3 +177,15 @@ class SharedMemory:
             raise Fault(
                 IN_FLIGHT, op, f"accesses byte {found} of shared memory, to which a copy at {copy.loc} is under way"
             )
+
+    def _require_held(self, op: Op, buffer: Buffer, places: Array) -> None:
+        foreign = self._holds[places] != buffer.allocation
+        if foreign.any():
+            byte = int(places[foreign][0])
+            what = "nothing was written" if self._holds[byte] < 0 else "something else was written last"
+            raise Fault(UNINITIALIZED, op, f"reads byte {byte} of shared memory, where {what}")
+
+    def _require_left(self, op: Op, places: Array) -> None:
+        leaving = self._leaving[places] > 0
+        if leaving.any():
+            raise Fault(RACE, op, f"writes byte {places[leaving][0]} of shared memory, which a copy is reading")

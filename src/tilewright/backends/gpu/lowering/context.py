@@ -15,7 +15,7 @@ from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import Architecture
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
+from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
 from tilewright.ir.types import SharedType
 
 Registers = list[ir.Value]
@@ -61,6 +61,8 @@ class Context:
         self.lane = builder.and_(self.thread, self.i32(31))
         self.warp = builder.lshr(self.thread, self.i32(5))
         self.shared_base: ir.Value | None = None
+        self.tile_threads = LANES  # over which tiles are distributed
+        self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 
     # -- values
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering import control, memory, mma, tiles
+from tilewright.backends.gpu.lowering import control, memory, mma, tiles, tma, wgmma
 from tilewright.backends.gpu.lowering.assembly import I8, I32, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
@@ -18,10 +18,12 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import TensorMap
 
-RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES}
+RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES}
 _SHARED_SPACE = 3
-_ALIGNMENT = 16  # of shared memory, in bytes
+_REGISTERS, _REGISTER_STEP = 65536, 8  # of an SM; those of a thread are multiples of the step
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,31 @@ class Lowered:
     name: str
     threads: int
     shared_bytes: int
+    maps: tuple[TensorMap, ...]
 
 
 def lower(function: Function, target: Architecture) -> Lowered:
     """LLVM IR of ``function``, which is in the gpu stage.
 
     TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
-    storage form of its dtype; pointers are 64-bit addresses.
+    storage form of its dtype; pointers are 64-bit addresses. Then come its tensor maps.
     """
-    threads = num_warps(function) * LANES
+    maps = tuple(op for op in function.walk() if isinstance(op, TensorMap))
+    roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
+    tile_threads = num_warps(function) * LANES
+    threads = tile_threads + (roles.producer_warps * LANES if roles is not None else 0)
     module = ir.Module(function.name)
     module.triple = TRIPLE
-    parameters = [storage_type(v.tile.dtype) for v in function.body.args]
+    parameters = [storage_type(v.tile.dtype) for v in function.body.args] + [ir.PointerType()] * len(maps)
     symbol = re.sub(r"\W", "_", function.name)
     kernel = ir.Function(module, ir.FunctionType(VOID, parameters), symbol)
     kernel.calling_convention = "ptx_kernel"
     set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
     occupancy = function.hints.get("occupancy")
-    if isinstance(occupancy, int):
+    if roles is not None and roles.registers is not None:
+        most = _REGISTERS // threads // _REGISTER_STEP * _REGISTER_STEP  # that roles redistribute
+        set.update(kernel.attributes, (f'"nvvm.maxnreg"="{most}"', '"nvvm.minctasm"="1"'))
+    elif isinstance(occupancy, int):
         set.add(kernel.attributes, f'"nvvm.minctasm"="{occupancy}"')
     builder = ir.IRBuilder(kernel.append_basic_block("entry"))
     lines = _Lines(module, kernel, function)
@@ -57,20 +66,24 @@ def lower(function: Function, target: Architecture) -> Lowered:
     cx.strides = register_strides(function)
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
+    cx.tile_threads = tile_threads
+    for op, argument in zip(maps, kernel.args[len(function.body.args) :]):
+        tma.mark_tensor_map(argument)
+        cx.maps[op] = argument
     for value, argument in zip(function.body.args, kernel.args):
         cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, argument)]
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
     if allocations:
-        cx.shared_base = _shared_base(builder)
+        cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     cx.run(function.body)
-    return Lowered(str(module), symbol, threads, memory.shared_bytes(allocations))
+    return Lowered(str(module), symbol, threads, memory.shared_bytes(allocations), maps)
 
 
-def _shared_base(builder: ir.IRBuilder) -> ir.Value:
+def _shared_base(builder: ir.IRBuilder, alignment: int) -> ir.Value:
     memory_type = ir.ArrayType(I8, 0)
     shared = ir.GlobalVariable(builder.module, memory_type, memory.SHARED, addrspace=_SHARED_SPACE)
     shared.linkage = "external"
-    shared.align = _ALIGNMENT
+    shared.align = alignment
     return builder.ptrtoint(shared, I32)
 
 

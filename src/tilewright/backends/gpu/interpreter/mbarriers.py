@@ -1,0 +1,87 @@
+"""Barriers in shared memory, and the copies that they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.backends.gpu.interpreter.faults import RACE, UNINITIALIZED, Fault
+from tilewright.backends.gpu.interpreter.ordering import SIDES
+from tilewright.backends.gpu.interpreter.shadow import Array
+from tilewright.ir.core import Op
+
+
+@dataclass
+class Arrival:
+    """A copy by the TMA unit under way: what will be in the bytes ``places``, of the allocation of a buffer."""
+
+    op: Op
+    places: Array
+    data: Array
+    allocation: int
+    known: Array  # what its side had done when it was begun
+
+
+@dataclass
+class Mbarrier:
+    """One barrier: a phase is over when ``count`` have arrived, and all bytes that it expects."""
+
+    count: int
+    missing: int = 0
+    bytes: int = 0
+    parity: int = 0  # of the current phase
+    visible: bool = False  # to others than the thread that made it
+    arriving: list[Arrival] = field(default_factory=list)
+    gathered: Array = field(default_factory=lambda: np.zeros(len(SIDES), np.int64))
+    known: Array = field(default_factory=lambda: np.zeros(len(SIDES), np.int64))  # to those who wait
+
+    def __post_init__(self) -> None:
+        self.missing = self.count
+
+    def arrive(self, known: Array, times: int = 1) -> None:
+        """So ``many`` arrive, who did what is ``known``."""
+        self.gathered = np.maximum(self.gathered, known)
+        for _ in range(times):
+            self.missing -= 1
+            self._complete()
+
+    def expect(self, size: int) -> None:
+        """The phase expects ``size`` bytes more, or fewer where they have arrived."""
+        self.bytes += size
+        self._complete()
+
+    def _complete(self) -> None:
+        if self.missing == 0 and self.bytes == 0:
+            self.known = np.maximum(self.known, self.gathered)
+            self.missing = self.count
+            self.parity ^= 1
+
+    def is_over(self, parity: int) -> bool:
+        """Whether the phase of ``parity`` is over."""
+        return self.parity != parity
+
+
+class Mbarriers:
+    """Those of a CTA, by the byte where each lies. ``changes`` counts what happened to them."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Mbarrier] = {}
+        self.changes = 0
+
+    def init(self, offset: int, count: int) -> None:
+        self._found[offset] = Mbarrier(count)
+
+    def publish(self) -> None:
+        """All threads have come to a barrier of the CTA."""
+        for barrier in self._found.values():
+            barrier.visible = True
+
+    def at(self, op: Op, offset: int) -> Mbarrier:
+        """The one at byte ``offset``, for ``op``."""
+        found = self._found.get(offset)
+        if found is None:
+            raise Fault(UNINITIALIZED, op, f"of byte {offset} of shared memory, where no barrier was made")
+        if not found.visible:
+            raise Fault(RACE, op, f"of the barrier at byte {offset}, which one thread made with no barrier since")
+        return found

@@ -1,0 +1,300 @@
+"""Barriers in shared memory, TMA, wgmma, and warps with different work, for all threads of a CTA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.backends.gpu.interpreter.distribution import collect, distribute
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, Fault
+from tilewright.backends.gpu.interpreter.mbarriers import Arrival
+from tilewright.backends.gpu.interpreter.shadow import Array
+from tilewright.backends.gpu.interpreter.shared import Buffer
+from tilewright.backends.reference.interpreter import EVALUATORS
+from tilewright.backends.reference.linear import PRODUCTS
+from tilewright.backends.reference.values import Pointers
+from tilewright.ir.core import Op
+from tilewright.ir.dtypes import float32, tfloat32
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.errors import TileError
+from tilewright.ir.layouts import LANES, OFFSET
+from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import (
+    AsyncFence,
+    Part,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    TmaStoreWait,
+    part_registers,
+    swizzle_of,
+)
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import MemoryOp
+from tilewright.ir.types import SharedType, TileType
+
+if TYPE_CHECKING:
+    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+
+BARRIER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a side yields that waits for the barrier of ``op``."""
+
+    op: MbarrierWait
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A sum that is not there yet: it is of the group of products number ``group``."""
+
+    value: Array
+    group: int
+
+
+@dataclass
+class Products:
+    """The groups of products of a CTA: how many there were, and the bytes that those in flight read."""
+
+    issued: int = 0
+    in_flight: list[tuple[int, Op, Array]] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.in_flight = []
+
+    def is_done(self, group: int) -> bool:
+        return all(number != group for number, _, _ in self.in_flight)
+
+
+# -- sides
+
+
+def run_warp_specialize(
+    cta: CtaInterpreter, op: WarpSpecialize, operands: list[Any]
+) -> Generator[MemoryOp, None, None]:
+    """Both sides, each until it waits for what the other one has to do. Fault when both do."""
+    sides = [(side, cta.fork().run(region)) for side, region in enumerate((op.consumer, op.producer))]
+    stuck: dict[int, Op] = {}
+    changes = -1
+    while sides:
+        for entry in list(sides):
+            side, running = entry
+            cta.shared.ordering.side = side
+            try:
+                while not isinstance(paused := next(running), Waiting):
+                    yield paused
+                    cta.shared.ordering.side = side
+                stuck[side] = paused.op
+            except StopIteration:
+                sides.remove(entry)
+                stuck.pop(side, None)
+        if len(stuck) == len(sides) and changes == cta.mbarriers.changes and sides:
+            where = " and ".join(str(o.loc) for o in stuck.values())
+            raise Fault(DEADLOCK, next(iter(stuck.values())), f"of a phase that is never complete, at {where}")
+        changes = cta.mbarriers.changes
+
+
+def run_mbarrier_wait(cta: CtaInterpreter, op: MbarrierWait, operands: list[Any]) -> Generator[Any, None, None]:
+    """Copies arrive as late as they can: when a side waits for them."""
+    buffer, parity = operands
+    barrier = cta.mbarriers.at(op, buffer.offset)
+    while not barrier.is_over(int(parity)):
+        if barrier.arriving:
+            for arrival in barrier.arriving:
+                cta.shared.arrive(arrival.op, arrival.places, arrival.data, arrival.allocation)
+                barrier.gathered = np.maximum(barrier.gathered, arrival.known)
+                barrier.expect(-arrival.data.size)
+            barrier.arriving = []
+            cta.mbarriers.changes += 1
+        elif cta.is_side:
+            yield Waiting(op)
+        else:
+            raise Fault(DEADLOCK, op, "of a phase that is never complete")
+    cta.shared.ordering.acquire(barrier.known)
+
+
+def _init(cta: CtaInterpreter, op: MbarrierInit, buffer: Buffer) -> tuple[()]:
+    for i in range(buffer.type.copies):
+        cta.mbarriers.init(buffer.offset + i * BARRIER_BYTES, op.count)
+    return ()
+
+
+def _expect(cta: CtaInterpreter, op: MbarrierExpect, buffer: Buffer) -> tuple[()]:
+    barrier = cta.mbarriers.at(op, buffer.offset)
+    barrier.bytes += op.bytes
+    barrier.arrive(cta.shared.ordering.release())
+    cta.mbarriers.changes += 1
+    return ()
+
+
+def _arrive(cta: CtaInterpreter, op: MbarrierArrive, buffer: Buffer, mask: Array | None) -> tuple[()]:
+    barrier = cta.mbarriers.at(op, buffer.offset)
+    if mask is None or bool(mask):
+        barrier.arrive(cta.shared.ordering.release(), cta.threads // (LANES * GROUP_WARPS))
+        cta.mbarriers.changes += 1
+    return ()
+
+
+# -- copies
+
+
+def _tensor_map(cta: CtaInterpreter, op: TensorMap) -> TensorMap:
+    return op
+
+
+def _addresses(
+    cta: CtaInterpreter, op: TmaLoad | TmaStore, t: SharedType, tensor_map: TensorMap, starts: list[Array]
+) -> tuple[Pointers, Array]:
+    """The address of each element of a tile, in the order of the tile, and which of them lie in the array."""
+    numbers = [x if isinstance(x, Pointers) else int(x) for x in cta.arguments]
+    base, shape, strides = tensor_map.descriptor.geometry(numbers)
+    assert isinstance(base, Pointers)
+    found = swizzle_of(t)
+    assert found is not None
+    inner, size = found[0], tensor_map.dtype.bytes
+    steps = [strides[a] * size for a in tensor_map.axes]
+    if int(base.address) % 16 or any(s % 16 for s, n in zip(steps[:-1], tensor_map.box[:-1]) if n > 1):
+        raise Fault(MISALIGNED, op, "of an array whose address or strides are no multiples of 16 bytes")
+    rows, columns = np.meshgrid(np.arange(t.shape[1 - inner]), np.arange(t.shape[inner]), indexing="ij")
+    address, inside = np.full(rows.shape, int(base.address)), np.ones(rows.shape, bool)
+    outer = next((k for k, n in enumerate(tensor_map.box[:-1]) if n != 1), None)
+    for k, (axis, start, step) in enumerate(zip(tensor_map.axes, starts, steps)):
+        along = columns if k == len(steps) - 1 else rows if k == outer else np.zeros_like(rows)
+        place = int(start) + along
+        inside &= (place >= 0) & (place < shape[axis])
+        address += place * step
+    if inner == 0:
+        address, inside = address.T, inside.T
+    return Pointers(np.full(address.shape, int(base.allocation)), address), inside
+
+
+def _places(op: Op, buffer: Buffer) -> Array:
+    """The bytes of each element of a tile in shared memory, in the order of the tile."""
+    layout, size = buffer.type.layout, buffer.type.dtype.bytes
+    found = swizzle_of(buffer.type)
+    if found is not None and buffer.offset % (8 * found[1]):
+        raise Fault(MISALIGNED, op, f"of a tile at byte {buffer.offset}, no multiple of {8 * found[1]}")
+    offsets = np.empty(layout.size(OFFSET), np.int64)
+    offsets[layout.table.ravel()] = np.arange(offsets.size)
+    return buffer.offset + offsets[:, None] * size + np.arange(size)
+
+
+def _tma_load(
+    cta: CtaInterpreter, op: TmaLoad, buffer: Buffer, barrier: Buffer, tensor_map: TensorMap, starts: list[Array]
+) -> tuple[()]:
+    pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
+    dtype, memory = buffer.type.dtype, float32 if tensor_map.rounds else tensor_map.dtype
+    data = np.zeros(inside.shape, memory.storage)
+    try:
+        data[inside] = cta.memory.gather(Pointers(pointers.allocation[inside], pointers.address[inside]), memory)
+    except TileError as error:
+        raise Fault(OUT_OF_RANGE, op, error.message) from None
+    if tensor_map.rounds:
+        how = {"dtype": tfloat32, "rounding": RoundingMode.RN, "saturating": False}
+        data = EVALUATORS[Cast](how, [data], [TileType(float32, data.shape)])
+    places = _places(op, buffer)
+    raw = np.ascontiguousarray(data.astype(dtype.storage, copy=False)).view(np.uint8).reshape(places.shape)
+    ordering = cta.shared.ordering
+    cta.shared.begin_arrival(op, places)
+    arrival = Arrival(op, places, raw, buffer.allocation, ordering.release())
+    cta.mbarriers.at(op, barrier.offset).arriving.append(arrival)
+    cta.mbarriers.changes += 1
+    return ()
+
+
+def _tma_store(
+    cta: CtaInterpreter, op: TmaStore, buffer: Buffer, tensor_map: TensorMap, starts: list[Array]
+) -> tuple[()]:
+    pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
+    places = _places(op, buffer)
+    data = cta.shared.begin_departure(op, buffer, places).reshape(inside.shape)
+    try:
+        chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
+        cta.memory.scatter(chosen, tensor_map.dtype, data[inside])
+    except TileError as error:
+        raise Fault(OUT_OF_RANGE, op, error.message) from None
+    return ()
+
+
+def _tma_store_wait(cta: CtaInterpreter, op: TmaStoreWait) -> tuple[()]:
+    cta.shared.end_departures(op, op.pending)
+    return ()
+
+
+def _async_fence(cta: CtaInterpreter, op: AsyncFence) -> tuple[()]:
+    cta.shared.fence()
+    return ()
+
+
+def _part(cta: CtaInterpreter, op: Part, x: Array) -> Array:
+    layout = op.x.tile.layout
+    assert layout is not None
+    return x[:, part_registers(layout, op.axis, op.size, op.index)]
+
+
+# -- products
+
+
+def _wgmma(cta: CtaInterpreter, op: Wgmma, x: Buffer, y: Buffer, acc: Any) -> Any:
+    layout, products = op.acc.tile.layout, cta.products
+    assert layout is not None
+    if isinstance(acc, InFlight):
+        acc = acc.value  # products of one sum are added in their order
+    tiles, read = [], []
+    for buffer in (x, y):
+        places = _places(op, buffer)
+        tiles.append(cta.shared.read_tile(op, buffer, places))
+        read.append(places.ravel())
+    types = [TileType(b.type.dtype, b.type.shape) for b in (x, y)] + [op.acc.type]
+    whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], types)
+    products.issued += 1
+    products.in_flight.append((products.issued, op, np.concatenate(read)))
+    value, group = distribute(whole, layout), products.issued
+    if op.pending is not None:
+        _retire(cta, op.pending)
+    return value if products.is_done(group) else InFlight(value, group)
+
+
+def _retire(cta: CtaInterpreter, pending: int) -> None:
+    """All but the ``pending`` latest groups are done: until now they were reading."""
+    products = cta.products
+    while len(products.in_flight) > pending:
+        _, op, places = products.in_flight.pop(0)
+        cta.shared.ordering.read(op, places)
+
+
+def _wgmma_wait(cta: CtaInterpreter, op: WgmmaWait, accs: list[Any]) -> tuple[Any, ...]:
+    _retire(cta, op.pending)
+    return tuple(finished(cta, op, acc) for acc in accs)
+
+
+def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
+    """``value``, which is no sum in flight. Fault if it is."""
+    if not isinstance(value, InFlight):
+        return value
+    if not cta.products.is_done(value.group):
+        raise Fault(IN_FLIGHT, op, "uses a sum that is in flight")
+    return value.value
+
+
+RULES: dict[type[Op], Callable[..., Any]] = {
+    TensorMap: _tensor_map,
+    MbarrierInit: _init,
+    MbarrierExpect: _expect,
+    MbarrierArrive: _arrive,
+    TmaLoad: _tma_load,
+    TmaStore: _tma_store,
+    TmaStoreWait: _tma_store_wait,
+    AsyncFence: _async_fence,
+    Part: _part,
+    Wgmma: _wgmma,
+    WgmmaWait: _wgmma_wait,
+}

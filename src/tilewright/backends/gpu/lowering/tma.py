@@ -1,0 +1,176 @@
+"""Barriers in shared memory, copies by the TMA unit, and warps with different work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tilewright.backends.gpu.lowering.assembly import I64
+from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.tiles import layout_of
+from tilewright.ir.core import Op, Value
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
+from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import (
+    AsyncFence,
+    Part,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    TmaStoreWait,
+    boxes,
+    part_registers,
+)
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
+
+_BARRIER_BYTES = 8
+
+
+# -- parameters
+
+
+def mark_tensor_map(argument: ir.Argument) -> None:
+    """A parameter is a tensor map: by value, in the memory of parameters, where the TMA unit reads it."""
+    for attribute in (f"byval([{MAP_BYTES} x i8])", f"align {MAP_ALIGNMENT}", '"nvvm.grid_constant"'):
+        set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets
+
+
+def _tensor_map(cx: Context, op: TensorMap) -> None:
+    cx.values[op.result] = [cx.builder.ptrtoint(cx.maps[op], I64)]
+
+
+# -- barriers
+
+
+def _mbarrier_init(cx: Context, op: MbarrierInit) -> None:
+    barriers = cx.buffers[op.barriers]
+    with cx.builder.if_then(_is_first(cx)):
+        for i in range(barriers.type.copies):
+            cx.asm(f"mbarrier.init.shared::cta.b64 [$0+{_BARRIER_BYTES * i}], {op.count};", [], [barriers.address])
+        cx.asm("fence.mbarrier_init.release.cluster;")
+
+
+def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
+    cx.asm(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes};", [], [cx.buffers[op.barrier].address])
+
+
+def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
+    b = cx.builder
+    leads = b.icmp_unsigned("==", b.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
+    arrives = leads if op.mask is None else b.and_(leads, cx.scalar(op.mask))
+    cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [cx.buffers[op.barrier].address, arrives])
+
+
+def _mbarrier_wait(cx: Context, op: MbarrierWait) -> None:
+    text = (
+        "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; "
+        "@done bra arrived; bra again; arrived: }"
+    )
+    cx.asm(text, [], [cx.buffers[op.barrier].address, cx.scalar(op.parity)])
+
+
+def _is_first(cx: Context) -> ir.Value:
+    return cx.builder.icmp_unsigned("==", cx.thread, cx.i32(0))
+
+
+# -- copies
+
+
+def _places(first: int, count: int) -> str:
+    return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
+
+
+def _boxes(cx: Context, buffer: Value, map_value: Value, starts: Sequence[Value]) -> list[list[ir.Value]]:
+    """For each box of a tile its address in shared memory, and its coordinates, the innermost first."""
+    b, shared, tensor_map = cx.builder, cx.buffers[buffer], map_value.op
+    assert isinstance(tensor_map, TensorMap)
+    size = math.prod(tensor_map.box) * tensor_map.dtype.bytes
+    *outer, inner = [cx.scalar(v) for v in starts]
+    found = []
+    for i in range(boxes(shared.type, tensor_map)):
+        address = b.add(shared.address, cx.i32(i * size)) if i else shared.address
+        along = b.add(inner, ir.Constant(inner.type, i * tensor_map.box[-1])) if i else inner
+        found.append([address, along, *reversed(outer)])
+    return found
+
+
+def _tma_load(cx: Context, op: TmaLoad) -> None:
+    rank = len(op.starts)
+    text = (
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        f"[$0], [${rank + 1}, {_places(1, rank)}], [${rank + 2}];"
+    )
+    for box in _boxes(cx, op.buffer, op.map, op.starts):
+        cx.asm(text, [], [*box, cx.scalar(op.map), cx.buffers[op.barrier].address])
+
+
+def _tma_store(cx: Context, op: TmaStore) -> None:
+    rank = len(op.starts)
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {_places(1, rank)}], [$0];"
+    with cx.builder.if_then(_is_first(cx)):
+        for box in _boxes(cx, op.buffer, op.map, op.starts):
+            cx.asm(text, [], [*box, cx.scalar(op.map)])
+        cx.asm("cp.async.bulk.commit_group;")
+
+
+def _tma_store_wait(cx: Context, op: TmaStoreWait) -> None:
+    with cx.builder.if_then(_is_first(cx)):
+        cx.asm(f"cp.async.bulk.wait_group.read {op.pending};")
+
+
+def _async_fence(cx: Context, op: AsyncFence) -> None:
+    cx.asm("fence.proxy.async.shared::cta;")
+
+
+def _part(cx: Context, op: Part) -> None:
+    registers = cx.of(op.x)
+    cx.values[op.result] = [registers[r] for r in part_registers(layout_of(op.x), op.axis, op.size, op.index)]
+
+
+# -- warps with different work
+
+
+def _warp_specialize(cx: Context, op: WarpSpecialize) -> None:
+    """Consumers have the lower numbers, as tiles are distributed over them."""
+    b = cx.builder
+    consumer, producer, alone, after = (b.append_basic_block(n) for n in ("consumer", "producer", "alone", "ended"))
+    b.cbranch(b.icmp_unsigned("<", cx.thread, cx.i32(cx.tile_threads)), consumer, producer)
+    b.position_at_end(consumer)
+    if op.registers is not None:
+        cx.asm(f"setmaxnreg.inc.sync.aligned.u32 {op.registers[1]};")
+    _region(cx, op.consumer.ops)
+    b.branch(after)
+    b.position_at_end(producer)
+    if op.registers is not None:
+        cx.asm(f"setmaxnreg.dec.sync.aligned.u32 {op.registers[0]};")
+    b.cbranch(b.icmp_unsigned("==", cx.thread, cx.i32(cx.tile_threads)), alone, after)
+    b.position_at_end(alone)
+    _region(cx, op.producer.ops)
+    b.branch(after)
+    b.position_at_end(after)
+
+
+def _region(cx: Context, ops: Sequence[Op]) -> None:
+    for op in ops:
+        if not isinstance(op, Yield):
+            cx.emit(op)
+
+
+RULES: dict[type[Op], Rule] = {
+    TensorMap: _tensor_map,
+    MbarrierInit: _mbarrier_init,
+    MbarrierExpect: _mbarrier_expect,
+    MbarrierArrive: _mbarrier_arrive,
+    MbarrierWait: _mbarrier_wait,
+    TmaLoad: _tma_load,
+    TmaStore: _tma_store,
+    TmaStoreWait: _tma_store_wait,
+    AsyncFence: _async_fence,
+    Part: _part,
+    WarpSpecialize: _warp_specialize,
+}

@@ -1,0 +1,52 @@
+"""What was chosen for a kernel, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import WGMMA_REFUSED, num_warps
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.mma import FMA, GpuMma
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.types import SharedType
+
+
+def schedule(function: Function, target: str, num_stages: int) -> str:
+    """A line for each decision about ``function``, which is in the gpu stage."""
+    return "".join(f"{line}\n" for line in _lines(function, target, num_stages))
+
+
+def _lines(function: Function, target: str, num_stages: int) -> Iterator[str]:
+    warps = num_warps(function)
+    yield f"target: {target}"
+    roles = [op for op in function.walk() if isinstance(op, WarpSpecialize)]
+    more = roles[0].producer_warps if roles else 0
+    yield f"warps per block: {warps + more}" + (f" ({warps} compute, {more} load)" if more else "")
+    if roles and roles[0].registers is not None:
+        yield "registers per thread: {1} to compute, {0} to load".format(*roles[0].registers)
+    if not roles:
+        yield f"pipeline stages: {num_stages}"
+    for op in function.walk():
+        if isinstance(op, Wgmma):
+            assert isinstance(op.x.type, SharedType)
+            yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.x.type.shape[1]))}"
+        elif isinstance(op, GpuMma):
+            name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
+            yield f"line {op.loc.line}: {name}"
+        elif isinstance(op, TmaLoad):
+            ring = op.buffer.op
+            assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
+            t = ring.buffer.op.type
+            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}, up to {t.copies} ahead"
+        elif isinstance(op, TmaStore):
+            yield f"line {op.loc.line}: TMA stores"
+    refused = function.hints.get(WGMMA_REFUSED, ())
+    assert isinstance(refused, tuple)
+    yield from refused
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))

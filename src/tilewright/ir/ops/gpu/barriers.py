@@ -1,0 +1,88 @@
+"""Barriers in shared memory (mbarriers): those who arrive and those who wait need not be the same threads.
+
+An mbarrier counts phases. A phase is complete when as many have arrived as were announced, and all bytes that it
+expects. Who waits names the parity of a phase: it waits until the phase of that parity is complete, that is until the
+current one has the other parity. PTX ISA, "mbarrier".
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import uint64
+from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.opdef import GPU_OPS, attribute, define, operand, optional_operand
+from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
+from tilewright.ir.ops.rules import require, scalar_integer, tile
+from tilewright.ir.types import SharedType, Type
+
+_MOST_ARRIVALS, _MOST_BYTES = (1 << 20) - 1, (1 << 20) - 1
+
+
+def barriers_type(count: int) -> SharedType:
+    """The type of ``count`` mbarriers."""
+    return SharedType(uint64, LinearLayout.row_major((1,)), count)
+
+
+def barrier(op: Op, value: Value) -> SharedType:
+    """The type of ``value``, which must be one mbarrier."""
+    t = shared(op, value)
+    require(t == barriers_type(1), op, f"{t} is no mbarrier")
+    return t
+
+
+@define("gpu.mbarrier_init", effect=READ_WRITE, table=GPU_OPS)
+class MbarrierInit(Op):
+    """The first thread makes mbarriers of all copies of ``barriers``, of which each phase awaits ``count`` arrivals.
+
+    Others use them after a barrier of the CTA.
+    """
+
+    barriers: Value = operand()
+    count: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        t = shared(self, self.barriers)
+        require(t == barriers_type(t.copies), self, f"{t} are no mbarriers")
+        require(0 < self.count <= _MOST_ARRIVALS, self, f"{self.count} arrivals")
+        return ()
+
+
+@define("gpu.mbarrier_expect", effect=READ_WRITE, table=GPU_OPS)
+class MbarrierExpect(Op):
+    """One thread arrives, and the current phase expects ``bytes`` more."""
+
+    barrier: Value = operand()
+    bytes: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        barrier(self, self.barrier)
+        require(0 < self.bytes <= _MOST_BYTES, self, f"{self.bytes} bytes")
+        return ()
+
+
+@define("gpu.mbarrier_arrive", effect=READ_WRITE, table=GPU_OPS)
+class MbarrierArrive(Op):
+    """One thread of each warp group arrives, where ``mask`` is true: what its warps did before has happened."""
+
+    barrier: Value = operand()
+    mask: Value | None = optional_operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        barrier(self, self.barrier)
+        if self.mask is not None:
+            t = tile(self, self.mask)
+            require(not t.rank and t.element.is_bool, self, f"mask {t}")
+        return ()
+
+
+@define("gpu.mbarrier_wait", effect=READ_WRITE, table=GPU_OPS)
+class MbarrierWait(Op):
+    """Each thread waits until the phase with this ``parity`` (0 or 1) is complete."""
+
+    barrier: Value = operand()
+    parity: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        barrier(self, self.barrier)
+        scalar_integer(self, self.parity)
+        return ()

@@ -1,0 +1,263 @@
+"""Tiles that the tensor memory access unit (TMA) moves between an array and shared memory.
+
+What it moves at once is a *box*: in shared memory the rows of a box lie one after the other, each of ``swizzle`` bytes,
+and units of 16 bytes are exchanged within eight rows, so that columns lie in different banks. A tile whose rows are
+longer is several boxes, one after the other. PTX ISA, "Swizzling modes"; CUDA Driver API, cuTensorMapEncodeTiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.gpu_parameters import Descriptor
+from tilewright.ir.layouts import OFFSET, REGISTER, LinearLayout, log2
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands
+from tilewright.ir.ops.gpu.barriers import barrier
+from tilewright.ir.ops.gpu.memory import READ_WRITE, SharedMemoryOp, shared
+from tilewright.ir.ops.gpu.tiles import with_layout
+from tilewright.ir.ops.rules import require, scalar_integer, tile
+from tilewright.ir.types import PointerType, SharedType, TileType, Type
+
+SWIZZLES = (128, 64, 32)  # bytes
+UNIT_BYTES = 16  # that a swizzle moves as one
+SWIZZLED_ALIGNMENT = 1024  # bytes: that of eight rows of 128, after which every swizzle repeats
+LARGEST_BOX = 256  # elements along an axis
+
+
+def swizzled_layout(shape: Sequence[int], inner: int, swizzle: int, element_bytes: int) -> LinearLayout:
+    """The layout in shared memory of a tile of rank 2 whose axis ``inner`` is contiguous in the array.
+
+    ValueError where rows are no multiple of ``swizzle`` bytes.
+    """
+    outer = 1 - inner
+    unit, width = UNIT_BYTES // element_bytes, swizzle // element_bytes
+    if shape[inner] % width or not unit:
+        raise ValueError(f"rows of {shape[inner]} elements are no multiple of {swizzle} bytes")
+
+    def at(along: int, across: int) -> tuple[int, ...]:
+        return (across, along) if inner == 1 else (along, across)
+
+    bases = [at(1 << i, 0) for i in range(log2(width))]
+    # Of the units of a row, row r has unit u at place u ^ (r % 8) of 128-byte rows; narrower rows change more slowly.
+    slower = log2(128 // swizzle)
+    for bit in range(log2(shape[outer])):
+        exchanged = unit << bit - slower if slower <= bit < 3 else 0
+        bases.append(at(exchanged, 1 << bit))
+    bases += [at(width << i, 0) for i in range(log2(shape[inner] // width))]
+    return LinearLayout.of(tuple(shape), {OFFSET: bases})
+
+
+def swizzle_of(t: SharedType) -> tuple[int, int] | None:
+    """The contiguous axis and the swizzle of a tile in shared memory; None for other layouts."""
+    if len(t.shape) != 2:
+        return None
+    for inner in (1, 0):
+        for swizzle in SWIZZLES:
+            if t.shape[inner] * t.dtype.bytes % swizzle == 0 and (
+                t.layout == swizzled_layout(t.shape, inner, swizzle, t.dtype.bytes)
+            ):
+                return inner, swizzle
+    return None
+
+
+@define("gpu.tensor_map", table=GPU_OPS)
+class TensorMap(Op):
+    """A tensor map, which is a parameter of the kernel: how the TMA unit finds boxes of an array.
+
+    ``base``, ``shape``, ``strides`` and ``axes`` are those of a ``Descriptor``: the launch finds the array by them.
+    ``box`` has the extents of a box along ``axes``, whose last one is contiguous; ``element`` is the type in memory;
+    ``rounds`` turns float32 into tfloat32.
+    """
+
+    base: int = attribute(int)
+    shape: tuple[tuple[str, int, int], ...] = attribute(tuple)
+    strides: tuple[tuple[str, int, int], ...] = attribute(tuple)
+    axes: tuple[int, ...] = attribute(tuple)
+    box: tuple[int, ...] = attribute(tuple)
+    element: str = attribute(str)
+    dtype: DType = attribute(DType)
+    rounds: bool = attribute(bool, default=False)
+
+    @property
+    def swizzle(self) -> int:
+        """The bytes of a row of a box."""
+        return self.box[-1] * self.dtype.bytes
+
+    @property
+    def descriptor(self) -> Descriptor:
+        return Descriptor(self.base, self.shape, self.strides, self.axes, self.box, self.element, rounds=self.rounds)
+
+    def infer(self) -> tuple[Type, ...]:
+        rank = len(self.axes)
+        lists = (self.shape, self.strides, self.box)
+        require(0 < rank <= 5 and all(len(x) == rank for x in lists), self, f"{rank} axes, 1 to 5 are possible")
+        require(sorted(self.axes) == list(range(rank)), self, f"axes {self.axes}")
+        require(all(0 < n <= LARGEST_BOX for n in self.box), self, f"a box of {self.box}")
+        require(self.swizzle in SWIZZLES, self, f"rows of {self.swizzle} bytes")
+        return (TileType(PointerType(self.dtype)),)
+
+
+def _map(op: Op, value: Value) -> TensorMap:
+    if not isinstance(value.op, TensorMap):
+        require(False, op, f"{value!r} is no tensor map")
+        raise AssertionError
+    return value.op
+
+
+def boxes(t: SharedType, tensor_map: TensorMap) -> int:
+    """How many boxes a tile is."""
+    return math.prod(t.shape) // math.prod(tensor_map.box)
+
+
+def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> None:
+    """Tiles of ``t`` are boxes of the map, as many as it takes."""
+    found, swizzle = _map(op, value), swizzle_of(t)
+    scalar_integer(op, *starts)
+    require(len(starts) == len(found.axes), op, f"{len(starts)} coordinates for {len(found.axes)} axes")
+    require(t.dtype.bytes == found.dtype.bytes and t.copies == 1, op, f"{t} of a map of {found.dtype}")
+    require(swizzle is not None and swizzle[1] == found.swizzle, op, f"{t} is not swizzled by {found.swizzle} bytes")
+    assert swizzle is not None
+    rows = t.shape[1 - swizzle[0]]
+    require(sorted((rows, found.box[-1])) == sorted(n for n in found.box if n != 1), op, f"{t} in boxes {found.box}")
+
+
+@define("gpu.fetch", effect=Effect.READ, table=GPU_OPS)
+class Fetch(Op):
+    """The tile of an array that begins at the coordinates ``starts``, in shared memory; zeros outside of the array.
+
+    ``specialize-warps`` gives it a place in a ring of buffers, into which ``gpu.tma_load`` copies it ahead.
+    """
+
+    map: Value = operand()
+    starts: list[Value] = operands()
+    type: SharedType = attribute(SharedType)
+
+    def infer(self) -> tuple[Type, ...]:
+        _tile_of_map(self, self.type, self.map, self.starts)
+        return (self.type,)
+
+
+@define("gpu.put", effect=Effect.WRITE, table=GPU_OPS)
+class Put(Op):
+    """Stores ``value`` to the tile of an array that begins at ``starts``; what lies outside of the array is not stored.
+
+    ``inner`` is the axis of the tile that is contiguous in the array. ``stage-stores`` makes ``gpu.tma_store`` of it.
+    """
+
+    map: Value = operand()
+    value: Value = operand()
+    starts: list[Value] = operands()
+    inner: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        found, t = _map(self, self.map), tile(self, self.value)
+        scalar_integer(self, *self.starts)
+        require(t.rank == 2 and self.inner in (0, 1), self, f"{t} along {self.inner}")
+        require(len(self.starts) == len(found.axes), self, f"{len(self.starts)} coordinates")
+        rows = t.shape[1 - self.inner]
+        fits = t.shape[self.inner] % found.box[-1] == 0 and rows * found.box[-1] == math.prod(found.box)
+        require(t.element.bytes == found.dtype.bytes and fits, self, f"{t} in boxes {found.box} of {found.dtype}")
+        return ()
+
+
+@define("gpu.tma_load", effect=READ_WRITE, table=GPU_OPS)
+class TmaLoad(Op):
+    """One thread begins to copy the tile at ``starts`` to ``buffer``; zeros outside of the array.
+
+    When it has arrived, its bytes are taken from those that the current phase of ``barrier`` expects. It may be read
+    by those who have waited for that phase.
+    """
+
+    buffer: Value = operand()
+    barrier: Value = operand()
+    map: Value = operand()
+    starts: list[Value] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        t = shared(self, self.buffer)
+        barrier(self, self.barrier)
+        _tile_of_map(self, t, self.map, self.starts)
+        return ()
+
+
+@define("gpu.tma_store", effect=READ_WRITE, table=GPU_OPS)
+class TmaStore(SharedMemoryOp):
+    """The first thread begins to copy the tile in ``buffer`` to ``starts`` of an array, as a group of copies.
+
+    What other threads wrote to the buffer needs a ``gpu.async_fence`` of theirs and a barrier before.
+    """
+
+    buffer: Value = operand()
+    map: Value = operand()
+    starts: list[Value] = operands()
+
+    def infer(self) -> tuple[Type, ...]:
+        _tile_of_map(self, shared(self, self.buffer), self.map, self.starts)
+        return ()
+
+
+@define("gpu.tma_store_wait", effect=READ_WRITE, table=GPU_OPS)
+class TmaStoreWait(Op):
+    """The first thread waits until at most ``pending`` of its latest groups still read shared memory."""
+
+    pending: int = attribute(int, default=0)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.pending >= 0, self, f"{self.pending} groups")
+        return ()
+
+
+@define("gpu.async_fence", effect=READ_WRITE, table=GPU_OPS)
+class AsyncFence(Op):
+    """What a thread wrote to shared memory before, TMA and ``gpu.wgmma`` see after the next barrier."""
+
+
+@define("gpu.part", table=GPU_OPS)
+class Part(Op):
+    """Of the tile ``x`` the part number ``index`` along ``axis``, of extent ``size``. Nothing moves.
+
+    The coordinate bits that choose the part are those of registers.
+    """
+
+    x: Value = operand()
+    axis: int = attribute(int)
+    size: int = attribute(int)
+    index: int = attribute(int)
+
+    def infer(self) -> tuple[Type, ...]:
+        t, layout = with_layout(self, tile(self, self.x))
+        require(0 <= self.axis < t.rank and can_part(layout, self.axis, self.size), self, f"{self.size} of {t}")
+        require(0 <= self.index < t.shape[self.axis] // self.size, self, f"part {self.index} of {t}")
+        part = part_layout(layout, self.axis, self.size)
+        return (TileType(t.dtype, part.shape, part),)
+
+
+def can_part(layout: LinearLayout, axis: int, size: int) -> bool:
+    """Whether registers alone choose between the parts of ``size`` along ``axis``."""
+    if size & (size - 1) or not 0 < size <= layout.shape[axis]:
+        return False
+    high = layout.shape[axis] - size
+    alone = {tuple(1 << bit if k == axis else 0 for k in range(layout.rank)) for bit in range(log2(high + size))}
+    return all(
+        not image[axis] & high or (name == REGISTER and image in alone)
+        for name in layout.names
+        for image in layout.images(name)
+    )
+
+
+def part_layout(layout: LinearLayout, axis: int, size: int) -> LinearLayout:
+    """The layout of the parts."""
+    shape = tuple(size if k == axis else n for k, n in enumerate(layout.shape))
+    kept = {name: [i for i in layout.images(name) if i[axis] < size] for name in layout.names}
+    return LinearLayout.of(shape, kept)
+
+
+def part_registers(layout: LinearLayout, axis: int, size: int, index: int) -> list[int]:
+    """The registers that hold part ``index``, in the order of those of the part."""
+    images = layout.images(REGISTER)
+    kept = [i for i, image in enumerate(images) if image[axis] < size]
+    fixed = sum(1 << i for i, image in enumerate(images) if image[axis] >= size and image[axis] & (index * size))
+    return [fixed | sum((r >> n & 1) << i for n, i in enumerate(kept)) for r in range(1 << len(kept))]

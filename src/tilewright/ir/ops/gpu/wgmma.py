@@ -1,0 +1,98 @@
+"""Matrix products of warp groups (wgmma, sm_90a): both operands in shared memory, the sum in registers, in flight.
+
+Warp w of a warp group, four warps, has rows 16 w to 16 w + 15 of each 64 of the sum; within them, lane 4 g + t has rows
+g and g + 8, and of each eight columns 2 t and 2 t + 1. PTX ISA, "Register fragments for wgmma.mma_async".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import NoneType
+
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType
+from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
+from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands
+from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
+from tilewright.ir.ops.gpu.tma import swizzle_of
+from tilewright.ir.ops.linear import mma_accepts
+from tilewright.ir.ops.rules import require, tile, types_of
+from tilewright.ir.types import SharedType, TileType, Type
+
+GROUP_WARPS = 4
+ROWS = 64  # of a sum that a warp group has at once
+STEP_BYTES = 32  # of a row that one instruction multiplies
+MOST_COLUMNS = 256
+_OPERANDS = ("f16", "bf16", "tf32", "f8e4m3fn", "f8e5m2", "i8", "u8")
+_SUMS = ("f32", "i32")
+
+
+def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
+    """The layout of a sum of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows than that."""
+    m, n = shape
+    groups = warps // GROUP_WARPS
+    if warps % GROUP_WARPS or m % (ROWS * groups) or n % 8:
+        raise ValueError(f"{m} rows and {n} columns for {warps} warps")
+    registers = [(0, 1), (8, 0), *((0, 8 << i) for i in range(log2(n // 8)))]
+    registers += [(ROWS * groups << i, 0) for i in range(log2(m // (ROWS * groups)))]
+    lanes = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
+    return LinearLayout.of((m, n), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
+
+
+def wgmma_multiplies(x: DType, y: DType, acc: DType) -> bool:
+    """Whether there are instructions for operands and sums of these types."""
+    return x.short in _OPERANDS and acc.short in _SUMS and mma_accepts(x, y, acc)
+
+
+def readable(t: SharedType, k_axis: int) -> bool:
+    """Whether wgmma reads an operand that lies in shared memory like this, with k along ``k_axis``.
+
+    Rows along k may have any swizzle; across k, only 16-bit operands in rows of 128 bytes.
+    """
+    found = swizzle_of(t)
+    if found is None or t.shape[k_axis] * t.dtype.bytes < STEP_BYTES or t.shape[1 - k_axis] % 8:
+        return False
+    inner, swizzle = found
+    return inner == k_axis or (t.dtype.bytes == 2 and swizzle == 128 and t.shape[k_axis] % 16 == 0)
+
+
+@define("gpu.wgmma", effect=Effect.READ, table=GPU_OPS)
+class Wgmma(Op):
+    """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of products.
+
+    Then at most ``pending`` groups stay in flight; with none given, as many as there are. A sum in flight may only be
+    carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are until then.
+    """
+
+    x: Value = operand()
+    y: Value = operand()
+    acc: Value = operand()
+    pending: int | None = attribute(int, NoneType, default=0)
+
+    def infer(self) -> tuple[Type, ...]:
+        x, y, acc = shared(self, self.x), shared(self, self.y), tile(self, self.acc)
+        require(wgmma_multiplies(x.dtype, y.dtype, acc.element), self, f"dtypes of {x}, {y} and {acc}")
+        require(acc.rank == 2 and x.copies == y.copies == 1, self, f"{x}, {y} and {acc}")
+        m, n = acc.shape
+        require(x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS, self, f"shapes of {x}, {y} and {acc}")
+        require(readable(x, 1) and readable(y, 0), self, f"layouts of {x} and {y}")
+        if acc.layout is not None:
+            warps = acc.layout.size(WARP)
+            fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS * ROWS) == 0
+            require(fits and acc.layout == wgmma_layout(acc.shape, warps), self, f"the layout of {acc}")
+        require(self.pending is None or self.pending >= 0, self, f"{self.pending} groups")
+        return (acc,)
+
+
+@define("gpu.wgmma_wait", effect=READ_WRITE, table=GPU_OPS)
+class WgmmaWait(Op):
+    """The sums ``accs``, finished, when at most ``pending`` groups of products are in flight, none of theirs."""
+
+    accs: list[Value] = operands()
+    pending: int = attribute(int, default=0)
+
+    def infer(self) -> tuple[Type, ...]:
+        require(self.pending >= 0, self, f"{self.pending} groups")
+        for v in self.accs:
+            require(isinstance(v.type, TileType), self, f"{v.type} is no sum")
+        return types_of(self.accs)

@@ -1,0 +1,399 @@
+"""Warp specialization: one thread has the TMA unit copy the tiles that the other warps multiply, ahead of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.effects import effect_of
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.opdef import Effect, create
+from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
+from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
+from tilewright.ir.ops.gpu.barriers import (
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
+    barriers_type,
+)
+from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tiles import ConvertLayout
+from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
+from tilewright.ir.rewrite import clone_op, with_body
+from tilewright.ir.types import I32, SharedType
+from tilewright.transforms.gpu.stage_stores import staging
+
+_BARRIERS = 2048  # bytes for barriers, and what alignment takes
+_REGISTERS = (40, 232)  # with two warp groups that multiply: 65536 registers of an SM for three, in steps of 8
+
+
+@dataclass(frozen=True)
+class SpecializeWarps:
+    """Divides the function: ``producer`` fetches tiles into rings of buffers, ``consumer`` does everything else.
+
+    Of the tiles that one block of the program fetches, a ring has ``stages`` copies, or as many as there is room for in
+    ``limit`` bytes of shared memory beside what stores and conversions need; for each there is a barrier that says that
+    it is full, and one that it is empty. Slot and parity go with control flow: both sides count the same fetches.
+    Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
+    given back.
+    Runs when tiles have layouts, and before conversions take shared memory.
+    TileError, at a fetch, where there is no room for it.
+    """
+
+    name: ClassVar[str] = "specialize-warps"
+    stages: int = 4
+    limit: int = 232448  # of a CTA on sm_90: CUDA C++ Programming Guide, "Technical specifications"
+
+    def run(self, function: Function) -> Function:
+        groups = _groups(function)
+        if not groups:
+            return function
+        return _specialize(function, groups, self)
+
+
+@dataclass(eq=False)
+class _Group:
+    """The fetches of one block: they arrive together."""
+
+    block: Block
+    fetches: list[Fetch]
+    stages: int = 0
+    rings: dict[Fetch, Value] = field(default_factory=dict)
+    full: Value | None = None
+    empty: Value | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of one stage."""
+        return sum(f.type.bytes for f in self.fetches)
+
+    def barrier(self, b: Builder, slot: Value, *, full: bool) -> Value:
+        """That of ``slot``."""
+        return b.emit(SharedCopy, self.full if full else self.empty, slot)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where in its ring a group is: the slot, and the parity of the phase in which that is filled."""
+
+    slot: Value
+    parity: Value
+
+    def next(self, b: Builder, stages: int) -> _Place:
+        """The place after this one."""
+        after = b.emit(Add, self.slot, b.constant(1, int32))
+        ends = b.emit(Cmp, after, b.constant(stages, int32), predicate=CmpPredicate.EQ)
+        slot = b.emit(Select, ends, b.constant(0, int32), after)
+        turned = b.emit(Xor, self.parity, b.constant(1, int32))
+        return _Place(slot, b.emit(Select, ends, turned, self.parity))
+
+
+def _groups(function: Function) -> list[_Group]:
+    found = []
+    for block in [function.body, *(r for op in function.walk() for r in op.regions)]:
+        fetches = [op for op in block.ops if isinstance(op, Fetch)]
+        if fetches:
+            found.append(_Group(block, fetches))
+    return found
+
+
+def _specialize(function: Function, groups: Sequence[_Group], options: SpecializeWarps) -> Function:
+    warps = num_warps(function)
+    body = Block()
+    values = {arg: body.add_arg(arg.type, arg.name) for arg in function.body.args}
+    b = Builder(body, function.loc)
+    for op in function.walk():
+        if isinstance(op, TensorMap):
+            b.block.append(clone_op(op, values))
+    left = options.limit - _needed_elsewhere(function) - _BARRIERS
+    for n, group in enumerate(groups):
+        room = left // (len(groups) - n)
+        group.stages = min(options.stages, room // group.bytes)
+        if group.stages < 1:
+            fetch = group.fetches[0]
+            raise TileError(
+                f"the tiles that are loaded here for products need {group.bytes} bytes of shared memory, and there are "
+                f"{room} for them; use smaller tiles",
+                fetch.loc,
+            )
+        left -= group.stages * group.bytes
+        _allocate(b, group, warps // GROUP_WARPS)
+    b.emit_op(Barrier)
+    consumer = _Consumer(function, groups, dict(values)).partition()
+    producer = _Producer(function, groups, dict(values)).partition()
+    registers = _REGISTERS if warps > GROUP_WARPS else None
+    b.emit_op(WarpSpecialize, registers=registers, consumer=consumer, producer=producer)
+    b.emit_op(Return)
+    return with_body(function, body)
+
+
+def _needed_elsewhere(function: Function) -> int:
+    """Shared memory that stores and conversions of layouts need, at most."""
+    stores, conversions = 0, 0
+    for op in function.walk():
+        if isinstance(op, Put):
+            t, count = staging(op)
+            stores += t.bytes * count
+        elif isinstance(op, ConvertLayout):
+            size = 8 if op.type.is_pointer else op.type.element.bytes
+            conversions = max(conversions, size * op.type.size)
+    return stores + conversions
+
+
+def _allocate(b: Builder, group: _Group, arrivals: int) -> None:
+    """Shared memory of the ring of a group, and its barriers: the consumers' warp groups say that a slot is empty."""
+    b.loc = group.fetches[0].loc
+    for fetch in group.fetches:
+        t = SharedType(fetch.type.dtype, fetch.type.layout, group.stages)
+        group.rings[fetch] = b.emit(SharedAlloc, type=t, alignment=SWIZZLED_ALIGNMENT)
+    group.full, group.empty = (b.emit(SharedAlloc, type=barriers_type(group.stages)) for _ in range(2))
+    b.emit_op(MbarrierInit, group.full, count=1)
+    b.emit_op(MbarrierInit, group.empty, count=arrivals)
+
+
+class _Partition:
+    """The function as one side runs it; the places of rings go with the values that control flow carries."""
+
+    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+        self.function = function
+        self.groups = {g.block: g for g in groups}
+        self.group_of = {f: g for g in groups for f in g.fetches}
+        self.values = values
+        self.places: dict[_Group, _Place] = {}
+        self.inside: dict[Op, list[_Group]] = {
+            op: self._groups_in(op) for op in function.walk() if isinstance(op, CONTROL_FLOW)
+        }
+        self.b = Builder(Block(), function.loc)
+
+    def _groups_in(self, op: Op) -> list[_Group]:
+        blocks = {r for o in op.walk() for r in o.regions}
+        return [g for block, g in self.groups.items() if block in blocks]
+
+    def partition(self) -> Block:
+        zero = self.b.constant(0, int32)
+        for group in self.groups.values():
+            self.places[group] = _Place(zero, zero)
+        self.ops(self.function.body, [])
+        return self.b.block
+
+    def ops(self, block: Block, enclosing: list[Op]) -> None:
+        """Emit the ops of ``block``."""
+        for op in block.ops:
+            self.b.loc = op.loc
+            if isinstance(op, CONTROL_FLOW):
+                self.control(op, enclosing)
+            elif isinstance(op, Return):
+                self.end()
+            elif isinstance(op, (Yield, Continue, Break)):
+                self.terminator(op, enclosing)
+            elif not isinstance(op, TensorMap):
+                self.op(op)
+
+    def all(self, old: Sequence[Value]) -> list[Value]:
+        return [self.values.get(v, v) for v in old]
+
+    def op(self, op: Op) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        self.b.emit_op(Yield, [])
+
+    def extra(self, op: Op) -> list[Value]:
+        """What ``op`` carries besides the places: the initial values."""
+        return []
+
+    # -- control flow
+
+    def _flat(self, groups: Sequence[_Group]) -> list[Value]:
+        return [v for g in groups for v in (self.places[g].slot, self.places[g].parity)]
+
+    def _set(self, groups: Sequence[_Group], flat: Sequence[Value]) -> None:
+        for i, group in enumerate(groups):
+            self.places[group] = _Place(flat[2 * i], flat[2 * i + 1])
+
+    def control(self, op: Op, enclosing: list[Op]) -> None:
+        groups, inner = self.inside[op], [*enclosing, op]
+        before = dict(self.places)
+        added = (I32,) * (2 * len(groups))
+        if isinstance(op, If):
+            regions = []
+            for region in (op.then, op.orelse):
+                self.places = dict(before)
+                regions.append(self._region(region, inner, Block()))
+            groups_of: list[Any] = [self.values.get(op.condition, op.condition)]
+            keywords: dict[str, Any] = {"types": (*op.types, *added), "then": regions[0], "orelse": regions[1]}
+            made = create(If, groups_of, keywords, op.loc)
+        else:
+            assert isinstance(op, LoopOp)
+            extra = self.extra(op)
+            inits = [*self.all(op.inits), *self._flat(groups), *extra]
+            body = Block()
+            for arg in op.body.args:
+                self.values[arg] = body.add_arg(arg.type, arg.name)
+            args = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
+            self._set(groups, args)
+            self.enter(op, args[2 * len(groups) :])
+            self._region(op.body, inner, body)
+            bounds = self.all(op.bounds) if isinstance(op, For) else []
+            keywords = {"body": body} | ({"types": (*op.types, *added)} if isinstance(op, Loop) else {})
+            made = create(type(op), [*bounds, inits], keywords, op.loc)
+        self.b.block.append(made)
+        for old, new in zip(op.results, made.results):
+            new.name = old.name
+            self.values[old] = new
+        self.places = before
+        results = made.results[len(op.results) :]
+        self._set(groups, results)
+        if isinstance(op, LoopOp):
+            self.leave(op, results[2 * len(groups) :])
+
+    def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
+        """The body of a loop begins; ``extra`` is carried."""
+
+    def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
+        """A loop has ended, with the last values of ``extra``."""
+
+    def carried_on(self, loop: Op) -> list[Value]:
+        """The next values of what a loop carries besides places."""
+        return []
+
+    def _region(self, block: Block, enclosing: list[Op], made: Block) -> Block:
+        with self.b.at(made):
+            self.ops(block, enclosing)
+        return made
+
+    def terminator(self, op: Yield | Continue | Break, enclosing: list[Op]) -> None:
+        target = enclosing[-1]
+        if not isinstance(op, Yield):
+            target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
+        more = self._flat(self.inside[target])
+        if isinstance(op, Continue):
+            more += self.carried_on(target)
+        self.b.emit_op(type(op), [*self.all(op.values), *more])
+
+
+class _Producer(_Partition):
+    """One thread: nothing but fetches, and what decides about them. What else was copied nobody needs."""
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, Fetch):
+            self._fetch(op, self.group_of[op])
+        elif isinstance(op, Wgmma):
+            self.values[op.result] = self.values.get(op.acc, op.acc)
+        elif not effect_of(op) & (Effect.WRITE | Effect.OUTPUT):
+            self.b.block.append(clone_op(op, self.values))
+
+    def _fetch(self, op: Fetch, group: _Group) -> None:
+        b, place = self.b, self.places[group]
+        full = group.barrier(b, place.slot, full=True)
+        if op is group.fetches[0]:
+            emptied = b.emit(Xor, place.parity, b.constant(1, int32))
+            b.emit_op(MbarrierWait, group.barrier(b, place.slot, full=False), emptied)
+            b.emit_op(MbarrierExpect, full, bytes=group.bytes)
+        buffer = b.emit(SharedCopy, group.rings[op], place.slot)
+        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts))
+        if op is group.fetches[-1]:
+            self.places[group] = place.next(b, group.stages)
+
+
+class _Consumer(_Partition):
+    """All other warps: they wait for the tiles, multiply, and give the buffers back."""
+
+    def __init__(self, function: Function, groups: Sequence[_Group], values: dict[Value, Value]) -> None:
+        super().__init__(function, groups, values)
+        self._products = {g: [op for op in g.block.ops if isinstance(op, Wgmma)] for g in groups}
+        self._adding: dict[Op, _Group] = {
+            op: self.groups[op.body]
+            for op in function.walk()
+            if isinstance(op, For) and op.body in self.groups and self._only_adds(op)
+        }
+        self._of_product = {op: g for g, ops in self._products.items() for op in ops}
+        self._held: dict[_Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
+        self._puts = any(isinstance(op, Put) for op in function.walk())
+
+    def _only_adds(self, loop: For) -> bool:
+        """Whether what the products of a loop give is carried to the same product, and seen by nothing else."""
+        return all(
+            product.acc in loop.carried
+            and list(product.acc.users) == [product]
+            and list(product.result.users) == [loop.body.terminator]
+            and [v is product.result for v in loop.next_values].count(True) == 1
+            and loop.next_values[loop.carried.index(product.acc)] is product.result
+            for product in self._products[self.groups[loop.body]]
+        )
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, Fetch):
+            self._fetch(op, self.group_of[op])
+        elif isinstance(op, Wgmma):
+            self._product(op, self._of_product[op])
+        else:
+            self.b.block.append(clone_op(op, self.values))
+
+    def end(self) -> None:
+        if self._puts:
+            self.b.emit_op(TmaStoreWait)  # shared memory is read until then
+        super().end()
+
+    def _fetch(self, op: Fetch, group: _Group) -> None:
+        b, place = self.b, self.places[group]
+        if op is group.fetches[0]:
+            b.emit_op(MbarrierWait, group.barrier(b, place.slot, full=True), place.parity)
+        self.values[op.result] = b.emit(SharedCopy, group.rings[op], place.slot)
+
+    def _product(self, op: Wgmma, group: _Group) -> None:
+        """A product; after the last one of a group the buffers are given back that nobody reads any more."""
+        b, products = self.b, self._products[group]
+        x, y, acc = self.all([op.x, op.y, op.acc])
+        last = op is products[-1]
+        if group in self._held:
+            pending = len(products) if last else None
+            self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=pending)
+        else:
+            self.values[op.result] = b.emit(Wgmma, x, y, acc, pending=0)
+        if not last:
+            return
+        place = self.places[group]
+        if group in self._held:
+            self._release(group, self._held[group])
+            self._held[group] = place.slot
+        else:
+            b.emit_op(MbarrierArrive, group.barrier(b, place.slot, full=False), None)
+        self.places[group] = place.next(b, group.stages)
+
+    def _release(self, group: _Group, slot: Value) -> None:
+        """Give back the buffers of ``slot``, if there is one."""
+        b = self.b
+        exists = b.emit(Cmp, slot, b.constant(0, int32), predicate=CmpPredicate.GE)
+        at = b.emit(Select, exists, slot, b.constant(0, int32))
+        b.emit_op(MbarrierArrive, group.barrier(b, at, full=False), exists)
+
+    def extra(self, op: Op) -> list[Value]:
+        return [self.b.constant(-1, int32)] if op in self._adding else []
+
+    def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
+        if extra:
+            self._held[self._adding[op]] = extra[0]
+
+    def carried_on(self, loop: Op) -> list[Value]:
+        return [self._held[self._adding[loop]]] if loop in self._adding else []
+
+    def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
+        """The sums are waited for when the loop has ended."""
+        if op not in self._adding:
+            return
+        group = self._adding[op]
+        del self._held[group]
+        sums = [op.results[op.carried.index(p.acc)] for p in self._products[group]]
+        done = self.b.emit_op(WgmmaWait, self.all(sums))
+        self.values.update(zip(sums, done.results))
+        self._release(group, extra[0])

@@ -1,0 +1,102 @@
+"""Stores of tiles by the TMA unit: piece by piece through shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import int32
+from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.opdef import create
+from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.gpu.memory import MAX_VECTOR_BYTES, SharedAlloc, SharedStore, is_vector
+from tilewright.ir.ops.gpu.tma import (
+    SWIZZLED_ALIGNMENT,
+    AsyncFence,
+    Part,
+    Put,
+    TensorMap,
+    TmaStore,
+    TmaStoreWait,
+    can_part,
+    swizzled_layout,
+)
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import SharedType
+
+_BUFFERS = 2  # one is filled while the other one is stored
+_MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spent on loads
+
+
+@dataclass(frozen=True)
+class StageStores:
+    """Writes what ``gpu.put`` stores to shared memory, and has the TMA unit store it from there.
+
+    A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns.
+    Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
+    """
+
+    name: ClassVar[str] = "stage-stores"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, Put) for op in function.walk()):
+            return function
+        return _Stager().function(function)
+
+
+def staging(op: Put) -> tuple[SharedType, int]:
+    """The shared memory for a piece of what ``op`` stores, and how many of these there are."""
+    t, tensor_map = op.value.tile, op.map.op
+    layout = t.layout
+    assert isinstance(tensor_map, TensorMap) and layout is not None
+    width = tensor_map.box[-1]
+    size = width if can_part(layout, op.inner, width) else t.shape[op.inner]
+    shape = [size if k == op.inner else n for k, n in enumerate(t.shape)]
+    shared = SharedType(t.element, swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
+    several = size < t.shape[op.inner] and _BUFFERS * shared.bytes <= _MOST_BYTES
+    return shared, _BUFFERS if several else 1
+
+
+class _Stager(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: list[Op] = []  # for all of the function: they are read until the last store is waited for
+
+    def function(self, function: Function) -> Function:
+        made = super().function(function)
+        first = made.body.ops[0]
+        for op in self.buffers:
+            made.body.insert(op, first)
+        return made
+
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        if not isinstance(op, Put):
+            return None
+        b, t, (shared, count) = builder, op.value.tile, staging(op)
+        size = shared.shape[op.inner]
+        pieces = t.shape[op.inner] // size
+        attributes = {"type": shared, "alignment": SWIZZLED_ALIGNMENT}
+        allocations = [create(SharedAlloc, [], dict(attributes), op.loc) for _ in range(count)]
+        self.buffers += allocations
+        buffers = [a.result for a in allocations]
+        for i in range(pieces):
+            piece = op.value if pieces == 1 else b.emit(Part, op.value, axis=op.inner, size=size, index=i)
+            assert piece.tile.layout is not None
+            b.emit_op(TmaStoreWait, pending=count - 1)
+            vector = _vector(shared, piece.tile.layout)
+            b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
+            b.emit_op(AsyncFence)
+            *outer, last = op.starts
+            start = b.emit(Add, last, b.constant(i * size, int32)) if i else last
+            b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start])
+        return []
+
+
+def _vector(shared: SharedType, layout: LinearLayout) -> int:
+    """As many elements as one access of a thread can store."""
+    vector = max(MAX_VECTOR_BYTES // shared.dtype.bytes, 1)
+    while vector > 1 and not is_vector(shared.layout, layout, vector):
+        vector //= 2
+    return vector

@@ -1,0 +1,247 @@
+"""Products of warp groups with tiles that the TMA unit copies: the results in both interpreters, and what is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
+from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierWait
+from tilewright.ir.ops.gpu.memory import Barrier
+from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tma import AsyncFence, Put, TmaLoad, TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.rewrite import Rewriter
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.instrumentation import observed_passes
+
+PRODUCTS = [
+    Product(),
+    Product((200, 88, 104), out=np.float16),  # edges, and fewer steps than stages
+    Product((128, 64, 64), (128, 64, 64), BF16, BF16),  # two warp groups
+    Product((256, 64, 64), (256, 64, 32)),  # each of which has two times 64 rows
+    Product(tile=(64, 64, 32), right=True),  # rows of 64 bytes
+    Product((64, 32, 64), (64, 32, 16), right=True),  # and of 32
+    Product(tile=(64, 64, 128)),  # two boxes along k
+    Product((64, 256, 64), (64, 256, 64), left=True),
+    Product(left=True, right=True, out=BF16),
+    Product(dtype=E4M3, right=True),
+    Product(dtype=E5M2, right=True, tile=(64, 64, 32)),
+    Product(dtype=np.int8, out=np.int32, right=True),
+    Product(dtype=np.uint8, out=np.int32, right=True),
+    Product(dtype=np.float32, right=True, tile=(64, 64, 32), rounded=True),
+]
+
+
+def seen(product: Product, kernel: Any = matmul) -> Function:
+    """Run ``product`` in the interpreter of the gpu stage, and return the function of that."""
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), interpreter_backend(None, target="sm_90") as backend:
+        product.run(backend, kernel)
+    return found[-1]
+
+
+def kinds(function: Function) -> list[type[Op]]:
+    return [type(op) for op in function.walk()]
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_products_in_the_interpreter(product: Product) -> None:
+    found = kinds(seen(product))
+    assert Wgmma in found and GpuMma not in found
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_products_as_ptx(product: Product) -> None:
+    """Also the descriptors, which only PTX has."""
+    with ptx_backend(None, "sm_90") as backend:
+        product.run(backend)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_persistent_loops(blocks: int) -> None:
+    """The producer goes on with the next tile; the slots of the ring go on from tile to tile."""
+    product = Product((256, 192, 160), (128, 64, 32), out=np.float16)
+    with interpreter_backend(None, target="sm_90") as backend:
+        product.run(backend, persistent, blocks)
+    with ptx_backend(None, "sm_90") as backend:
+        product.run(backend, persistent, blocks)
+
+
+def test_roles() -> None:
+    """The loop of the consumers waits, multiplies and gives back; nothing else is in it that takes part."""
+    function = seen(Product((128, 128, 128), (128, 128, 64), out=np.float16))
+    (roles,) = (op for op in function.walk() if isinstance(op, WarpSpecialize))
+    (loop,) = (op for op in roles.consumer.ops if op.regions)
+    work = (MbarrierWait, Wgmma, MbarrierArrive, Barrier, TmaLoad, WgmmaWait)
+    assert [type(op) for op in loop.walk() if isinstance(op, work)] == [MbarrierWait, Wgmma, MbarrierArrive]
+    assert next(op for op in loop.walk() if isinstance(op, Wgmma)).pending == 1
+    stores = [op for op in roles.consumer.ops if isinstance(op, TmaStore)]
+    assert len(stores) == 2 and not any(isinstance(op, Put) for op in function.walk())
+    assert [type(op) for op in roles.producer.ops if op.regions] == [type(loop)]
+
+
+# -- what is left out of a schedule is found
+
+
+def changed(change: Callable[[Op], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have schedules without the ops for which ``change``, which may also change ops, is true."""
+    run = InsertBarriers.run
+
+    class Without(Rewriter):
+        def rewrite(self, op: Op, builder: Any) -> list[Any] | None:
+            if not change(op):
+                return None
+            return list(op.operands) if isinstance(op, WgmmaWait) else []
+
+    monkeypatch.setattr(InsertBarriers, "run", lambda self, function: Without().function(run(self, function)))
+
+
+def _without(kind: type[Op], number: int | None = None) -> Callable[[Op], bool]:
+    """The ops of ``kind``, or one of them."""
+    count = [0]
+
+    def change(op: Op) -> bool:
+        if type(op) is not kind:
+            return False
+        count[0] += 1
+        return number is None or count[0] - 1 == number
+
+    return change
+
+
+def _pending(op: Op) -> bool:
+    if isinstance(op, Wgmma):
+        op.attributes.update(pending=2)
+    return False
+
+
+def _bytes(op: Op) -> bool:
+    if isinstance(op, MbarrierExpect):
+        op.attributes.update(bytes=op.bytes + 16)
+    return False
+
+
+FAULTS: dict[str, tuple[Callable[[], Callable[[Op], bool]], str]] = {
+    "the producer does not wait for an empty slot": (lambda: _without(MbarrierWait, 1), "read before arrival"),
+    "the consumers do not wait for a full one": (lambda: _without(MbarrierWait, 0), "uninitialized shared memory"),
+    "a slot is given back while it is read": (lambda: _pending, "race"),
+    "no slot is given back": (lambda: _without(MbarrierArrive), "deadlock"),
+    "more bytes are expected than come": (lambda: _bytes, "deadlock"),
+    "the sum is used in flight": (lambda: _without(WgmmaWait), "read before arrival"),
+    "the barriers are not published": (lambda: _without(Barrier, 0), "race"),
+    "no fence before a store by TMA": (lambda: _without(AsyncFence), "race"),
+    "no barrier before a store by TMA": (lambda: _without(Barrier, 2), "race"),
+    "a buffer is written while it is stored": (lambda: _without(TmaStoreWait), "race"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    product = Product((128, 512, 512), (64, 256, 64), out=np.float16)
+    change, category = FAULTS[fault]
+    changed(change(), monkeypatch)
+    with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
+        product.run(backend)
+    assert found.value.category == category and found.value.loc is not None
+
+
+# -- what is chosen
+
+
+def _chosen(program: Any, *arrays: Any, grid: tuple[int, ...] = (1,)) -> list[type[Op]]:
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), interpreter_backend(None, target="sm_90") as backend:
+        ct.launch(None, grid, ct.kernel(program), arrays, backend=backend)
+    return kinds(found[-1])
+
+
+def test_operands_that_are_computed_stay_with_mma_sync() -> None:
+    def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        x = ct.load(a, (0, 0), (64, 64)) + ct.load(a, (0, 0), (64, 64))
+        ct.store(c, (0, 0), ct.mma(x, ct.load(b, (0, 0), (64, 64)), ct.zeros((64, 64), ct.float32)))
+
+    a, b, c = aligned((64, 64), np.float16), aligned((64, 64), np.float16), aligned((64, 64), np.float32)
+    a[...], b[...] = 1, 2
+    found = _chosen(program, a, b, c)
+    assert (c == 256).all() and Wgmma not in found and GpuMma in found
+
+
+def test_places_that_were_read_from_memory_stay_with_mma_sync() -> None:
+    """The thread that loads reads no memory."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array, which: ct.Array) -> None:
+        k = ct.load(which, (0,), ())
+        x, y = ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+        ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((64, 64), ct.float32)))
+
+    a, b, c = aligned((64, 128), np.float16), aligned((128, 64), np.float16), aligned((64, 64), np.float32)
+    a[...], b[...] = 1, 2
+    which = np.ones(1, np.int32)
+    found = _chosen(program, a, b, c, which)
+    assert (c == 128).all() and Wgmma not in found
+
+
+def test_products_that_need_each_other_wait() -> None:
+    """Sums that a loop looks at are there before; two products of one loop share a stage."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array, d: ct.Array) -> None:
+        total, other, most = (
+            ct.zeros((64, 64), ct.float32),
+            ct.zeros((64, 64), ct.float32),
+            ct.zeros((64, 64), ct.float32),
+        )
+        last = other
+        for k in range(3):
+            x, y = ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+            total = ct.mma(x, y, total)
+            other = ct.mma(x, y, other)
+            most = ct.maximum(most, total)
+            last = other
+        ct.store(c, (0, 0), total + last)
+        ct.store(d, (0, 0), most)
+
+    a, b = aligned((64, 192), np.float16), aligned((192, 64), np.float16)
+    c, d = aligned((64, 64), np.float32), aligned((64, 64), np.float32)
+    a[...], b[...] = 1, 2
+    found = _chosen(program, a, b, c, d)
+    assert (c == 768).all() and (d == 384).all() and found.count(Wgmma) == 2
+
+
+def test_loads_under_conditions_and_in_loops_that_are_left() -> None:
+    """Both sides count the same fetches, whichever way control takes."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array, n: int) -> None:
+        total = ct.zeros((64, 64), ct.float32)
+        k = 0
+        while True:
+            if k >= n:
+                break
+            if k % 2 == 0:
+                total = ct.mma(ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64)), total)
+            k += 1
+        ct.store(c, (0, 0), total)
+
+    a, b, c = aligned((64, 512), np.float16), aligned((512, 64), np.float16), aligned((64, 64), np.float32)
+    a[...], b[...] = np.arange(512) // 64, 1
+    found = _chosen(program, a, b, c, 7)
+    assert (c == 64 * (0 + 2 + 4 + 6)).all() and Wgmma in found

@@ -1,0 +1,232 @@
+"""What sm_90a adds: barriers in shared memory, copies of tiles by tensor maps, and products of warp groups.
+
+Addresses of operands in shared memory follow the PTX ISA ("Asynchronous Warpgroup Level Matrix Shared Memory Layout"),
+not the layouts of the compiler: rows of a swizzled width, of which eight follow each other, exchange units of 16 bytes by
+bits of the address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from support.ptx.arithmetic import DTYPES, Unknown
+from support.ptx.parser import Instruction
+
+from tilewright.ir import dtypes
+from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.gpu.tma import TensorMap
+
+if TYPE_CHECKING:
+    from support.ptx.machine import Cta
+
+Array = np.ndarray[Any, Any]
+PARAMETERS = 1 << 52  # where the addresses of parameters begin
+GROUP = 128  # threads of a warp group
+_WIDTHS = {1: 128, 2: 64, 3: 32}  # modes of descriptors: bytes of a row
+_TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
+
+
+class Fault(Exception):
+    """What a GPU would do wrong."""
+
+
+def swizzled(address: Array, width: int) -> Array:
+    """The addresses of bytes that lie in rows of ``width`` bytes."""
+    return address ^ ((address >> 7 & width // 16 - 1) << 4)
+
+
+class Map:
+    """A tensor map: parameter number ``place`` of a launch that passes ``values``."""
+
+    def __init__(self, op: TensorMap, values: Sequence[Any], place: int) -> None:
+        self.place, self.op = place, op
+        self.base, shape, strides = op.descriptor.geometry(values)
+        self.extents = [shape[a] for a in op.axes]
+        self.steps = [strides[a] * op.dtype.bytes for a in op.axes]
+        if self.base % 16 or any(s % 16 for s, n in zip(self.steps[:-1], self.extents[:-1]) if n > 1):
+            raise Fault(f"a tensor map of an array at {self.base:#x} with strides {self.steps}")
+
+    def box(self, starts: Sequence[int]) -> tuple[Array, Array, Array]:
+        """Of each byte of a box: where it lies in global memory, whether it is in the array, and in shared memory."""
+        size, box = self.op.dtype.bytes, self.op.box
+        places = np.meshgrid(*[s + np.arange(n) for s, n in zip(starts, box)], indexing="ij")
+        address = self.base + sum(p * s for p, s in zip(places, self.steps))
+        inside = np.all([(p >= 0) & (p < n) for p, n in zip(places, self.extents)], axis=0)
+        flat = np.arange(address.size) * size
+        each = np.arange(size)
+        return (
+            (address.reshape(-1, 1) + each), inside.reshape(-1), flat.reshape(-1, 1) + each,
+        )  # fmt: skip
+
+
+class Mbarriers:
+    """By address: arrivals, those that are missing, bytes, parity. Threads sleep until something happens to one."""
+
+    def __init__(self, threads: int) -> None:
+        self.found: dict[int, list[int]] = {}
+        self.awake = np.ones(threads, np.bool_)
+
+    def init(self, address: int, count: int) -> None:
+        self.found[address] = [count, count, 0, 0]
+
+    def change(self, address: int, arrivals: int, size: int) -> None:
+        if address not in self.found:
+            raise Fault(f"no barrier at {address:#x}")
+        state = self.found[address]
+        state[1] -= arrivals
+        state[2] += size
+        if state[1] == 0 and state[2] == 0:
+            state[1], state[3] = state[0], state[3] ^ 1
+        self.awake[:] = True
+
+    def try_wait(self, cta: Cta, i: Instruction, chosen: Array) -> None:
+        address, parity = cta.address(i.operands[1]), cta.read(i.operands[2])
+        over = np.zeros(cta.threads, np.bool_)
+        for place in np.unique(address[chosen]).tolist():
+            if place not in self.found:
+                raise Fault(f"no barrier at {place:#x}")
+            here = chosen & (address == place)
+            over[here] = self.found[place][3] != parity[here]
+        cta.write(i.operands[0], over, chosen)
+        self.awake[chosen & ~over] = False
+
+
+def mbarrier(cta: Cta, i: Instruction, chosen: Array) -> None:
+    name = i.opcode[1]
+    if name not in ("init", "arrive"):
+        raise Unknown(".".join(i.opcode))
+    expects = "expect_tx" in i.opcode
+    address = cta.address(i.operands[0 if name == "init" else 1])
+    for thread in np.flatnonzero(chosen):
+        if name == "init":
+            cta.mbarriers.init(int(address[thread]), int(str(i.operands[1])))
+        else:
+            if expects:
+                cta.mbarriers.change(int(address[thread]), 0, int(str(i.operands[2])))
+            cta.mbarriers.change(int(address[thread]), 1, 0)
+
+
+def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """A copy of a box, made at once, by each thread that asks for it."""
+    if i.opcode[3] in ("commit_group", "wait_group"):
+        return
+    loads = "mbarrier::complete_tx::bytes" in i.text
+    shared, source = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
+    pointer, *coordinates = re.findall(r"[^\[\]{},\s]+", str(source))
+    for thread in np.flatnonzero(chosen):
+        place = int(cta.read(pointer)[thread]) - PARAMETERS
+        found = next((m for m in cta.maps if m.place == place), None)
+        if found is None:
+            raise Fault(f"no tensor map at {place}")
+        starts = [int(cta.read(c).astype(np.uint32).view(np.int32)[thread]) for c in reversed(coordinates)]
+        address, inside, offsets = found.box(starts)
+        base = int(cta.address(shared)[thread])
+        if base % (8 * found.op.swizzle):
+            raise Fault(f"a box at {base:#x}")
+        places = swizzled(base + offsets, found.op.swizzle)
+        if loads:
+            data = np.zeros(address.shape, np.uint8)
+            data[inside] = _global(cta, address[inside], None)
+            if found.op.rounds:
+                data = _rounded(data)
+            _shared(cta, places, data)
+            cta.mbarriers.change(int(cta.address(i.operands[2])[thread]), 0, -data.size)
+        else:
+            _global(cta, address[inside], _shared(cta, places, None)[inside])
+
+
+def _rounded(data: Array) -> Array:
+    """float32 to tfloat32: to the nearest, ties to even."""
+    bits = np.ascontiguousarray(data).view(np.uint32).astype(np.uint64)
+    bits = bits + 0xFFF + (bits >> 13 & 1) & 0xFFFFE000
+    return bits.astype(np.uint32).view(np.uint8).reshape(data.shape)
+
+
+def _global(cta: Cta, address: Array, data: Array | None) -> Array:
+    """Load, or store ``data``."""
+    found = np.zeros(address.shape, np.uint8)
+    left = np.ones(len(address), np.bool_)
+    for buffer, held in zip(cta.memory.buffers, cta.memory.bytes):
+        here = left & (address[:, 0] >= buffer.low) & (address[:, -1] < buffer.high)
+        if data is None:
+            found[here] = held[address[here] - buffer.low]
+        else:
+            held[address[here] - buffer.low] = data[here]
+        left &= ~here
+    if left.any():
+        raise Fault(f"a copy outside of all arrays, at {address[left][0, 0]:#x}")
+    return found
+
+
+def _shared(cta: Cta, address: Array, data: Array | None) -> Array:
+    at = address - cta.read("shared_memory")[0].astype(np.int64)
+    if (at < 0).any() or (at >= cta.shared.data.size).any():
+        raise Fault(f"outside of {cta.shared.data.size} bytes of shared memory: {at.min()} to {at.max()}")
+    if data is None:
+        if not cta.shared.written[at].all():
+            raise Fault("shared memory is read before it is written")
+        return cta.shared.data[at]
+    cta.shared.written[at] = True
+    cta.shared.data[at] = data
+    return data
+
+
+def incomplete(chosen: Array) -> Array:
+    """Those of ``chosen`` whose warp group is not there as a whole."""
+    groups = chosen.reshape(-1, GROUP)
+    return chosen & np.repeat(groups.any(1) & ~groups.all(1), GROUP)
+
+
+def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """A product of the tiles that two descriptors tell of: exact products, added in float64 or int64, rounded once."""
+    if i.opcode[1] in ("fence", "commit_group", "wait_group"):
+        return
+    groups = chosen.reshape(-1, GROUP)
+    if incomplete(chosen).any():
+        raise Fault("a product without all threads of a warp group")
+    m, n, k = map(int, re.findall(r"\d+", i.opcode[4]))
+    types = [_TYPES.get(t) or DTYPES[t] for t in i.opcode[5:8]]
+    registers, a, b, adds, *rest = i.operands
+    flags = [int(str(r)) for r in rest]
+    turned = flags[2:] or [0, 0]
+    if flags[:2] not in ([], [1, 1]) or not cta.registers[str(adds)][chosen].all():
+        raise Unknown(i.text)
+    wide: Any = np.int64 if types[0].is_integer else np.float64
+    thread = np.arange(GROUP)
+    row = thread // 32 * 16 + thread % 32 // 4
+    for first in np.flatnonzero(groups.all(1)) * GROUP:
+        mine = slice(int(first), int(first) + GROUP)
+        x = _operand(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
+        y = _operand(cta, int(cta.read(b)[first]), n, k, types[2], turned[1]).astype(wide)
+        product = x @ y.T
+        assert isinstance(registers, tuple)
+        for e, register in enumerate(registers):
+            held = cta.registers[register]
+            column = 8 * (e // 4) + 2 * (thread % 4) + e % 2
+            old = held[mine].astype(np.uint32).view(types[0].storage)
+            total = product[row + 8 * (e // 2 % 2), column] + old.astype(wide)
+            held[mine] = total.astype(types[0].storage).view(np.uint32)
+
+
+def _operand(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int) -> Array:
+    """The tile of ``rows`` by ``k`` that a descriptor tells of; ``turned``: contiguous along its rows, not along k."""
+    start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+    if descriptor >> 62 not in _WIDTHS or descriptor >> 49 & 7:
+        raise Unknown(f"descriptor {descriptor:#x}")
+    width, size = _WIDTHS[descriptor >> 62], dtype.bytes
+    base = int(cta.read("shared_memory")[0])
+    start += base >> 18 << 18  # descriptors have 18 bits of an address
+    r, c = np.meshgrid(np.arange(rows), np.arange(k), indexing="ij")
+    if turned:
+        each = width // size
+        address = start + r // each * leading + r % each * size + c // 8 * stride + c % 8 * width
+    else:
+        address = start + r // 8 * stride + r % 8 * width + c * size
+        if (start % width + k * size) > width:
+            raise Fault("a row of an operand leaves its swizzled width")
+    raw = _shared(cta, swizzled(address[..., None] + np.arange(size), width), None)
+    found: Array = np.ascontiguousarray(raw).view(dtype.storage)[..., 0]
+    return found
