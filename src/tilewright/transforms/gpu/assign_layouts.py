@@ -339,8 +339,7 @@ class _Assigner:
         return value.tile.with_layout(self.layout(value)) if isinstance(value.type, TileType) else value.type
 
     def _control(self, op: Op, enclosing: list[Op]) -> None:
-        if any(not isinstance(v.type, TileType) for v in op.results):
-            raise TileUnsupportedFeatureError("the gpu backend has no views that control flow chooses", op.loc)
+        assert all(isinstance(v.type, TileType) for v in op.results), "views were not lowered"
         inner = [*enclosing, op]
         types = tuple(self._type(v) for v in op.results)
         if isinstance(op, If):

@@ -11,9 +11,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
-from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
-from tilewright.ir.ops.control import CONTROL_FLOW
 from tilewright.ir.ops.memory import (
     AtomicRmw,
     AtomicView,
@@ -77,19 +75,11 @@ class _Lowering(Rewriter):
         elif isinstance(op, ViewMemoryOp):
             self._access(op, builder)
         else:
-            if isinstance(op, CONTROL_FLOW) and any(not isinstance(v.type, TileType) for v in op.results):
-                raise TileUnsupportedFeatureError(
-                    "the gpu backend has no views that control flow chooses; choose between the loaded tiles", op.loc
-                )
             super().insert(op, builder)
 
     def _access(self, op: ViewMemoryOp, b: Builder) -> None:
-        view, t = self.views.get(op.view), op.view.type
+        view, t = self.views[op.view], op.view.type
         assert isinstance(t, PartitionViewType)
-        if view is None:
-            raise TileUnsupportedFeatureError(
-                "the gpu backend has no views that control flow chooses; choose between the loaded tiles", op.loc
-            )
         pointers, mask = self._tile(op, view, t, b)
         if isinstance(op, LoadView):
             padding = None

@@ -14,6 +14,7 @@ from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.gpu.allocate_shared import AllocateShared
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
+from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_packing import LowerPacking
@@ -34,6 +35,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
     """
     return (
         LowerPacking(),  # tiles of other shapes, which get layouts like all
+        ExpandViews(),  # so that it is known where each view comes from
         LowerViews(),  # addresses decide about layouts
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
