@@ -33,6 +33,7 @@ PASSES = (
     "sink-loads",
     "pipeline-attention",
     "lower-reports",
+    "lower-mma-scaled",
     "lower-packing",
     "expand-views",
     "choose-wgmma",

@@ -17,6 +17,7 @@ from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
+from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
@@ -34,6 +35,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
     Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all.
     """
     return (
+        LowerMmaScaled(),
         LowerPacking(),  # tiles of other shapes, which get layouts like all
         ExpandViews(),  # so that it is known where each view comes from
         LowerViews(),  # addresses decide about layouts

@@ -1,0 +1,49 @@
+"""Products of scaled operands as products of bfloat16, in which the scaled operands are exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.dtypes import bfloat16, float32
+from tilewright.ir.ops.arith import Cast, Mul
+from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.shape import Broadcast, Reshape
+from tilewright.ir.rewrite import Rewriter
+
+
+@dataclass(frozen=True)
+class LowerMmaScaled:
+    """Leaves no ``mma_scaled``: its operands have few bits, and the exponents of bfloat16 are those of float32.
+
+    Runs before layouts are assigned, which then give the products theirs.
+    """
+
+    name: ClassVar[str] = "lower-mma-scaled"
+
+    def run(self, function: Function) -> Function:
+        if not any(isinstance(op, MmaScaled) for op in function.walk()):
+            return function
+        return _Lowering().function(function)
+
+
+class _Lowering(Rewriter):
+    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+        if not isinstance(op, MmaScaled):
+            return None
+        x = _scaled(builder, op.x, op.x_scale, op.x.tile.rank - 1)
+        y = _scaled(builder, op.y, op.y_scale, op.y.tile.rank - 2)
+        return [builder.emit(Mma, x, y, op.acc)]
+
+
+def _scaled(b: Builder, values: Value, scales: Value, axis: int) -> Value:
+    """``values`` times their scales, of which each serves a run of elements along ``axis``."""
+    shape, per_run = values.tile.shape, scales.tile.shape
+    run = shape[axis] // per_run[axis]
+    wide = b.emit(Cast, scales, dtype=float32)
+    apart = b.emit(Reshape, wide, shape=(*per_run[: axis + 1], 1, *per_run[axis + 1 :]))
+    spread = b.emit(Broadcast, apart, shape=(*per_run[: axis + 1], run, *per_run[axis + 1 :]))
+    factors = b.emit(Reshape, spread, shape=shape)
+    return b.emit(Cast, b.emit(Mul, b.emit(Cast, values, dtype=float32), factors), dtype=bfloat16)
