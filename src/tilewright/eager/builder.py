@@ -10,6 +10,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.eager.places import calling_place
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import create
@@ -72,7 +73,7 @@ class EagerBuilder(Builder):
         if self.block is not self._root:
             return super().emit_op(cls, *operand_groups, **keywords)
         op = create(cls, operand_groups, keywords, self.loc)
-        if isinstance(op, MemoryOp) and not op.is_weak:
+        if is_ordered(op):
             self._pause(op)
         try:
             results = self._interpreter.evaluate(op, [self._interpreter.values[v] for v in op.operands])

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from tilewright.ir.core import Op
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, Loop, LoopOp
 from tilewright.ir.ops.memory import MemoryOp
 
 
+def is_ordered(op: Op) -> TypeGuard[MemoryOp]:
+    """Whether ``op`` is a memory operation with a memory order, as atomics have one: such are not weak."""
+    return isinstance(op, MemoryOp) and not op.is_weak
+
+
 def effect_of(op: Op) -> Effect:
     """What ``op`` and everything nested in it may do.
 
-    A strong memory operation may order the weak ones around it, so it counts as both a read and a write.
+    An ordered memory operation may order the weak ones around it, so it counts as both a read and a write.
     """
     effect = op.spec.effect
-    if isinstance(op, MemoryOp) and not op.is_weak:
+    if is_ordered(op):
         effect |= Effect.READ | Effect.WRITE
     for region in op.regions:
         for nested in region.ops:

@@ -23,6 +23,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.shape import SHAPE
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, PartitionView
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
@@ -106,7 +107,7 @@ def batch_size(function: Function, effects: ArgumentEffects, memory: Memory, sta
 
 
 def _is_known(op: Op) -> bool:
-    if type(op) not in _KNOWN or (isinstance(op, MemoryOp) and not op.is_weak):
+    if type(op) not in _KNOWN or is_ordered(op):
         return False
     has_pointers = any(isinstance(v.type, TileType) and v.type.is_pointer for v in (*op.operands, *op.results))
     return not has_pointers or isinstance(op, _WITH_POINTERS)

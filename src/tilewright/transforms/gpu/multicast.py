@@ -21,13 +21,13 @@ from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, bool_, int32
-from tilewright.ir.effects import is_pure
+from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import And, Cast, Cmp, Div, Min, Sub, Xor
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Assert, Bid, MemoryOp, NumBlocks, StoreView
+from tilewright.ir.ops.memory import Assert, Bid, NumBlocks, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.ir.types import ElementType, PointerType, TileType
@@ -157,7 +157,7 @@ def _comes_to(loop: Op, function: Function) -> bool:
 
 def _stops(op: Op) -> bool:
     """Whether a block may end at ``op``, or wait there for another one, which a pair may not."""
-    return isinstance(op, Assert) or (isinstance(op, MemoryOp) and not op.is_weak)
+    return isinstance(op, Assert) or is_ordered(op)
 
 
 def only_stores(op: Op) -> bool:

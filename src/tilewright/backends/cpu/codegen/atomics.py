@@ -1,4 +1,4 @@
-"""Atomic operations and strong loads and stores: element by element, in a scalar loop.
+"""Atomic operations and ordered loads and stores: element by element, in a scalar loop.
 
 Whether any element is masked is asked once for the whole tile: where none is, the loop has no tests.
 """
@@ -304,7 +304,7 @@ def emit_atomic_view(state: State, nest: LoopNest, op: AtomicView) -> None:
     _each(state, nest, tile.shape, _in_view(tile), [op.value], _rmw(state, tile.dtype, op))
 
 
-def emit_strong_load(state: State, nest: LoopNest, op: Load) -> None:
+def emit_ordered_load(state: State, nest: LoopNest, op: Load) -> None:
     t, padding = op.result.tile, op.padding
 
     def otherwise(elements: Elements, position: Position) -> ir.Value:
@@ -315,19 +315,19 @@ def emit_strong_load(state: State, nest: LoopNest, op: Load) -> None:
     _each(state, nest, t.shape, _through_pointers(op), [], _load(state, t.element, _ordering(op)), otherwise)
 
 
-def emit_strong_load_view(state: State, nest: LoopNest, op: LoadView) -> None:
+def emit_ordered_load_view(state: State, nest: LoopNest, op: LoadView) -> None:
     tile = state.accesses[op] = views.access(state, op)
     padding = padding_value(tile.view.type.padding, tile.dtype)  # type: ignore[union-attr]
     access = _load(state, tile.dtype, _ordering(op))
     _each(state, nest, tile.shape, _in_view(tile), [], access, _constant(state, tile.dtype, padding))
 
 
-def emit_strong_store(state: State, nest: LoopNest, op: Store) -> None:
+def emit_ordered_store(state: State, nest: LoopNest, op: Store) -> None:
     t = op.value.tile
     _each(state, nest, t.shape, _through_pointers(op), [op.value], _store(state, t.element, _ordering(op)))
 
 
-def emit_strong_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
+def emit_ordered_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     """Its access is known already."""
     tile = state.accesses[op]
     _each(state, nest, tile.shape, _in_view(tile), [op.value], _store(state, tile.dtype, _ordering(op)))

@@ -16,10 +16,10 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector import register_type
 from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
-from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.types import TileType, Type, tensor_view
 
 
@@ -230,15 +230,11 @@ def _body(state: State, region: Block, args: Sequence[Value], targets: LoopTarge
 
 
 def may_spin(op: Op) -> bool:
-    """Whether ``op`` is a loop that may wait for another block: one with strong memory operations in its body."""
-    return isinstance(op, Loop) and any(map(_is_strong, op.walk()))
-
-
-def _is_strong(op: Op) -> bool:
-    return isinstance(op, MemoryOp) and not op.is_weak
+    """Whether ``op`` is a loop that may wait for another block: one with ordered memory operations in its body."""
+    return isinstance(op, Loop) and any(map(is_ordered, op.walk()))
 
 
 def _waits_at(op: Loop) -> Op:
     """The memory operation of a waiting loop that can tell it to go on."""
-    strong = [nested for nested in op.walk() if _is_strong(nested)]
-    return next((nested for nested in strong if nested.spec.effect & Effect.READ), strong[0])
+    ordered = [nested for nested in op.walk() if is_ordered(nested)]
+    return next((nested for nested in ordered if nested.spec.effect & Effect.READ), ordered[0])

@@ -17,7 +17,7 @@ from tilewright.backends.cpu.codegen.groups import (
 from tilewright.backends.cpu.codegen.position import open_aligned_chunks, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses
-from tilewright.backends.cpu.loops.kinds import is_strong
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Store, StoreView
 
@@ -25,8 +25,8 @@ from tilewright.ir.ops.memory import Store, StoreView
 def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     value = op.value
     tile = state.accesses[op] = views.access(state, op)
-    if is_strong(op):
-        atomics.emit_strong_store_view(state, nest, op)
+    if is_ordered(op):
+        atomics.emit_ordered_store_view(state, nest, op)
         return
     bind_results(state, nest, 0)
     polls.note_store(state, state.builder)
@@ -56,8 +56,8 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
 
 
 def emit_store(state: State, nest: LoopNest, op: Store) -> None:
-    if is_strong(op):
-        atomics.emit_strong_store(state, nest, op)
+    if is_ordered(op):
+        atomics.emit_ordered_store(state, nest, op)
         return
     bind_results(state, nest, 0)
     polls.note_store(state, state.builder)

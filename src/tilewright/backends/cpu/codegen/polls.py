@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from tilewright.analysis.trip_counts import constant_trip_count
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.lanes import POINTER
 from tilewright.backends.cpu.codegen.state import State
@@ -17,7 +18,6 @@ from tilewright.backends.cpu.loops.groups import op_work
 from tilewright.backends.vector.types import I1, I8, I32, I64
 from tilewright.ir.core import Block
 from tilewright.ir.ops.control import For, Loop
-from tilewright.ir.ops.shape import Constant
 
 # In operations on elements, as ``block_work`` counts them: one takes 0.05 to 20 ns.
 BUDGET = 1 << 20  # between two looks at the clock
@@ -35,7 +35,7 @@ def work(block: Block) -> int:
     total = 0
     for op in block.ops:
         if isinstance(op, For):
-            total += 0 if is_polled(op) else (_trips(op) or 0) * work(op.body)
+            total += 0 if is_polled(op) else (constant_trip_count(op) or 0) * work(op.body)
         elif not isinstance(op, Loop):
             total += op_work(op) + sum(map(work, op.regions))
     return total
@@ -43,22 +43,13 @@ def work(block: Block) -> int:
 
 def is_polled(op: For) -> bool:
     """Whether the loop may take long."""
-    trips = _trips(op)
+    trips = constant_trip_count(op)
     return trips is None or trips * max(work(op.body), 1) > _NOT_WORTH
 
 
 def stride(op: For, most: int) -> int:
     """How many iterations of a loop to do between two polls, at most ``most``."""
     return max(1, min(most, _TOGETHER // max(work(op.body), 1)))
-
-
-def _trips(op: For) -> int | None:
-    """How often a loop runs, where that is a constant."""
-    numbers = [v.op.value for v in op.bounds if isinstance(v.op, Constant)]
-    if len(numbers) < len(op.bounds):
-        return None
-    lower, upper, step = map(int, numbers)
-    return max(0, -(-(upper - lower) // step))
 
 
 def emit_poll(

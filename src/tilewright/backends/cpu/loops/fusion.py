@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from tilewright.backends.cpu.loops import control, linear
 from tilewright.backends.cpu.loops.groups import CHEAP, FusionGroup, cost, transposed_axis
-from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible, is_strong
+from tilewright.backends.cpu.loops.kinds import is_array_tile, is_fusible
 from tilewright.backends.cpu.loops.nests import Body, fuse, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import effect_of
+from tilewright.ir.effects import effect_of, is_ordered
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
@@ -158,14 +158,14 @@ def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
 
 
 def _store_view(schedule: Schedule, op: StoreView) -> None:
-    if is_strong(op):
+    if is_ordered(op):
         _element_by_element(schedule, op)
     else:
         fuse(schedule, [op.value], op, (), _copy_end(op), store=op)
 
 
 def _store(schedule: Schedule, op: Store) -> None:
-    if is_strong(op):
+    if is_ordered(op):
         _element_by_element(schedule, op)
     else:
         fuse(schedule, op.operands, op, (), _copy_end(op))
@@ -262,7 +262,7 @@ def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
 
 
 def _element_by_element(schedule: Schedule, op: PointerMemoryOp | ViewMemoryOp) -> None:
-    """Atomic operations, strong loads and stores: one element after the other."""
+    """Atomic operations, ordered loads and stores: one element after the other."""
     tiles = [v for v in op.operands if isinstance(v.type, TileType) and v.tile.size > 1]
     for v in tiles:  # loads go by vectors; one may be computed with another that needs it, and is gone then
         while loads := [load for load in FusionGroup(schedule, [v], op).loads() if load.result.tile.size > 1]:

@@ -24,6 +24,8 @@ class HoistChecks:
 
     def run(self, function: Function) -> Function:
         """Never fails."""
+        if not any(map(_is_movable, function.walk())):
+            return function
         copied = clone_function(function)
         hoist(copied.body, _is_movable)
         return copied

@@ -6,6 +6,7 @@ from typing import TypeGuard
 
 from tilewright.backends.vector import ELEMENTWISE_OPS
 from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.memory import (
@@ -16,7 +17,6 @@ from tilewright.ir.ops.memory import (
     LoadView,
     MakePartitionView,
     MakeTensorView,
-    MemoryOp,
     ViewMemoryOp,
 )
 from tilewright.ir.ops.shape import (
@@ -40,19 +40,14 @@ SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16
 FUSIBLE = ELEMENTWISE | set(REARRANGING) | {Constant, Undefined, Iota, LoadView, Load}
 
 
-def is_strong(op: Op) -> bool:
-    """Whether ``op`` is a memory operation with an order: those are not fused."""
-    return isinstance(op, MemoryOp) and not op.is_weak
-
-
 def is_fusible(op: Op) -> bool:
     """Whether elements of the result of ``op`` can be computed where they are needed."""
-    return type(op) in FUSIBLE and not is_strong(op)
+    return type(op) in FUSIBLE and not is_ordered(op)
 
 
 def is_array_tile(value: Value) -> bool:
     """Whether ``value`` is a tile of a view that its users read where it lies."""
-    return isinstance(value.op, LoadView) and not is_strong(value.op) and value.tile.size > 1
+    return isinstance(value.op, LoadView) and not is_ordered(value.op) and value.tile.size > 1
 
 
 def is_widening(op: Op) -> TypeGuard[Cast]:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.backends.cpu.loops.fused import root_of
-from tilewright.backends.cpu.loops.kinds import is_strong, view_strides
+from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
 from tilewright.ir.ops.shape import Reshape
@@ -35,7 +36,7 @@ class StreamStores:
         """Never fails."""
         copied = clone_function(function)
         ops = list(copied.walk())
-        if any(map(is_strong, ops)):
+        if any(map(is_ordered, ops)):
             return copied
         alias = AliasAnalysis(copied)
         read, _ = alias.accessed(ops)

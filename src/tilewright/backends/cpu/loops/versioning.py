@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.fused import FusedOps, accessed_views, fused_ops, loop_values, root_of
-from tilewright.backends.cpu.loops.kinds import array_axis, by_squares, is_array_tile, is_strong
+from tilewright.backends.cpu.loops.kinds import array_axis, by_squares, is_array_tile
 from tilewright.backends.cpu.loops.placement import LiveBuffers
 from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.loops import CheckLoad, LoopNest, ReserveScratch
 from tilewright.ir.ops.memory import (
@@ -72,7 +73,7 @@ class _Versioner(Rewriter):
     def _nest(self, nest: LoopNest, builder: Builder) -> None:
         root = root_of(nest)
         fused = fused_ops(nest, loop_values(nest))
-        store = root if isinstance(root, StoreView) and not is_strong(root) else None
+        store = root if isinstance(root, StoreView) and not is_ordered(root) else None
         unmasked, apart = self._checks(nest, root, fused, store, builder)
         tiles = [op for op in fused.ops if isinstance(op, LoadView) and _may_overlap(fused, op, store)]
         copied = [*tiles, *apart]
@@ -153,7 +154,7 @@ class _Versioner(Rewriter):
 
 def _one_by_one(root: Op | None) -> bool:
     """Whether the loops are for ``root``, a memory operation of one element after the other."""
-    return isinstance(root, MemoryOp) and (is_strong(root) or not isinstance(root, (Store, StoreView)))
+    return isinstance(root, MemoryOp) and (is_ordered(root) or not isinstance(root, (Store, StoreView)))
 
 
 def _versions(nest: LoopNest, root: Op | None, *, masked: bool, overlapping: bool) -> tuple[str, ...]:
