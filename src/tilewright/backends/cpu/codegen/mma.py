@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import index, mma_bytes
+from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.groups import Group, close, emit_elements, lanes_for
 from tilewright.backends.cpu.codegen.index import Index, as_value
@@ -17,6 +17,7 @@ from tilewright.backends.cpu.codegen.mma_kernel import UNROLL, Accumulator, Kern
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.kinds import is_array_tile
+from tilewright.backends.cpu.loops.linear import byte_work
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector.types import F32, I1, I64
 from tilewright.ir.core import Op, Value
@@ -46,7 +47,7 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     work = nest.scratch[1]
     valid = _valid_elements(state, x, -2)
     rows = sizes[0] if valid is None else valid
-    work_buffer = None if work is None else state.buffer(work, int8, ByteKernel.work_bytes(sizes))
+    work_buffer = None if work is None else state.buffer(work, int8, byte_work(sizes))
     multiply(state, op, left, right, accumulator, types, sizes, (rows, _depth(state, x, y)), work_buffer)
     if t.element.short == "f16":
         _round(state, accumulator.buffer)
@@ -168,7 +169,7 @@ def multiply(
     """
     m, n, k = sizes
     packed = isinstance(left.column, int)
-    function = _kernel(state, types, sizes, accumulator, packed=packed)
+    function = _kernel(state, types, sizes, accumulator, packed=packed, by_bytes=work is not None)
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = blocking(state, m, n, element_type(types[2])).lanes, types[2].bitwidth
@@ -247,12 +248,13 @@ def _kernel(
     accumulator: Accumulator,
     *,
     packed: bool,
+    by_bytes: bool,
 ) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n].
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, and the
-    distances of the rows of x and, unless ``packed``, of its columns. That for bytes has scratch memory as its fourth
-    parameter.
+    distances of the rows of x and, unless ``packed``, of its columns. One that goes ``by_bytes`` has scratch
+    memory as its fourth parameter.
     """
     x, y, out = types
     m, n, k = sizes
@@ -262,7 +264,6 @@ def _kernel(
     known = state.module.globals.get(name)
     if known is not None:
         return known
-    by_bytes = mma_bytes.applies(state.processor, x, out, sizes)
     parameters: list[ir.Type] = [ir.PointerType()] * (4 if by_bytes or accumulator.factors is not None else 3)
     if not by_bytes:
         parameters += [I64] * (3 if packed else 4)

@@ -12,22 +12,14 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.target import Processor
+from tilewright.backends.cpu.loops.linear import BYTE_LANES, BYTES_PER_LANE
 from tilewright.backends.vector.types import I8, I32, I64
 from tilewright.ir.dtypes import DType
 
-_GROUP = 4  # bytes along k that one lane of the instruction takes
-_LANES = 16
 _ROWS = 4
 _UNROLL = 4
-_VECTOR = ir.VectorType(I32, _LANES)
+_VECTOR = ir.VectorType(I32, BYTE_LANES)
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
-
-
-def applies(processor: Processor, x: DType, out: DType, sizes: tuple[int, int, int]) -> bool:
-    """Whether a product of ``sizes`` (m, n, k) can be done this way."""
-    _, n, k = sizes
-    return processor.features.dot_bytes and x.is_integer and n >= _LANES and k >= _GROUP
 
 
 class ByteKernel:
@@ -37,21 +29,15 @@ class ByteKernel:
         self.x, self.y, self.out, self.work = function.args
         self.function = function
         self.m, self.n, self.k = sizes
-        self.groups = self.k // _GROUP
+        self.groups = self.k // BYTES_PER_LANE
         self.flip = x.is_signed == y.is_signed
         self.right_unsigned = not y.is_signed
-        self.vectors = min(4, self.n // _LANES)
+        self.vectors = min(4, self.n // BYTE_LANES)
         self.rows = min(_ROWS, self.m)
-
-    @staticmethod
-    def work_bytes(sizes: tuple[int, int, int]) -> int:
-        """Scratch memory that the function needs: a copy of x, a panel of y, and the panel's sums."""
-        m, _, k = sizes
-        return m * k + 4 * _LANES * k + 4 * _LANES * 4
 
     @property
     def columns(self) -> int:
-        return self.vectors * _LANES
+        return self.vectors * BYTE_LANES
 
     def emit(self) -> None:
         builder = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -91,10 +77,10 @@ class ByteKernel:
         builder, following = nest.builder, []
         for j, total in enumerate(totals):
             rows = []
-            for t in range(_GROUP):
-                line = index.add(builder, index.mul(builder, group, _GROUP), t)
-                at = index.add(builder, index.mul(builder, line, self.n), index.add(builder, column, j * _LANES))
-                rows.append(builder.load(self._at(nest, self.y, at), align=1, typ=ir.VectorType(I8, _LANES)))
+            for t in range(BYTES_PER_LANE):
+                line = index.add(builder, index.mul(builder, group, BYTES_PER_LANE), t)
+                at = index.add(builder, index.mul(builder, line, self.n), index.add(builder, column, j * BYTE_LANES))
+                rows.append(builder.load(self._at(nest, self.y, at), align=1, typ=ir.VectorType(I8, BYTE_LANES)))
             packed = builder.bitcast(_interleave(builder, rows), _VECTOR)
             builder.store(packed, self._panel(nest, group, j), align=1)
             following.append(self._fold_column(nest, total, packed) if self.flip else zero)
@@ -113,7 +99,7 @@ class ByteKernel:
         for i in range(self.rows):
             line = index.mul(builder, index.add(builder, row, i), self.n)
             start = index.add(builder, line, column)
-            pointers.append([self._at(nest, self.out, start, I32, j * _LANES) for j in range(self.vectors)])
+            pointers.append([self._at(nest, self.out, start, I32, j * BYTE_LANES) for j in range(self.vectors)])
         sums = [
             [builder.sub(builder.load(p, align=4, typ=_VECTOR), c) for p, c in zip(line, corrections)]
             for line in pointers
@@ -136,9 +122,9 @@ class ByteKernel:
         source, result = self.work if self.flip else self.x, []
         for i, line in enumerate(sums):
             at = index.mul(builder, index.add(builder, row, i), self.k)
-            at = index.add(builder, at, index.mul(builder, group, _GROUP))
+            at = index.add(builder, at, index.mul(builder, group, BYTES_PER_LANE))
             word = builder.load(self._at(nest, source, at), align=1, typ=I32)
-            left = lanes.splat(builder, word, _LANES)
+            left = lanes.splat(builder, word, BYTE_LANES)
             result.append([self._dot(nest, total, left, r) for total, r in zip(line, right)])
         return result
 
@@ -152,7 +138,7 @@ class ByteKernel:
 
     def _panel(self, nest: Nest, group: Index, j: int) -> ir.Value:
         builder = nest.builder
-        at = index.add(builder, index.mul(builder, group, _GROUP * self.columns), self.m * self.k + 64 * j)
+        at = index.add(builder, index.mul(builder, group, BYTES_PER_LANE * self.columns), self.m * self.k + 64 * j)
         return self._at(nest, self.work, at)
 
     def _at(self, nest: Nest, base: ir.Value, at: Index, type_: ir.Type = I8, offset: int = 0) -> ir.Value:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.codegen import mma_bytes
 from tilewright.backends.cpu.loops.arena import Buffer
 from tilewright.backends.cpu.loops.groups import transposed_axis
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import float32, float64, int8
+from tilewright.ir.dtypes import DType, float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
 from tilewright.ir.ops.control import Yield
@@ -17,6 +17,21 @@ from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+
+# The instruction that multiplies bytes (vpdpbusd of AVX-512 VNNI): lanes of its vectors, and bytes along k for each.
+BYTE_LANES, BYTES_PER_LANE = 16, 4
+
+
+def _takes_bytes(processor: Processor, x: DType, sizes: tuple[int, int, int]) -> bool:
+    """Whether integers of ``x`` with these m, n and k are multiplied as bytes."""
+    _, n, k = sizes
+    return processor.features.dot_bytes and x.is_integer and n >= BYTE_LANES and k >= BYTES_PER_LANE
+
+
+def byte_work(sizes: tuple[int, int, int]) -> int:
+    """Bytes of scratch memory for that: a copy of x, a panel of y, and the panel's sums."""
+    m, _, k = sizes
+    return m * k + 4 * BYTE_LANES * k + 4 * BYTE_LANES * 4
 
 
 def schedule_mma(schedule: Schedule, op: Mma) -> None:
@@ -26,8 +41,9 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
     accumulator.
     """
     x, y, acc = op.x, op.y, op.acc
-    t, sizes = op.result.tile, (op.result.tile.shape[-2], op.result.tile.shape[-1], x.tile.shape[-1])
-    by_bytes = mma_bytes.applies(schedule.processor, x.tile.element, t.element, sizes)
+    m, n = op.result.tile.shape[-2:]
+    sizes = (m, n, x.tile.shape[-1])
+    by_bytes = _takes_bytes(schedule.processor, x.tile.element, sizes)
     body, used = Body(schedule), []
     padded: Buffer | None = None
     load = _in_array(schedule, op, x)
@@ -38,7 +54,7 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
         used.append(padded)
     used.append(_operand(schedule, body, y))
     accumulator, factors = _accumulators(schedule, body, op, acc, plain=by_bytes)
-    work = schedule.allocate_array(int8, mma_bytes.ByteKernel.work_bytes(sizes)) if by_bytes else None
+    work = schedule.allocate_array(int8, byte_work(sizes)) if by_bytes else None
     if work is not None:
         schedule.release(work)
     for buffer in (*used, *factors):
