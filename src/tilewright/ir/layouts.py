@@ -121,7 +121,10 @@ class LinearLayout:
 
     def images(self, dim: str) -> tuple[tuple[int, ...], ...]:
         """The bases of ``dim`` as coordinates."""
-        return tuple(_unravel(b, self.shape) for b in self.bases(dim))
+        found = self._images.get(dim)
+        if found is None:
+            found = self._images[dim] = tuple(_unravel(b, self.shape) for b in self.bases(dim))
+        return found
 
     def size(self, dim: str) -> int:
         """How many inputs ``dim`` has."""
@@ -140,6 +143,17 @@ class LinearLayout:
     def num_threads(self) -> int:
         """How many threads of a CTA the tile is distributed over."""
         return self.size(LANE) * self.size(WARP)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.dims))
+
+    @cached_property
+    def _images(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        return {}
 
     @cached_property
     def _by_name(self) -> dict[str, tuple[int, ...]]:
@@ -370,6 +384,10 @@ class LinearLayout:
     # -- text
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         dims = []
         for name in self.names:
             images = ",".join(f"[{','.join(map(str, image))}]" for image in self.images(name))
@@ -391,7 +409,7 @@ def _unravel(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     found: list[Any] = []
     for n in reversed(shape):
         found.append(index & (n - 1))
-        index = index >> log2(n)
+        index = index >> n.bit_length() - 1
     return tuple(reversed(found))
 
 
