@@ -12,6 +12,7 @@ from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver, stopwatch
 from tilewright.gpu_runtime.abi import formats_of
@@ -62,6 +63,7 @@ class GpuBackend:
             for_target=_for_target,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
             elapsed=self._elapsed,
+            exports={"cubin": write_cubin},
             embed=embed,
         )
 

@@ -8,21 +8,19 @@ is in a variable of the cubin, which the JSON file describes.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.backends.cubin_description import described, described_output, output_symbol, write_description
 from tilewright.backends.export import Export, Parameter
 from tilewright.backends.triton.ttir.kernel import ENTRY
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir import report_buffer
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
-from tilewright.ir.ops.memory import Assert, Print
 from tilewright.transforms.pipelines import optimize
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(\s*(.*?)\s*\)\s*(?=\.|\{)", re.DOTALL)
@@ -37,9 +35,10 @@ def write_cubin(kernels: Sequence[tuple[Export, Artifact]], path: Path, target: 
         head, entry = _exported(export, artifact)
         declarations.update(dict.fromkeys(head))
         entries.append(entry)
-        launches[export.symbol] = _launch(artifact)
+        binary = artifact.binary
+        launches[export.symbol] = described(binary.block_threads, binary.shared_bytes, binary.num_ctas)
         if artifact.reports:
-            launches[export.symbol]["output"] = _output(export)
+            launches[export.symbol]["output"] = described_output(export, optimize(export.function))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernels.ptx")
         source.write_text("\n".join([*declarations, *entries]) + "\n")
@@ -48,39 +47,7 @@ def write_cubin(kernels: Sequence[tuple[Export, Artifact]], path: Path, target: 
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise TileError(f"ptxas failed on the exported kernels: {done.stderr.strip().splitlines()[0]}")
-    path.with_suffix(".json").write_text(json.dumps(launches, indent=2) + "\n")
-
-
-def _launch(artifact: Artifact) -> dict[str, Any]:
-    binary = artifact.binary
-    return {
-        "threads_per_block": binary.block_threads,
-        "dynamic_shared_bytes": binary.shared_bytes,
-        "cluster_size": binary.num_ctas,
-    }
-
-
-def _output(export: Export) -> dict[str, Any]:
-    """How to read what a kernel has printed from the variable that holds it (see ``ir.report_buffer``)."""
-    described: list[dict[str, Any]] = []
-    for op in report_buffer.sites(optimize(export.function)):
-        values = [{"dtype": str(v.tile.dtype), "shape": v.tile.shape} for v in op.operands]
-        if isinstance(op, Print):
-            words = report_buffer.record_words(op)
-            described.append({"parts": op.parts, "formats": op.formats, "values": values, "words": words})
-        else:
-            assert isinstance(op, Assert)
-            described.append({"assert": op.message, "condition": values[0], "values": values[1:]})
-    return {
-        "symbol": _output_symbol(export),
-        "words": report_buffer.WORDS,
-        "header_words": report_buffer.HEADER,
-        "sites": described,
-    }
-
-
-def _output_symbol(export: Export) -> str:
-    return f"{export.symbol}_output"
+    write_description(launches, path)
 
 
 def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
@@ -99,9 +66,9 @@ def _exported(export: Export, artifact: Artifact) -> tuple[list[str], str]:
     count = len(export.function.params)
     head = [line for line in ptx[: found.start()].splitlines() if line.startswith(".")]
     if artifact.reports:
-        head.append(f".visible .global .align 8 .b64 {_output_symbol(export)}[{report_buffer.WORDS}];")
+        head.append(f".visible .global .align 8 .b64 {output_symbol(export)}[{report_buffer.WORDS}];")
         load = re.compile(rf"ld\.param\.[bu]64(\s+%\w+), \[{names[count]}\];")
-        body = load.sub(rf"mov.b64\1, {_output_symbol(export)};", body)
+        body = load.sub(rf"mov.b64\1, {output_symbol(export)};", body)
     for name in names[count:]:
         if f"[{name}]" in body or f"[{name}+" in body:
             raise TileUnsupportedFeatureError("the compiled kernel needs memory that only Python allocates")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering import control, memory, mma, tiles, tma, wgmma
-from tilewright.backends.gpu.lowering.assembly import I8, I32, VOID
+from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
 from tilewright.backends.gpu.target import TRIPLE, Architecture
@@ -20,21 +20,48 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TensorMap
+from tilewright.ir.types import TileType
 
 RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES}
-_SHARED_SPACE = 3
+_GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 _REGISTERS, _REGISTER_STEP = 65536, 8  # of an SM; those of a thread are multiples of the step
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """LLVM IR in text form, and what a launch needs to know of it."""
+class Kernel:
+    """A kernel in an LLVM module, and what a launch needs to know of it."""
 
-    text: str
     name: str
     threads: int
     shared_bytes: int
     maps: tuple[TensorMap, ...]
+
+
+@dataclass(frozen=True)
+class Lowered(Kernel):
+    """LLVM IR in text form of one kernel."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How programs without Python call a kernel: by ``symbol``, with ``parameters``.
+
+    Each is of a type, and of the function the parameter at a position, or None for one that is not used. What blocks
+    report goes to the variable ``output``, of so many bytes, in place of the parameter behind all of these.
+    """
+
+    symbol: str
+    parameters: tuple[tuple[TileType, int | None], ...]
+    output: tuple[str, int] | None = None
+
+
+def module_of(name: str) -> ir.Module:
+    """An empty module for kernels."""
+    module = ir.Module(name)
+    module.triple = TRIPLE
+    return module
 
 
 def lower(function: Function, target: Architecture) -> Lowered:
@@ -43,15 +70,22 @@ def lower(function: Function, target: Architecture) -> Lowered:
     TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
     storage form of its dtype; pointers are 64-bit addresses. Then come its tensor maps.
     """
+    module = module_of(function.name)
+    made = add_kernel(module, function, target)
+    return Lowered(made.name, made.threads, made.shared_bytes, made.maps, str(module))
+
+
+def add_kernel(module: ir.Module, function: Function, target: Architecture, called: Signature | None = None) -> Kernel:
+    """Add ``function`` to ``module``: with its own parameters, see ``lower``, or to be ``called`` as that says."""
     maps = tuple(op for op in function.walk() if isinstance(op, TensorMap))
     roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
     tile_threads = num_warps(function) * LANES
     threads = tile_threads + (roles.producer_warps * LANES if roles is not None else 0)
-    module = ir.Module(function.name)
-    module.triple = TRIPLE
-    parameters = [storage_type(v.tile.dtype) for v in function.body.args] + [ir.PointerType()] * len(maps)
-    symbol = re.sub(r"\W", "_", function.name)
-    kernel = ir.Function(module, ir.FunctionType(VOID, parameters), symbol)
+    if called is None:
+        own = tuple((v.tile, i) for i, v in enumerate(function.body.args))
+        called = Signature(re.sub(r"\W", "_", function.name), own)
+    types = [storage_type(t.dtype) for t, _ in called.parameters] + [ir.PointerType()] * len(maps)
+    kernel = ir.Function(module, ir.FunctionType(VOID, types), called.symbol)
     kernel.calling_convention = "ptx_kernel"
     set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
     occupancy = function.hints.get("occupancy")
@@ -67,23 +101,36 @@ def lower(function: Function, target: Architecture) -> Lowered:
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads
-    for op, argument in zip(maps, kernel.args[len(function.body.args) :]):
+    for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
         tma.mark_tensor_map(argument)
         cx.maps[op] = argument
-    for value, argument in zip(function.body.args, kernel.args):
-        cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, argument)]
+    for value, given in zip(function.body.args, _arguments(builder, function, kernel, called)):
+        cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, given)]
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     cx.run(function.body)
-    return Lowered(str(module), symbol, threads, memory.shared_bytes(allocations), maps)
+    return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
+
+
+def _arguments(b: ir.IRBuilder, function: Function, kernel: ir.Function, called: Signature) -> list[ir.Value]:
+    """What stands for each parameter of ``function``."""
+    found = {i: arg for (_, i), arg in zip(called.parameters, kernel.args) if i is not None}
+    if called.output is not None:
+        name, size = called.output
+        buffer_type = ir.ArrayType(I8, size)
+        buffer = ir.GlobalVariable(b.module, buffer_type, name, addrspace=_GLOBAL_SPACE)
+        buffer.initializer, buffer.align = ir.Constant(buffer_type, None), 8
+        found[len(function.body.args) - 1] = b.ptrtoint(buffer, I64)
+    return [found[i] for i in range(len(function.body.args))]
 
 
 def _shared_base(builder: ir.IRBuilder, alignment: int) -> ir.Value:
-    memory_type = ir.ArrayType(I8, 0)
-    shared = ir.GlobalVariable(builder.module, memory_type, memory.SHARED, addrspace=_SHARED_SPACE)
-    shared.linkage = "external"
-    shared.align = alignment
+    shared = builder.module.globals.get(memory.SHARED)
+    if shared is None:
+        shared = ir.GlobalVariable(builder.module, ir.ArrayType(I8, 0), memory.SHARED, addrspace=_SHARED_SPACE)
+        shared.linkage = "external"
+    shared.align = max(shared.align or 1, alignment)
     return builder.ptrtoint(shared, I32)
 
 
@@ -122,8 +169,9 @@ class _Lines:
         )
         kernel.set_metadata("dbg", self._scope)
         module.add_named_metadata("llvm.dbg.cu", unit)
-        flag = [ir.Constant(I32, 2), "Debug Info Version", ir.Constant(I32, 3)]
-        module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
+        if "llvm.module.flags" not in module.namedmetadata:
+            flag = [ir.Constant(I32, 2), "Debug Info Version", ir.Constant(I32, 3)]
+            module.add_named_metadata("llvm.module.flags", module.add_metadata(flag))
         self._function = function
 
     def locate(self, builder: ir.IRBuilder, op: Op | None) -> None:

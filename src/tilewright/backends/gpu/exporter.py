@@ -1,0 +1,53 @@
+"""Kernels as a cubin, to be launched without Python. No GPU is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends import cubin_description
+from tilewright.backends.cubin_description import output_symbol
+from tilewright.backends.export import Export
+from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.lowering.function import Signature, add_kernel, module_of
+from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
+from tilewright.ir import report_buffer
+from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.pipelines import optimize, run_passes
+
+
+def write_cubin(kernels: Sequence[Export], path: Path, output_format: str, target: str | None) -> None:
+    """Write ``kernels`` as a cubin for the architecture ``target``, with a JSON file beside it.
+
+    Their parameters are those of the calling convention, in its order. TileUnsupportedFeatureError without ptxas, for
+    an unknown architecture, and for local arrays, which nobody would allocate.
+    """
+    if (reason := assemble.missing()) is not None:
+        raise TileUnsupportedFeatureError(f"no {output_format} can be written here: {reason}")
+    chosen = architecture(target or "")
+    module = module_of("kernels")
+    launches = {k.symbol: _add(module, k, chosen) for k in kernels}
+    names = ", ".join(k.function.name for k in kernels)
+    path.write_bytes(assemble.assemble(emit_ptx(str(module), chosen), chosen.name, names).cubin)
+    cubin_description.write_description(launches, path)
+
+
+def _add(module: Any, export: Export, target: Architecture) -> dict[str, Any]:
+    """Add a kernel to the module; how it is launched. Tensor maps are left to launches from Python."""
+    optimized = optimize(export.function)
+    if local_bytes(optimized):
+        raise TileUnsupportedFeatureError(
+            "an exported GPU kernel cannot have local arrays: nobody allocates them", export.function.loc
+        )
+    distributed = lower_to_gpu(run_passes(optimized, (LowerReports(),)), None)
+    reports = bool(report_buffer.sites(optimized))
+    output = (output_symbol(export), 8 * report_buffer.WORDS) if reports else None
+    parameters = tuple((p.type, p.position) for p in export.parameters)
+    made = add_kernel(module, distributed, target, Signature(export.symbol, parameters, output))
+    launch = cubin_description.described(made.threads, made.shared_bytes, 1)
+    if reports:
+        launch["output"] = cubin_description.described_output(export, optimized)
+    return launch
