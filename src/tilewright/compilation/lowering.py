@@ -52,40 +52,40 @@ def lower(kernel: Launchable, signature: KernelSignature) -> Export:
     if len(signature.parameters) != len(places):
         raise TypeError(
             f"the signature has {len(signature.parameters)} parameters, but {kernel.name}() has {len(places)}: "
-            f"{', '.join(place.argument for place, _ in places)}"
+            f"{', '.join(ref.argument for ref, _ in places)}"
         )
-    specs = tuple(_spec(place, rule, p) for (place, rule), p in zip(places, signature.parameters))
+    specs = tuple(_spec(ref, rule, p) for (ref, rule), p in zip(places, signature.parameters))
     function = kernel.trace(Signature(specs))
     positions = {param: i for i, param in enumerate(function.params)}
     abi: list[Parameter] = []
-    for (place, _), spec in zip(places, specs):
-        abi += _abi(place.argument, spec, positions)
+    for (ref, _), spec in zip(places, specs):
+        abi += _abi(ref.argument, spec, positions)
     symbol = signature.symbol or signature.with_mangled_symbol(kernel.name).symbol
     assert symbol is not None
     return Export(function, symbol, tuple(abi))
 
 
-def _spec(place: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
+def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> ArgumentSpec:
     """What the kernel is specialised on for a parameter with this annotation and this constraint."""
     if isinstance(constraint, TupleConstraint):
-        return _tuple_spec(place, rule, constraint)
+        return _tuple_spec(ref, rule, constraint)
     if isinstance(constraint, ConstantConstraint) != rule.constant:
         wanted = "is annotated ct.Constant" if rule.constant else "is not annotated ct.Constant"
-        raise TypeError(f"{place} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
+        raise TypeError(f"{ref} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
     if isinstance(constraint, ConstantConstraint):
         return ConstantSpec.of(constraint.value)
     wanted_kind = _annotated_kind(rule)
     if wanted_kind is not None and not isinstance(constraint, wanted_kind):
         raise TypeError(
-            f"{place} is annotated as {_KINDS[wanted_kind]}, but its constraint is that of {_KINDS[type(constraint)]}"
+            f"{ref} is annotated as {_KINDS[wanted_kind]}, but its constraint is that of {_KINDS[type(constraint)]}"
         )
     if isinstance(constraint, ScalarConstraint):
         if rule.scalar is not None and constraint.dtype is not rule.scalar:
-            raise TypeError(f"{place} is annotated as {rule.scalar}, but its constraint says {constraint.dtype}")
+            raise TypeError(f"{ref} is annotated as {rule.scalar}, but its constraint says {constraint.dtype}")
         return ScalarSpec(constraint.dtype)
     if isinstance(constraint, ListConstraint):
-        return ListSpec(_array_spec(place, rule.element, constraint.element))
-    return _array_spec(place, rule.array, constraint)
+        return ListSpec(_array_spec(ref, rule.element, constraint.element))
+    return _array_spec(ref, rule.array, constraint)
 
 
 def _annotated_kind(rule: Rule) -> type | None:
@@ -98,32 +98,32 @@ def _annotated_kind(rule: Rule) -> type | None:
     return ListConstraint if rule.element is not None else None
 
 
-def _tuple_spec(place: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
+def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> TupleSpec:
     if not rule.constant and _annotated_kind(rule) not in (None, TupleConstraint):
-        raise TypeError(f"{place} is annotated as no tuple, but its constraint is that of a tuple")
+        raise TypeError(f"{ref} is annotated as no tuple, but its constraint is that of a tuple")
     if rule.items is not None and not rule.repeated and len(rule.items) != len(constraint.items):
         raise TypeError(
-            f"{place} is annotated as a tuple of {len(rule.items)} entries, but its constraint has "
+            f"{ref} is annotated as a tuple of {len(rule.items)} entries, but its constraint has "
             f"{len(constraint.items)}"
         )
-    return TupleSpec(tuple(_spec(place.item(i), rule.item(i), item) for i, item in enumerate(constraint.items)))
+    return TupleSpec(tuple(_spec(ref.item(i), rule.item(i), item) for i, item in enumerate(constraint.items)))
 
 
-def _array_spec(place: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
+def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> ArraySpec:
     if c.index_dtype is uint32:
-        raise TypeError(f"{place} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
+        raise TypeError(f"{ref} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
     annotation = annotation or ArrayAnnotation(index_dtype=c.index_dtype)
     if annotation.index_dtype is not c.index_dtype:
         raise TypeError(
-            f"{place} is annotated with {annotation.index_dtype} indices, but its constraint says {c.index_dtype}"
+            f"{ref} is annotated with {annotation.index_dtype} indices, but its constraint says {c.index_dtype}"
         )
     for axis, (stride, bound) in enumerate(zip(c.stride_constant, c.stride_lower_bound_incl)):
         if (stride if stride is not None else -1 if bound is None else bound) < 0:
             raise TypeError(
-                f"the constraint of {place} allows a negative stride along axis {axis}; say stride_lower_bound_incl=0"
+                f"the constraint of {ref} allows a negative stride along axis {axis}; say stride_lower_bound_incl=0"
             )
-    static_shape = _static(place, annotation.static_shape_dims, c.shape_constant, "shape_constant")
-    static_strides = _static(place, annotation.static_stride_dims, c.stride_constant, "stride_constant")
+    static_shape = _static(ref, annotation.static_shape_dims, c.shape_constant, "shape_constant")
+    static_strides = _static(ref, annotation.static_stride_dims, c.stride_constant, "stride_constant")
     return ArraySpec(
         c.dtype,
         c.shape_constant,
@@ -137,15 +137,15 @@ def _array_spec(place: ArgumentRef, annotation: ArrayAnnotation | None, c: Array
     )
 
 
-def _static(place: ArgumentRef, dims: tuple[int, ...], known: tuple[int | None, ...], name: str) -> tuple[int, ...]:
+def _static(ref: ArgumentRef, dims: tuple[int, ...], known: tuple[int | None, ...], name: str) -> tuple[int, ...]:
     rank = len(known)
     for dim in dims:
         if not -rank <= dim < rank:
-            raise ValueError(f"the annotation of {place} names axis {dim}, but its constraint has rank {rank}")
+            raise ValueError(f"the annotation of {ref} names axis {dim}, but its constraint has rank {rank}")
         if known[dim] is None:
-            raise ValueError(f"the annotation of {place} makes axis {dim} static; give its {name}[{dim % rank}]")
+            raise ValueError(f"the annotation of {ref} makes axis {dim} static; give its {name}[{dim % rank}]")
     if len({dim % rank for dim in dims}) < len(dims):
-        raise ValueError(f"the annotation of {place} names an axis twice: {dims}")
+        raise ValueError(f"the annotation of {ref} names an axis twice: {dims}")
     return tuple(sorted(dim % rank for dim in dims))
 
 

@@ -204,7 +204,7 @@ class Kernel(Launchable):
         return super().described(args, backend or requested() or self._target)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = [place.argument for place, _ in self.parameters]
+        names = [ref.argument for ref, _ in self.parameters]
         arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
         raise TypeError(
             f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"

@@ -60,9 +60,9 @@ class Session(EagerContext):
         self._allocations: dict[tuple[int, Buffer], int] = {}
 
     def host_array(self, value: Any) -> Array:
-        flat, into, place = RuntimeValues(), BoundArguments([], [], []), ArgumentRef("ct", "array")
+        flat, into, ref = RuntimeValues(), BoundArguments([], [], []), ArgumentRef("ct", "array")
         try:
-            spec = bind_argument(DEFAULT, place, describe(DEFAULT, value, flat), into)
+            spec = bind_argument(DEFAULT, ref, describe(DEFAULT, value, flat), into)
         except (TypeError, ValueError, OverflowError) as e:
             self.fail(TileTypeError, str(e))
         assert isinstance(spec, ArraySpec)

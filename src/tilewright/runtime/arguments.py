@@ -219,24 +219,24 @@ def _advice(value: Any) -> str:
 # -- binding
 
 
-def bind_argument(rule: Rule, place: ArgumentRef, key: ArgumentKey, into: BoundArguments) -> ArgumentSpec:
+def bind_argument(rule: Rule, ref: ArgumentRef, key: ArgumentKey, into: BoundArguments) -> ArgumentSpec:
     """What the kernel is specialised on for the argument that ``key`` describes.
 
     TypeError, ValueError or OverflowError, naming the argument, when a kernel cannot take it.
     """
     kind, *facts = key
     if kind not in LAYOUTS:
-        return _BINDERS[kind](rule, place, into, *facts)
+        return _BINDERS[kind](rule, ref, into, *facts)
     if rule.scalar is not None or rule.items is not None or rule.element is not None:
-        raise TypeError(f"{place} is an array, but {_wanted(rule)}")
-    layout = LAYOUTS[kind](place, *facts)
+        raise TypeError(f"{ref} is an array, but {_wanted(rule)}")
+    layout = LAYOUTS[kind](ref, *facts)
     if rule.declared is not None:
-        into.regions.append(Region(place.argument, layout, into.add_slot()))
-        return pointer_spec(place, rule.declared, layout, signless=rule.signless)
-    spec = array_spec(place, layout, rule.array or _PLAIN_ARRAY)
+        into.regions.append(Region(ref.argument, layout, into.add_slot()))
+        return pointer_spec(ref, rule.declared, layout, signless=rule.signless)
+    spec = array_spec(ref, layout, rule.array or _PLAIN_ARRAY)
     number = into.add_slot()
     _add_extents(into, spec, layout)
-    into.regions.append(Region(place.argument, layout, number))
+    into.regions.append(Region(ref.argument, layout, number))
     return spec
 
 
@@ -256,69 +256,69 @@ def _wanted(rule: Rule) -> str:
     return "its parameter is annotated as a tuple"
 
 
-def _number(rule: Rule, place: ArgumentRef, into: BoundArguments, dtype: DType) -> ArgumentSpec:
+def _number(rule: Rule, ref: ArgumentRef, into: BoundArguments, dtype: DType) -> ArgumentSpec:
     if rule.array is not None or rule.element is not None or rule.items is not None:
-        raise TypeError(f"{place} is a number, but {_wanted(rule)}")
+        raise TypeError(f"{ref} is a number, but {_wanted(rule)}")
     if rule.scalar is not None and dtype is not int32:
-        raise TypeError(f"{place} is a {dtype} number, but {_wanted(rule)}")
+        raise TypeError(f"{ref} is a {dtype} number, but {_wanted(rule)}")
     into.add_slot()
     return ScalarSpec(rule.scalar or dtype)
 
 
-def _wide_int(rule: Rule, place: ArgumentRef, into: BoundArguments, fits: DType | None) -> ArgumentSpec:
+def _wide_int(rule: Rule, ref: ArgumentRef, into: BoundArguments, fits: DType | None) -> ArgumentSpec:
     if rule.scalar is None or rule.scalar is not fits:
         advice = "; annotate the parameter with ct.ScalarInt64" if rule.scalar is None and fits is not None else ""
-        raise OverflowError(f"{place} is an integer that does not fit in {rule.scalar or int32}{advice}")
-    return _number(rule, place, into, int32)
+        raise OverflowError(f"{ref} is an integer that does not fit in {rule.scalar or int32}{advice}")
+    return _number(rule, ref, into, int32)
 
 
-def _typed(rule: Rule, place: ArgumentRef, into: BoundArguments, dtype: np.dtype[Any]) -> ArgumentSpec:
+def _typed(rule: Rule, ref: ArgumentRef, into: BoundArguments, dtype: np.dtype[Any]) -> ArgumentSpec:
     known = to_dtype(dtype)
     if known is None:
-        raise TypeError(f"{place} is a NumPy {dtype} scalar, which tile code does not have")
+        raise TypeError(f"{ref} is a NumPy {dtype} scalar, which tile code does not have")
     if rule.scalar is not None and known.is_integer and known.max <= rule.scalar.max:
         known = int32  # it fits, so that it counts as any integer does
-    return _number(rule, place, into, known)
+    return _number(rule, ref, into, known)
 
 
-def _tuple(rule: Rule, place: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
+def _tuple(rule: Rule, ref: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
     if rule.array is not None or rule.scalar is not None or rule.element is not None:
-        raise TypeError(f"{place} is a tuple, but {_wanted(rule)}")
+        raise TypeError(f"{ref} is a tuple, but {_wanted(rule)}")
     if rule.items is not None and not rule.repeated and len(rule.items) != len(keys):
-        raise TypeError(f"{place} has {len(keys)} entries, but its annotation has {len(rule.items)}")
-    if place.argument.count("[") >= MAX_TUPLE_DEPTH:
-        raise TypeError(f"{place.kernel}() got tuples nested more than {MAX_TUPLE_DEPTH} deep")
-    return TupleSpec(tuple(bind_argument(rule.item(i), place.item(i), key, into) for i, key in enumerate(keys)))
+        raise TypeError(f"{ref} has {len(keys)} entries, but its annotation has {len(rule.items)}")
+    if ref.argument.count("[") >= MAX_TUPLE_DEPTH:
+        raise TypeError(f"{ref.kernel}() got tuples nested more than {MAX_TUPLE_DEPTH} deep")
+    return TupleSpec(tuple(bind_argument(rule.item(i), ref.item(i), key, into) for i, key in enumerate(keys)))
 
 
-def _list(rule: Rule, place: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
+def _list(rule: Rule, ref: ArgumentRef, into: BoundArguments, *keys: ArgumentKey) -> ArgumentSpec:
     if rule.array is not None or rule.scalar is not None or rule.items is not None:
-        raise TypeError(f"{place} is a list, but {_wanted(rule)}")
+        raise TypeError(f"{ref} is a list, but {_wanted(rule)}")
     if not keys:
-        raise TypeError(f"{place} is an empty list; a list argument needs at least one array")
+        raise TypeError(f"{ref} is an empty list; a list argument needs at least one array")
     for i, (kind, *_) in enumerate(keys):
         if kind not in LAYOUTS:
             raise TypeError(
-                f"{place.item(i)} is not an array; a list argument holds arrays. Pass numbers as a tuple or an array"
+                f"{ref.item(i)} is not an array; a list argument holds arrays. Pass numbers as a tuple or an array"
             )
-    layouts = [LAYOUTS[kind](place.item(i), *facts) for i, (kind, *facts) in enumerate(keys)]
+    layouts = [LAYOUTS[kind](ref.item(i), *facts) for i, (kind, *facts) in enumerate(keys)]
     annotation = rule.element or _PLAIN_ARRAY
-    element = _common(place, [array_spec(place.item(i), a, annotation) for i, a in enumerate(layouts)])
+    element = _common(ref, [array_spec(ref.item(i), a, annotation) for i, a in enumerate(layouts)])
     number = into.add_slot()
     into.values.append(len(keys))
     rows = np.array([[0, *a.shape, *a.strides] for a in layouts], np.int64)
-    into.tables.append(Table(place.argument, number, rows))
-    into.regions += [Region(place.item(i).argument, a, number, i) for i, a in enumerate(layouts)]
+    into.tables.append(Table(ref.argument, number, rows))
+    into.regions += [Region(ref.item(i).argument, a, number, i) for i, a in enumerate(layouts)]
     return ListSpec(element)
 
 
-def _common(place: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
+def _common(ref: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
     """The descriptor that holds for every array of a list."""
     first = specs[0]
     for i, spec in enumerate(specs):
         if (spec.dtype, spec.ndim) != (first.dtype, first.ndim):
             raise TypeError(
-                f"{place.item(i)} is a {spec.dtype} array of rank {spec.ndim}, but {place.item(0)} a {first.dtype} "
+                f"{ref.item(i)} is a {spec.dtype} array of rank {spec.ndim}, but {ref.item(0)} a {first.dtype} "
                 f"array of rank {first.ndim}; the arrays of a list have one dtype and one rank"
             )
         for what, axes, mine, others in (
@@ -328,8 +328,8 @@ def _common(place: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
             for axis in axes:
                 if mine[axis] != others[axis]:
                     raise ValueError(
-                        f"{place.item(i)} has the {what} {mine[axis]} along axis {axis}, which is static, but "
-                        f"{place.item(0)} has {others[axis]}"
+                        f"{ref.item(i)} has the {what} {mine[axis]} along axis {axis}, which is static, but "
+                        f"{ref.item(0)} has {others[axis]}"
                     )
 
     found = shared_spec(specs)
@@ -337,17 +337,17 @@ def _common(place: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
     return found
 
 
-def _declared(rule: Rule, place: ArgumentRef, into: BoundArguments, spec: ArgumentSpec) -> ArgumentSpec:
+def _declared(rule: Rule, ref: ArgumentRef, into: BoundArguments, spec: ArgumentSpec) -> ArgumentSpec:
     into.add_slot()
     return spec
 
 
-def _refused(rule: Rule, place: ArgumentRef, into: BoundArguments, error: type[Exception], text: str) -> ArgumentSpec:
-    raise error(f"{place} is {text}")
+def _refused(rule: Rule, ref: ArgumentRef, into: BoundArguments, error: type[Exception], text: str) -> ArgumentSpec:
+    raise error(f"{ref} is {text}")
 
 
-def _unsupported(rule: Rule, place: ArgumentRef, into: BoundArguments, advice: str) -> ArgumentSpec:
-    raise TypeError(f"{place} is {advice}")
+def _unsupported(rule: Rule, ref: ArgumentRef, into: BoundArguments, advice: str) -> ArgumentSpec:
+    raise TypeError(f"{ref} is {advice}")
 
 
 # -- constants
@@ -377,16 +377,16 @@ def _constant_facts(value: Any) -> Any:
     return None, _advice(value)
 
 
-def _constant(rule: Rule, place: ArgumentRef, into: BoundArguments, facts: Any) -> ArgumentSpec:
+def _constant(rule: Rule, ref: ArgumentRef, into: BoundArguments, facts: Any) -> ArgumentSpec:
     kind, value = facts
     if kind is None:
-        raise TypeError(f"{place} is {value}")
+        raise TypeError(f"{ref} is {value}")
     if kind is tuple:
-        return TupleSpec(tuple(_constant(rule, place.item(i), into, entry) for i, entry in enumerate(value)))
+        return TupleSpec(tuple(_constant(rule, ref.item(i), into, entry) for i, entry in enumerate(value)))
     if kind is float:
         value = math.nan if value == "nan" else float.fromhex(value)  # one NaN, so that specialisations compare equal
     elif kind is int and not -(1 << 63) <= value < 1 << 64:
-        raise OverflowError(f"{place} is {value}, which does not fit in 64 bits")
+        raise OverflowError(f"{ref} is {value}, which does not fit in 64 bits")
     return ConstantSpec.of(value)
 
 

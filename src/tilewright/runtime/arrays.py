@@ -2,7 +2,7 @@
 
 Describing an array happens at every launch, so it only collects: the address goes to the numbers of the launch, and
 everything else into its *key*, a part of the key under which launches are remembered. It is ``(kind, *facts)``;
-``LAYOUTS[kind](place, *facts)`` checks the facts and returns the layout, for keys not met before.
+``LAYOUTS[kind](ref, *facts)`` checks the facts and returns the layout, for keys not met before.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def _describe_absent(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "absent", type(array).__name__
 
 
-def _absent(place: ArgumentRef, kind: str) -> Layout:
+def _absent(ref: ArgumentRef, kind: str) -> Layout:
     raise TypeError(
-        f"{place} is a {kind} with elements but without memory: its address is 0. Programs that are traced or compiled "
+        f"{ref} is a {kind} with elements but without memory: its address is 0. Programs that are traced or compiled "
         "have such stand-ins (FakeTensor, functional tensors); wrappers keep their elements in other arrays. Pass an "
         "array that holds its elements"
     )
@@ -149,9 +149,9 @@ def describe_numpy(array: np.ndarray[Any, Any], runtime: RuntimeValues) -> Argum
 
 
 def _numpy(
-    place: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
+    ref: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, writable: bool
 ) -> Layout:
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
+    return layout(ref, dtype, shape, strides, misalignment, byte_strides=True, writable=writable)
 
 
 def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -163,9 +163,9 @@ def _describe_cupy(array: Any, runtime: RuntimeValues) -> ArgumentKey:
 
 
 def _cupy(
-    place: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
+    ref: ArgumentRef, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], misalignment: int, device: int
 ) -> Layout:
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=True, device="cuda", device_index=device)
+    return layout(ref, dtype, shape, strides, misalignment, byte_strides=True, device="cuda", device_index=device)
 
 
 def _describe_torch(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -183,15 +183,15 @@ def _describe_wrapper(tensor: Any, runtime: RuntimeValues) -> ArgumentKey:
     return "wrapper", type(tensor).__name__
 
 
-def _wrapper(place: ArgumentRef, kind: str) -> Layout:
+def _wrapper(ref: ArgumentRef, kind: str) -> Layout:
     raise TypeError(
-        f"{place} is a {kind}, which wraps other tensors and has no elements of its own; pass those, such as "
+        f"{ref} is a {kind}, which wraps other tensors and has no elements of its own; pass those, such as "
         "x.to_local() of a DTensor"
     )
 
 
 def _torch(
-    place: ArgumentRef,
+    ref: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -200,21 +200,21 @@ def _torch(
     negated: bool,
 ) -> Layout:
     if negated:
-        raise TypeError(f"{place} is a view that negates its elements; pass x.resolve_neg()")
+        raise TypeError(f"{ref} is a view that negates its elements; pass x.resolve_neg()")
     kind, index = device.type, device.index or 0
     if kind == "cuda" and sys.modules["torch"].version.hip is not None:  # what PyTorch calls AMD's
         kind = "rocm"
-    return layout(place, dtype, shape, strides, misalignment, byte_strides=False, device=kind, device_index=index)
+    return layout(ref, dtype, shape, strides, misalignment, byte_strides=False, device=kind, device_index=index)
 
 
-def _odd_tensor(place: ArgumentRef, kind: Any) -> Layout:
+def _odd_tensor(ref: ArgumentRef, kind: Any) -> Layout:
     if str(kind) == "torch.strided":
         raise TypeError(
-            f"{place} is a tensor without memory of its own: transformations such as torch.vmap, torch.func.grad and "
+            f"{ref} is a tensor without memory of its own: transformations such as torch.vmap, torch.func.grad and "
             "torch.export hand out such stand-ins. Launch the kernel outside of them, or in an operator that is "
             "registered with torch.library. Of a nested tensor, pass the parts"
         )
-    raise TypeError(f"{place} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
+    raise TypeError(f"{ref} is a tensor of layout {kind}; tile code needs a strided one, such as x.to_dense()")
 
 
 def describe_interface(array: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -268,7 +268,7 @@ def _interface_key(array: Any, name: str, device: str, runtime: RuntimeValues) -
 
 
 def _interface(
-    place: ArgumentRef,
+    ref: ArgumentRef,
     typestr: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
@@ -281,11 +281,11 @@ def _interface(
         # The protocol has no bfloat16, so libraries send it as two bytes of no particular type.
         dtype = np.dtype(ml_dtypes.bfloat16) if typestr[1:] == "V2" else np.dtype(typestr)
     except (TypeError, ValueError) as e:
-        raise TypeError(f"{place} exposes an array interface with the typestr {typestr!r}: {e}") from None
+        raise TypeError(f"{ref} exposes an array interface with the typestr {typestr!r}: {e}") from None
     if strides is None:
         strides = contiguous_strides(shape, dtype.itemsize)
     return layout(
-        place,
+        ref,
         dtype,
         shape,
         strides,
@@ -297,15 +297,15 @@ def _interface(
     )
 
 
-def _stray_interface(place: ArgumentRef, address: int) -> Layout:
+def _stray_interface(ref: ArgumentRef, address: int) -> Layout:
     raise ValueError(
-        f"{place} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
+        f"{ref} has the address {address:#x}, which its __cuda_array_interface__ says is GPU memory; the driver "
         "knows of none there"
     )
 
 
-def _odd_interface(place: ArgumentRef, fault: str) -> Layout:
-    raise TypeError(f"{place} exposes an array interface {fault}; pass np.asarray(x)")
+def _odd_interface(ref: ArgumentRef, fault: str) -> Layout:
+    raise TypeError(f"{ref} exposes an array interface {fault}; pass np.asarray(x)")
 
 
 def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
@@ -318,16 +318,16 @@ def describe_dlpack(array: Any, runtime: RuntimeValues) -> ArgumentKey:
     runtime.owners.append(found.capsule)
     runtime.numbers.append(found.address)
     writable = found.writable and not _is_immutable(array)
-    place = found.device, found.index
-    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, writable, *place
+    where = found.device, found.index
+    return "dlpack", found.dtype, found.shape, found.strides, found.address & 15, writable, *where
 
 
-def _odd_export(place: ArgumentRef, kind: str, fault: str) -> Layout:
-    raise TypeError(f"{place} is a {kind} that cannot be had through DLPack: {fault}")
+def _odd_export(ref: ArgumentRef, kind: str, fault: str) -> Layout:
+    raise TypeError(f"{ref} is a {kind} that cannot be had through DLPack: {fault}")
 
 
 def _dlpack(
-    place: ArgumentRef,
+    ref: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -337,7 +337,7 @@ def _dlpack(
     index: int,
 ) -> Layout:
     return layout(
-        place,
+        ref,
         dtype,
         shape,
         strides,

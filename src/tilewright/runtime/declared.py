@@ -47,17 +47,17 @@ def _describe_pointer(declared: PointerType, argument: Any, runtime: RuntimeValu
     return describe(argument, runtime)
 
 
-def pointer_spec(place: ArgumentRef, declared: ElementType, layout: Layout, *, signless: bool = False) -> PointerSpec:
+def pointer_spec(ref: ArgumentRef, declared: ElementType, layout: Layout, *, signless: bool = False) -> PointerSpec:
     """What a kernel is specialised on for an array given to a parameter of type ``declared``. TypeError if no pointer
     to its elements may be; ``signless`` integers may be unsigned in the array."""
     if not isinstance(declared, PointerType):
-        raise TypeError(f"{place} is an array, but its parameter is a number of type {declared}")
+        raise TypeError(f"{ref} is an array, but its parameter is a number of type {declared}")
     wanted = declared.pointee
     if signless and wanted in _UNSIGNED and _UNSIGNED[wanted] is layout.dtype:
         wanted = layout.dtype
     if wanted is not None and wanted.storage != layout.dtype.storage:
         advice = f"; pass {wanted.storage.name} elements"
-        raise TypeError(f"{place} is a {layout.dtype} array, but its parameter is {_pointer(declared)}{advice}")
+        raise TypeError(f"{ref} is a {layout.dtype} array, but its parameter is {_pointer(declared)}{advice}")
     return PointerSpec(wanted, 1 if layout.misalignment else ALIGNMENT)
 
 

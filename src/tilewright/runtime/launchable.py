@@ -79,7 +79,7 @@ class Launchable:
 
         TypeError where a parameter gets none, or two. Source: an extension of ours; the original refuses both.
         """
-        names = [place.argument for place, _ in self.parameters]
+        names = [ref.argument for ref, _ in self.parameters]
         twice = next((name for name in names[: len(args)] if name in keywords), None)
         if twice is not None:
             raise TypeError(f"{self.name}() gets its argument {twice!r} twice: in the tuple, and by name")
@@ -206,7 +206,7 @@ class Launchable:
 
     def _signature(self, keys: Sequence[ArgumentKey]) -> tuple[Signature, BoundArguments]:
         bound = BoundArguments([], [], [])
-        specs = [bind_argument(rule, place, key, bound) for (place, rule), key in zip(self.parameters, keys)]
+        specs = [bind_argument(rule, ref, key, bound) for (ref, rule), key in zip(self.parameters, keys)]
         return Signature(tuple(specs)), bound
 
     def _bound(self, requested: str | None, keys: Sequence[ArgumentKey]) -> tuple[Signature, Backend, BoundArguments]:
@@ -224,14 +224,14 @@ class Launchable:
             extents = {r.name: r.layout.extent() for r in bound.regions}
             bound.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]
         entries = zip(self.parameters, keys)
-        paths = ((i, place, key) for i, ((place, _), key) in enumerate(entries))
-        found = [w for i, place, key in paths for w in _written_tensors(place, key, specialization, (i,))]
+        paths = ((i, ref, key) for i, ((ref, _), key) in enumerate(entries))
+        found = [w for i, ref, key in paths for w in _written_tensors(ref, key, specialization, (i,))]
         return LaunchPlan(self.name, specialization, bound, backend.capabilities, tuple(found))
 
     def _pointers(self, signature: Signature) -> tuple[str, ...]:
         """The arguments that the kernel knows by their address only."""
         arguments = zip(self.parameters, signature.arguments)
-        return tuple(place.argument for (place, _), spec in arguments if isinstance(spec, PointerSpec))
+        return tuple(ref.argument for (ref, _), spec in arguments if isinstance(spec, PointerSpec))
 
     def specialize(self, signature: Signature, backend: Backend) -> Specialization:
         """The kernel compiled for ``signature``, at most once. TileError when the kernel is wrong."""
@@ -256,7 +256,7 @@ class Launchable:
         executable, origin = compiled(wanted, backend, options)
         launcher = MultiVersioned(executable, wanted, backend, options) if able.variants else executable
         seconds = time.perf_counter() - start
-        facts = explanation.facts([place.argument for place, _ in self.parameters], signature)
+        facts = explanation.facts([ref.argument for ref, _ in self.parameters], signature)
         earlier = [s.compilation for s in self._specializations.values()]
         name = f"{backend.name} with checks" if checked(backend) else backend.name
         reasons = explanation.reasons(self.name, function.loc, name, facts, earlier)
@@ -277,7 +277,7 @@ class Launchable:
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:
-    names = [place.argument for place, _ in kernel.parameters]
+    names = [ref.argument for ref, _ in kernel.parameters]
     if type(args) is not tuple:
         one = "; for one argument write (x,)" if len(names) == 1 else ""
         return f"the arguments of {kernel.name}() must be a tuple, not {type(args).__name__}{one}"
@@ -287,10 +287,10 @@ def _wrong_arguments(kernel: Launchable, args: Any) -> str:
     )
 
 
-def _written_tensors(place: ArgumentRef, key: ArgumentKey, compiled: Specialization, path: Path) -> Iterator[Path]:
+def _written_tensors(ref: ArgumentRef, key: ArgumentKey, compiled: Specialization, path: Path) -> Iterator[Path]:
     """Where an argument, or the entries of a tuple, are tensors of PyTorch, or lists, that ``compiled`` stores to."""
     if key[0] == "tuple":
         for i, entry in enumerate(key[1:]):
-            yield from _written_tensors(place.item(i), entry, compiled, (*path, i))
-    elif key[0] in ("torch", "list") and place.argument in compiled.written:
+            yield from _written_tensors(ref.item(i), entry, compiled, (*path, i))
+    elif key[0] in ("torch", "list") and ref.argument in compiled.written:
         yield path

@@ -68,7 +68,7 @@ class Layout:
 
 
 def layout(
-    place: ArgumentRef,
+    ref: ArgumentRef,
     dtype: Any,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -79,22 +79,22 @@ def layout(
     device: str = "cpu",
     device_index: int = 0,
 ) -> Layout:
-    """The layout of the array at ``place``. TypeError or ValueError when kernels cannot use it."""
+    """The layout of the array at ``ref``. TypeError or ValueError when kernels cannot use it."""
     known = to_dtype(dtype)
     if known is None:
-        raise TypeError(f"{place} has the dtype {dtype}, which tile code does not have{_dtype_advice(dtype)}")
+        raise TypeError(f"{ref} has the dtype {dtype}, which tile code does not have{_dtype_advice(dtype)}")
     if isinstance(dtype, np.dtype) and not dtype.isnative:
-        raise ValueError(f"{place} has the byte order {dtype.byteorder!r}; convert it with x.astype({known.name!r})")
+        raise ValueError(f"{ref} has the byte order {dtype.byteorder!r}; convert it with x.astype({known.name!r})")
     for axis, extent in enumerate(shape):
         if extent < 0:
-            raise TypeError(f"{place} says that its extent along axis {axis} is {extent}")
+            raise TypeError(f"{ref} says that its extent along axis {axis} is {extent}")
     if misalignment % known.bytes:
-        raise ValueError(f"{place} does not start at a multiple of its element size ({known.bytes}); copy it first")
+        raise ValueError(f"{ref} does not start at a multiple of its element size ({known.bytes}); copy it first")
     if byte_strides:
         for axis, stride in enumerate(strides):
             if stride % known.bytes:
                 raise ValueError(
-                    f"{place} has a stride of {stride} bytes along axis {axis}, which is no multiple of its element "
+                    f"{ref} has a stride of {stride} bytes along axis {axis}, which is no multiple of its element "
                     f"size, {known.bytes} bytes (a field of a structured array?); copy it first"
                 )
         strides = tuple(stride // known.bytes for stride in strides)
@@ -117,7 +117,7 @@ def contiguous_strides(shape: tuple[int, ...], unit: int = 1) -> tuple[int, ...]
     return tuple(unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def array_spec(place: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -> ArraySpec:
+def array_spec(ref: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -> ArraySpec:
     """What a kernel is specialised on for an array of this layout.
 
     OverflowError when an extent or stride does not fit the index dtype; TypeError when a static axis does not exist.
@@ -127,11 +127,11 @@ def array_spec(place: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -
         for axis, number in enumerate(numbers):
             if not index.min <= number <= index.max:
                 raise OverflowError(
-                    f"{place} has the {what} {number} along axis {axis}, which does not fit in {index.name}; "
+                    f"{ref} has the {what} {number} along axis {axis}, which does not fit in {index.name}; "
                     "annotate the parameter with ct.IndexedWithInt64"
                 )
-    constant_shape = _axes(place, "static_shape_dims", annotation.static_shape_dims, len(found.shape))
-    constant_strides = _axes(place, "static_stride_dims", annotation.static_stride_dims, len(found.shape))
+    constant_shape = _axes(ref, "static_shape_dims", annotation.static_shape_dims, len(found.shape))
+    constant_strides = _axes(ref, "static_stride_dims", annotation.static_stride_dims, len(found.shape))
     shape = tuple(
         n if axis in constant_shape or (n == 1 and not constant_shape) else None for axis, n in enumerate(found.shape)
     )
@@ -173,10 +173,10 @@ def _pitches(dtype: DType) -> tuple[int, ...]:
     return (2 * _unit(dtype), _unit(dtype)) if dtype.bytes == 2 else (_unit(dtype),)
 
 
-def _axes(place: ArgumentRef, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _axes(ref: ArgumentRef, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     for axis in axes:
         if not -rank <= axis < rank:
-            raise ValueError(f"{place}: {option} names axis {axis}, but the array has rank {rank}")
+            raise ValueError(f"{ref}: {option} names axis {axis}, but the array has rank {rank}")
     if len({axis % rank for axis in axes}) < len(axes):
-        raise ValueError(f"{place}: {option} is {axes}, which names an axis twice")
+        raise ValueError(f"{ref}: {option} is {axes}, which names an axis twice")
     return tuple(sorted({axis % rank for axis in axes}))

@@ -206,7 +206,7 @@ class Kernel(Launchable):
         return super().compile_for(target, self._complete(kernel_args))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = [place.argument for place, _ in self._parameters[: self.own_parameters]]
+        names = [ref.argument for ref, _ in self._parameters[: self.own_parameters]]
         arguments = f"({', '.join(names)}{',' * (len(names) == 1)})"
         raise TypeError(
             f"{self.name} is a kernel and cannot be called; launch it: ct.launch(stream, grid, kernel, {arguments})"

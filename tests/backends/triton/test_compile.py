@@ -26,7 +26,7 @@ import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import TritonBackend, compile_for
 from tilewright.backends.triton.fallbacks import compiler
-from tilewright.backends.triton.ptx import UnknownForm, share_loads
+from tilewright.backends.triton.ptx import UnexpectedPtx, share_loads
 from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.cli.demo import EXAMPLES
@@ -788,7 +788,7 @@ def test_where_a_step_waits_for_its_loads_they_are_not_shared() -> None:
 
 
 def test_loads_of_another_form_are_not_shared() -> None:
-    with pytest.raises(UnknownForm, match="0 uses of shared maps"):
+    with pytest.raises(UnexpectedPtx, match="0 uses of shared maps"):
         share_loads("ret;", [3])
 
 

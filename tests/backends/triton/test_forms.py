@@ -148,7 +148,7 @@ def test_a_form_has_no_forms(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def failing(*arguments: Any) -> Any:
         if len(left) > 1:
-            raise ptx.UnknownForm(left.pop(0))
+            raise ptx.UnexpectedPtx(left.pop(0))
         return fit(*arguments)
 
     monkeypatch.setattr(backend, "compile_with_fallbacks", failing)

@@ -23,7 +23,7 @@ from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.triton import ptx
 from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.ptx import UnknownForm, pass_by_value
+from tilewright.backends.triton.ptx import UnexpectedPtx, pass_by_value
 from tilewright.backends.triton.tma_boxes import boxes
 from tilewright.gpu_runtime import driver, executable, launch_parameters, tensormap
 from tilewright.gpu_runtime.artifact import Artifact
@@ -279,9 +279,9 @@ def test_parameters_that_are_read_in_another_way() -> None:
     read = "\tld.param.b64 \t%rd1, [f_param_0];\n"
     passed = pass_by_value(text + read, {0: 640})
     assert ".param .align 64 .b8 f_param_0[640]" in passed and "mov.b64 \t%rd1, f_param_0;" in passed
-    with pytest.raises(UnknownForm):
+    with pytest.raises(UnexpectedPtx):
         pass_by_value(text + read.replace("b64", "v2.b64"), {0: 640})
-    with pytest.raises(UnknownForm):
+    with pytest.raises(UnexpectedPtx):
         pass_by_value(text, {2: 640})
 
 
@@ -299,13 +299,13 @@ def test_maps_of_one_kind_of_tiles() -> None:
     assert boxes(MODULE) == boxes(MODULE + AGAIN) == boxes(newer) == wanted
     for layout in ("#other", "#unknown", "none"):
         line = AGAIN.replace("#shared", layout)
-        with pytest.raises(UnknownForm):
+        with pytest.raises(UnexpectedPtx):
             boxes(MODULE + line)
 
 
 def test_kernels_do_without_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(text: str, blobs: Mapping[int, int]) -> str:
-        raise UnknownForm("something new")
+        raise UnexpectedPtx("something new")
 
     monkeypatch.setattr(ptx, "pass_by_value", unknown)
     artifact = compile_for(function_of([HALF]), HOPPER, {}, Constraints(capacity=3))

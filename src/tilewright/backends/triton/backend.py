@@ -25,7 +25,7 @@ from tilewright.backends.export import Export
 from tilewright.backends.triton.exporter import write_cubin
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks, compiler
 from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
-from tilewright.backends.triton.ptx import UnknownForm
+from tilewright.backends.triton.ptx import UnexpectedPtx
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.backends.triton.resources import (
@@ -219,12 +219,12 @@ def _attempt(
             ) from e
         _of_part(e, blocks)
         raise
-    except UnknownForm as e:
+    except UnexpectedPtx as e:
         if how.multicast:
-            raise how.but(f"the PTX has an unknown form ({e}), so no loads are shared", multicast=False) from e
+            raise how.but(f"the PTX is not as expected ({e}), so no loads are shared", multicast=False) from e
         if not (descriptors or how.capacity):
             raise
-        why = f"the PTX has an unknown form ({e}), so there are no tensor descriptors and no tables by value"
+        why = f"the PTX is not as expected ({e}), so there are no tensor descriptors and no tables by value"
         raise how.but(why, descriptors=False, realign=False, capacity=0, sink_loads=False) from e
     kernel, binary = made.kernel, made.binary
     if made.failed:

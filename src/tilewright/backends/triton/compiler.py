@@ -89,8 +89,8 @@ def compile_ttir(
 ) -> GpuBinary:
     """Machine code for ``kernel``; see ``stage_hook`` for ``pipelined`` and ``extra_epilogue_smem``.
 
-    OutOfSharedMemory where the tiles do not fit; UnknownForm where its blocks cannot share loads; TileError, naming the
-    file with the details, when the compiler fails.
+    OutOfSharedMemory where the tiles do not fit; UnexpectedPtx where its blocks cannot share loads; TileError, naming
+    the file with the details, when the compiler fails.
     """
     pipelined = pipelined and not kernel.shared_maps
     how = f"{pipelined} {extra_epilogue_smem} {options.tensor_memory} {sorted(kernel.blobs.items())}"
@@ -110,7 +110,7 @@ def compile_ttir(
             if not e.extra_epilogue_smem:
                 raise
             return compile_ttir(kernel, target, options, pipelined=pipelined, extra_epilogue_smem=False)
-        except (ptx.UnknownForm, Cancelled):
+        except (ptx.UnexpectedPtx, Cancelled):
             raise
         except Exception as e:  # whatever the compiler throws: its report goes to a file
             noise.seek(0)

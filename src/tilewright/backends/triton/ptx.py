@@ -43,14 +43,14 @@ _MEET = (
 )
 
 
-class UnknownForm(Exception):
+class UnexpectedPtx(Exception):
     """The PTX is not as this module expects it."""
 
 
 def share_loads(text: str, maps: Collection[int]) -> str:
     """``text``, whose loads with the tensor maps that are parameters ``maps`` are made to be shared by pairs.
 
-    UnknownForm when it has loads of another form."""
+    UnexpectedPtx when it has loads of another form."""
     lines = text.split("\n")
     registers = _registers(lines, maps)
     arrived: set[int] = set()  # the waits for products after which the barrier has been met
@@ -72,7 +72,7 @@ def share_loads(text: str, maps: Collection[int]) -> str:
             shared += 1
             before = ""
             if product is None and multiplied:
-                raise UnknownForm(f"a shared load away from a wait for products: {line.strip()}")
+                raise UnexpectedPtx(f"a shared load away from a wait for products: {line.strip()}")
             if product is None and initialized:
                 before, initialized, met = f"{_MEET}\n", False, True
             elif product is not None and product not in arrived:
@@ -83,7 +83,7 @@ def share_loads(text: str, maps: Collection[int]) -> str:
     uses = sum(len(re.findall(rf"\[{register}\b", line)) for register in registers for line in text.split("\n"))
     declared = next((at for at, line in enumerate(lines) if line.startswith("\t.reg ")), None)
     if not arrived or not met or uses != shared or declared is None:
-        raise UnknownForm(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
+        raise UnexpectedPtx(f"{uses} uses of shared maps in {shared} loads, {len(arrived)} of them after a product")
     lines[declared] += _START
     return "\n".join(lines)
 
@@ -155,7 +155,7 @@ def fetch_maps(text: str) -> str:
 
 
 def pass_by_value(text: str, blobs: Mapping[int, int]) -> str:
-    """``text`` whose parameters with these numbers are so many bytes instead of an address. UnknownForm when it reads
+    """``text`` whose parameters with these numbers are so many bytes instead of an address. UnexpectedPtx when it reads
     those addresses in another way than expected."""
     for number, size in blobs.items():
         name = rf"(\w+_param_{number})\b"
@@ -167,7 +167,7 @@ def pass_by_value(text: str, blobs: Mapping[int, int]) -> str:
         text, used = re.subn(rf"ld\.param\.b64(\s+%rd\d+), \[{name}\];", r"mov.b64\1, \2;", text)
         left = len(re.findall(name, text)) - declared - used
         if declared != 1 or left:
-            raise UnknownForm(f"{declared} declarations and {left} unknown uses of parameter {number}")
+            raise UnexpectedPtx(f"{declared} declarations and {left} unknown uses of parameter {number}")
     return text
 
 

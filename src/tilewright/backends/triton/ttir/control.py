@@ -25,7 +25,7 @@ from tilewright.ir.ops.shape import constant_of
 _NO_PIPELINE = PipelineDepth(0, 0)
 
 Lower = Callable[[Op], None]
-Form = tuple[str, tuple[int, ...]]  # element type and shape
+TensorType = tuple[str, tuple[int, ...]]  # element type and shape
 
 
 class Frame:
@@ -58,10 +58,10 @@ class LoopFrame(Frame):
     """The body of a ``loop``: whether it goes on, the carried values, and the results if it does not."""
 
     carried: tuple[Val, ...]
-    forms: tuple[Form, ...]  # of the results
+    tensor_types: tuple[TensorType, ...]  # of the results
 
     def _no_results(self, s: State) -> list[Val]:
-        return [zero(s.w, *form) for form in self.forms]
+        return [zero(s.w, *t) for t in self.tensor_types]
 
     def unchanged(self, s: State) -> list[Val]:
         return [s.w.constant(True, "i1"), *self.carried, *self._no_results(s)]
@@ -78,15 +78,15 @@ class BranchFrame(Frame):
     """A branch that may leave ``outer``: whether it does, the state of ``outer``, and what the branch yields."""
 
     outer: Frame
-    forms: tuple[Form, ...]
+    tensor_types: tuple[TensorType, ...]
 
     def unchanged(self, s: State) -> list[Val]:
-        return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *(zero(s.w, *form) for form in self.forms)]
+        return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *(zero(s.w, *t) for t in self.tensor_types)]
 
     def leave(self, s: State, op: Op) -> list[Val]:
         if isinstance(op, Yield):
             return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.flat(op.operands)]
-        return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *form) for form in self.forms)]
+        return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *t) for t in self.tensor_types)]
 
 
 class _Yield(Frame):
@@ -142,14 +142,14 @@ class ControlFlow:
 
     # -- if
 
-    def _results(self, forms: Sequence[Form]) -> tuple[str, list[Val]]:
-        """The left side of an op with results of these forms."""
+    def _results(self, tensor_types: Sequence[TensorType]) -> tuple[str, list[Val]]:
+        """The left side of an op with results of these types."""
         name = self.s.w.name()
-        if not forms:
+        if not tensor_types:
             return "", []
-        if len(forms) == 1:
-            return f"{name} = ", [Val(name, *forms[0])]
-        return f"{name}:{len(forms)} = ", [Val(f"{name}#{i}", *form) for i, form in enumerate(forms)]
+        if len(tensor_types) == 1:
+            return f"{name} = ", [Val(name, *tensor_types[0])]
+        return f"{name}:{len(tensor_types)} = ", [Val(f"{name}#{i}", *t) for i, t in enumerate(tensor_types)]
 
     def _yield(self, values: Sequence[Val]) -> None:
         w = self.s.w
@@ -161,16 +161,16 @@ class ControlFlow:
     def _branches(
         self,
         condition: Val,
-        forms: Sequence[Form],
+        tensor_types: Sequence[TensorType],
         then: Callable[[], Sequence[Val]],
         orelse: Callable[[], Sequence[Val]],
     ) -> list[Val]:
-        """scf.if, whose branches give values of these forms."""
+        """scf.if, whose branches give values of these types."""
         w = self.s.w
         loc = w.loc
         condition = self._unknown(condition)
-        left, results = self._results(forms)
-        types = f" -> ({', '.join(type_text(*f) for f in forms)})" if forms else ""
+        left, results = self._results(tensor_types)
+        types = f" -> ({', '.join(type_text(*f) for f in tensor_types)})" if tensor_types else ""
         w.line(f"{left}scf.if {condition.name}{types} {{")
         with w.region():
             self._yield(then())
@@ -192,25 +192,25 @@ class ControlFlow:
     def _if(self, op: If) -> None:
         s = self.s
         then, orelse = op.regions
-        forms = s.flat_types(op.types)
-        results = self._branches(s[op.condition], forms, lambda: self.block(then), lambda: self.block(orelse))
+        tensor_types = s.flat_types(op.types)
+        results = self._branches(s[op.condition], tensor_types, lambda: self.block(then), lambda: self.block(orelse))
         s.bind_flat(op.results, results)
 
     def _jumping_if(self, op: If, ops: Sequence[Op], rest: int, frame: Frame) -> list[Val]:
         """An if that may leave ``frame``, and what follows it: the state of ``frame`` after both."""
         s = self.s
         inner = BranchFrame(frame, tuple(s.flat_types(op.types)))
-        forms = [(v.element, v.shape) for v in frame.unchanged(s)]
+        tensor_types = [(v.element, v.shape) for v in frame.unchanged(s)]
         then, orelse = op.regions
         jumped, *found = self._branches(
             s[op.condition],
-            [("i1", ()), *forms, *inner.forms],
+            [("i1", ()), *tensor_types, *inner.tensor_types],
             lambda: self.block(then, inner),
             lambda: self.block(orelse, inner),
         )
-        state, values = found[: len(forms)], found[len(forms) :]
+        state, values = found[: len(tensor_types)], found[len(tensor_types) :]
         s.bind_flat(op.results, values)
-        return self._branches(jumped, forms, lambda: state, lambda: self._ops(ops, rest, frame))
+        return self._branches(jumped, tensor_types, lambda: state, lambda: self._ops(ops, rest, frame))
 
     # -- loops
 
@@ -224,9 +224,9 @@ class ControlFlow:
             return
         span = w.op("arith.muli", count.step, w.like(few, count.step))
         many = w.compare("slt", w.op("arith.addi", count.lower, span), count.upper)
-        forms = s.flat_types([r.type for r in op.results])
+        tensor_types = s.flat_types([r.type for r in op.results])
         results = self._branches(
-            many, forms, lambda: self._counted(op, count, stages), lambda: self._counted(op, count, 0)
+            many, tensor_types, lambda: self._counted(op, count, stages), lambda: self._counted(op, count, 0)
         )
         s.bind_flat(op.results, results)
 
@@ -235,10 +235,10 @@ class ControlFlow:
         s, w = self.s, self.s.w
         body = op.regions[0]
         flat = self._inits(body, op.inits)
-        forms = [(v.element, v.shape) for v in flat]
-        left, results = self._results(forms)
+        tensor_types = [(v.element, v.shape) for v in flat]
+        left, results = self._results(tensor_types)
         index = Val(w.name(), count.lower.element)
-        args = [Val(w.name(), *form) for form in forms]
+        args = [Val(w.name(), *t) for t in tensor_types]
         carried = ""
         if flat:
             pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
@@ -279,22 +279,22 @@ class ControlFlow:
         s, w = self.s, self.s.w
         body = op.regions[0]
         inits = s.flat(op.operands)
-        carried_forms = [(v.element, v.shape) for v in inits]
-        forms = [*carried_forms, *s.flat_types(op.types)]
-        left, found = self._results(forms)
-        carried = [Val(w.name(), *form) for form in carried_forms]
+        carried_types = [(v.element, v.shape) for v in inits]
+        tensor_types = [*carried_types, *s.flat_types(op.types)]
+        left, found = self._results(tensor_types)
+        carried = [Val(w.name(), *t) for t in carried_types]
         pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(carried, inits))
-        types = ", ".join(type_text(*form) for form in forms)
-        inputs = ", ".join(type_text(*form) for form in carried_forms)
+        types = ", ".join(type_text(*t) for t in tensor_types)
+        inputs = ", ".join(type_text(*t) for t in carried_types)
         w.line(f"{left}scf.while ({pairs}) : ({inputs}) -> ({types}) {{")
         with w.region():
             s.bind_flat(body.args, carried)
-            frame = LoopFrame(tuple(carried), tuple(forms[len(inits) :]))
+            frame = LoopFrame(tuple(carried), tuple(tensor_types[len(inits) :]))
             goes_on, *state = self.block(body, frame)
             values = f" {', '.join(v.name for v in state)} : {types}" if state else ""
             w.located(f"scf.condition({self._unknown(goes_on).name}){values}")
         w.line("} do {")
-        after = [Val(w.name(), *form) for form in forms]
+        after = [Val(w.name(), *t) for t in tensor_types]
         with w.region():
             w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in after)}):")
             self._yield(after[: len(inits)])

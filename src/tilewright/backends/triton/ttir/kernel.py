@@ -144,10 +144,10 @@ def lower(
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
-        form, _ = s.form(value)
-        name = "i8" if form in FP8 else form
+        stored, _ = s.tensor_type(value)
+        name = "i8" if stored in FP8 else stored
         arg = Val(f"%arg{i}", name)
-        s.bind(value, s.w.bitcast(arg, form))
+        s.bind(value, s.w.bitcast(arg, stored))
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))

@@ -64,7 +64,7 @@ def ptr_to_int(s: State, op: PtrToInt) -> Val:
 
 
 def int_to_ptr(s: State, op: IntToPtr) -> Val:
-    x, (name, shape) = s[op.x], s.form(op.result)
+    x, (name, shape) = s[op.x], s.tensor_type(op.result)
     return s.w.emit(f"tt.int_to_ptr {x.name} : {x.type} -> {Val('', name, shape).type}", name, shape)
 
 
@@ -106,17 +106,17 @@ def load(s: State, op: Load) -> Val:
 
 def entry(s: State, table: int, first: Value | None, number: int, at: int) -> Val:
     """A pointer to 64 bits, ``at`` bytes in the entry of an array of a list, the one ``number`` beyond ``first``."""
-    w, form = s.w, s.tables[table]
+    w, layout = s.w, s.tables[table]
     pointer = s[s.function.body.args[table]]
     if first is not None:
-        pointer = offset(w, pointer, w.op("arith.muli", s[first], w.constant(form.entry_bytes // 8, "i64")))
-    return offset(w, pointer, w.constant((number * form.entry_bytes + at) // 8, "i64"))
+        pointer = offset(w, pointer, w.op("arith.muli", s[first], w.constant(layout.entry_bytes // 8, "i64")))
+    return offset(w, pointer, w.constant((number * layout.entry_bytes + at) // 8, "i64"))
 
 
 def _cell(s: State, cell: Cell) -> Val:
-    form = s.tables[cell.table]
-    pointer = entry(s, cell.table, cell.first, cell.row, form.row_offset + 8 * cell.column)
-    if form.by_value:
+    layout = s.tables[cell.table]
+    pointer = entry(s, cell.table, cell.first, cell.row, layout.row_offset + 8 * cell.column)
+    if layout.by_value:
         return s.w.asm("ld.param.b64 $0, [$1];", "=l,l", [pointer], "i64")
     return load_values(s, pointer, None, None, "i64")
 

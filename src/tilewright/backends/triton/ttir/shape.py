@@ -29,7 +29,7 @@ from tilewright.ir.types import PointerType
 
 
 def constant(s: State, op: Constant) -> Val:
-    name, shape = s.form(op.result)
+    name, shape = s.tensor_type(op.result)
     dtype, value = op.result.tile.dtype, op.value
     if isinstance(dtype, PointerType):
         return s.w.constant(int(value), name, shape)
@@ -46,7 +46,7 @@ def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> 
 
 
 def iota(s: State, op: Iota) -> Val:
-    name, shape = s.form(op.result)
+    name, shape = s.tensor_type(op.result)
     w, total, step = s.w, None, 1
     for axis in reversed(range(len(shape))):
         if shape[axis] == 1:
@@ -65,7 +65,7 @@ def iota(s: State, op: Iota) -> Val:
 
 
 def undefined(s: State, op: Undefined) -> Val:
-    name, shape = s.form(op.result)
+    name, shape = s.tensor_type(op.result)
     return zero(s.w, name, shape)
 
 

@@ -9,7 +9,7 @@ from tilewright.analysis.gpu.lowering_plan import LoweringPlan
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
-from tilewright.backends.triton.ttir.types import element, tile_form
+from tilewright.backends.triton.ttir.types import element, tensor_type
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
@@ -68,7 +68,7 @@ class State:
         return [self._values[v] for v in values]
 
     def bind(self, value: Value, to: Val) -> None:
-        element_, shape = self.form(value)
+        element_, shape = self.tensor_type(value)
         assert (to.element, to.shape) == (element_, shape), (value, to)
         self._values[value] = to
 
@@ -78,9 +78,9 @@ class State:
     def bind_view(self, value: Value, to: View) -> None:
         self._views[value] = to
 
-    def form(self, value: Value) -> tuple[str, Shape]:
+    def tensor_type(self, value: Value) -> tuple[str, Shape]:
         """Element type and shape in TTIR."""
-        form = tile_form(value.tile, self.target)
+        found = tensor_type(value.tile, self.target)
         size = value.tile.size
         if size > LARGEST_TENSOR:
             raise TileUnsupportedFeatureError(
@@ -88,7 +88,7 @@ class State:
                 "smaller tiles and more blocks, or a loop",
                 self.w.loc,
             )
-        return form
+        return found
 
     def element(self, value: Value) -> str:
         return element(value.tile.dtype, self.target)
@@ -99,15 +99,15 @@ class State:
         flat: list[tuple[str, Shape]] = []
         for t in types:
             if isinstance(t, TileType):
-                flat.append(tile_form(t, self.target))
+                flat.append(tensor_type(t, self.target))
                 continue
-            flat += self._view_form(tensor_view(t))
+            flat += self._view_types(tensor_view(t))
         return flat
 
-    def _view_form(self, view: TensorViewType) -> list[tuple[str, Shape]]:
+    def _view_types(self, view: TensorViewType) -> list[tuple[str, Shape]]:
         from_static = [*view.shape, *view.strides]
         index = f"i{view.index_dtype.bitwidth}"
-        base = tile_form(TileType(PointerType(view.dtype)), self.target)
+        base = tensor_type(TileType(PointerType(view.dtype)), self.target)
         return [base, *((index, ()) for e in from_static if e is None)]
 
     def flat(self, values: Sequence[Value]) -> list[Val]:

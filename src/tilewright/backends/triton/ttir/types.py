@@ -17,6 +17,6 @@ def element(dtype: ElementType, target: GpuTarget) -> str:
     return register_element(dtype, target)
 
 
-def tile_form(t: TileType, target: GpuTarget) -> tuple[str, Shape]:
+def tensor_type(t: TileType, target: GpuTarget) -> tuple[str, Shape]:
     """Element type and shape of the TTIR value for a tile of type ``t``."""
     return element(t.dtype, target), squeezed(t.shape)

@@ -154,7 +154,7 @@ def times(w: Writer, x: Val, stride: Extent) -> Val:
 def load_view(s: State, op: LoadView) -> Val:
     w = s.w
     type_: PartitionViewType = op.view.type  # type: ignore[assignment]
-    name, shape = s.form(op.result)
+    name, shape = s.tensor_type(op.result)
     if op.memory_order is MemoryOrder.WEAK and op in s.plan.descriptors:
         return _load_descriptor(s, op, s.plan.descriptors[op])
     access = pointers_of(s, op)
