@@ -11,7 +11,7 @@ Index = tuple[int, int, int]
 SHOWN = 8
 
 
-def places(blocks: Sequence[tuple[Index, Loc | None, str]]) -> str:
+def describe_blocks(blocks: Sequence[tuple[Index, Loc | None, str]]) -> str:
     """Where each block is, at which operation: of the first ones, and how many there are besides."""
     shown = [f"block {index} at {loc} ({op})" for index, loc, op in blocks[:SHOWN] if loc is not None]
     more = f"; and {len(blocks) - SHOWN} more" if len(blocks) > SHOWN else ""
@@ -23,5 +23,5 @@ class Deadlock(TileError):
 
     def __init__(self, blocks: Sequence[tuple[Index, Loc | None, str]]) -> None:
         """``blocks`` says which block waits, where, and at which operation."""
-        text = f"every block that is left waits for memory that none of them changes: {places(blocks)}"
+        text = f"every block that is left waits for memory that none of them changes: {describe_blocks(blocks)}"
         super().__init__(f"deadlock: {text}", blocks[0][1])

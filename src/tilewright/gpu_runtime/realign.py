@@ -95,7 +95,7 @@ class Layout:
     ) -> None:
         self.copies: dict[Copy, int] = {}  # where each one starts
         self.size = 0
-        self._places: list[tuple[bool, Geometry]] = []
+        self._arrays: list[tuple[bool, Geometry]] = []
         for d, meta in zip(descriptors, metas):
             array = d.geometry(numbers)
             copy = _copy_of(d, meta["elem_size"], *array)
@@ -103,11 +103,11 @@ class Layout:
                 if copy not in self.copies:
                     self.copies[copy], self.size = self.size, self.size + copy.size
                 array = self.copies[copy], array[1], copy.strides(d)
-            self._places.append((copy is not None, array))
+            self._arrays.append((copy is not None, array))
 
     def arrays(self, start: int) -> list[Geometry]:
         """All arrays, with the copies from ``start`` on."""
-        return [(start + base if moved else base, shape, strides) for moved, (base, shape, strides) in self._places]
+        return [(start + base if moved else base, shape, strides) for moved, (base, shape, strides) in self._arrays]
 
     def pays(self, blocks: int) -> bool:
         """Whether the arrays are simple enough to be copied, and read often enough by ``blocks`` blocks."""

@@ -79,9 +79,9 @@ def _loaded(
 def _key(function: Function, backend: Backend, options: Mapping[str, Any], variant: Any) -> str:
     chosen = repr(sorted(options.items())) if variant is None else f"{sorted(options.items())} {variant!r}"
     text = print_function(function)
-    return cache_key(__version__, backend.name, backend.target(), chosen, text, *_shown_places(function))
+    return cache_key(__version__, backend.name, backend.target(), chosen, text, *_shown_locations(function))
 
 
-def _shown_places(function: Function) -> Iterator[str]:
+def _shown_locations(function: Function) -> Iterator[str]:
     """The locations that the program may print when it runs: they are part of what was compiled."""
     return (print_loc(op.loc) for op in function.walk() if op.spec.effect & Effect.OUTPUT)

@@ -28,7 +28,7 @@ from tilewright.backends.cpu.image import Image, LoadedImage
 from tilewright.backends.cpu.launch_stub import MAX_SCRATCH, launch_stub, runner
 from tilewright.backends.cpu.on_demand import compiler, load_native
 from tilewright.backends.cpu.options import Options
-from tilewright.backends.cpu.parallel import Context, ParallelLaunch, Places
+from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.cpu.printing import printer
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.ir.core import Function
@@ -61,7 +61,7 @@ class CpuExecutable:
         self._entry = self._function_at(SYMBOL, _ENTRY)
         self._caller = self._function_at(CALLER_SYMBOL, _CALLER)
         self._alone = self._function_at(SERIAL_SYMBOL, _CALLER)
-        self._places = Places(compiled, function.loc)
+        self._locations = BlockLocations(compiled, function.loc)
         self._pack = struct.Struct("=" + "".join(map(_format, compiled.arguments))).pack
         self._tables = [i for i, p in enumerate(function.params) if p.role == "table"]
         self._scratch_bytes = compiled.scratch_bytes
@@ -114,7 +114,7 @@ class CpuExecutable:
             if limit and Context.from_address(memory.context)[Field.CANCELLED]:
                 raise deadlines.LaunchTimeout
         except BaseException as e:
-            self._note_places(e, grid, memory)
+            self._note_locations(e, grid, memory)
             raise
         finally:
             threads.give_scratch(memory)
@@ -129,13 +129,13 @@ class CpuExecutable:
         address = self._native.address(SERIAL_SYMBOL)
         return launch_stub(address, max(blocks, 1), self._scratch_bytes, PYTHON, self._note, self._native)
 
-    def _note_places(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
+    def _note_locations(self, error: BaseException, grid: tuple[int, int, int], memory: threads.Scratch) -> None:
         words = (ctypes.c_int64 * len(Worker)).from_address(memory.worker)
-        self._places.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
+        self._locations.note(error, grid, [(words[Worker.POLL], words[Worker.BLOCK])])
 
     def _note(self, error: BaseException, poll: int, block: int, x: int, y: int, z: int) -> None:
         """Note where a launch was that a signal handler has cancelled by ``error``."""
-        self._places.note(error, (x, y, z), [(poll, block)])
+        self._locations.note(error, (x, y, z), [(poll, block)])
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code runs a launch without Python. ValueError for blocks that wait for each other: they need
@@ -186,7 +186,7 @@ class CpuExecutable:
             try:
                 code(packed, memory.context, memory.address, memory.worker)
             except BaseException as e:
-                self._note_places(e, grid, memory)
+                self._note_locations(e, grid, memory)
                 raise
             spare.append(memory)
 
@@ -198,7 +198,7 @@ class CpuExecutable:
         chunk, limit = self._options.chunk or chunk, deadlines.deadline()
         context = Context(*launch_record(total, chunk, grid, 0, printer=self._print_address, python=PYTHON))
         context[Field.DEADLINE] = limit
-        launch = ParallelLaunch(self._places, grid, packed, context, count)
+        launch = ParallelLaunch(self._locations, grid, packed, context, count)
         work, own = functools.partial(launch.work, self._entry), functools.partial(launch.work, self._caller)
         try:
             if self.compiled.may_spin or self._print:

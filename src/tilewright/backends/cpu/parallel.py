@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.compiled import CompiledKernel
 from tilewright.backends.cpu.context import ENDED, WORKER_BYTES, Cancellation, Field, Worker
-from tilewright.backends.deadlock import Deadlock, Index, places
+from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
 from tilewright.ir.location import Loc
 
 # A launch is stuck when all blocks have waited for so many iterations, and so many seconds, without a change.
@@ -32,7 +32,7 @@ class _Record:
         self._memory = memory
 
 
-class Places(NamedTuple):
+class BlockLocations(NamedTuple):
     """Where the blocks of ``kernel``, whose definition is at ``loc``, can be."""
 
     kernel: CompiledKernel
@@ -51,7 +51,9 @@ class Places(NamedTuple):
         """Add to ``error``, which has cancelled a launch, where the workers were."""
         blocks = self.of(grid, [(poll, block) for poll, block in stopped if poll])
         if blocks and hasattr(error, "add_note"):  # since Python 3.11
-            error.add_note(f"the launch of {self.loc.function or 'a kernel'}() was cancelled in {places(blocks)}")
+            error.add_note(
+                f"the launch of {self.loc.function or 'a kernel'}() was cancelled in {describe_blocks(blocks)}"
+            )
 
 
 class ParallelLaunch:
@@ -61,10 +63,10 @@ class ParallelLaunch:
     """
 
     def __init__(
-        self, kernel: Places, grid: Index, packed: bytes, context: ctypes.Array[ctypes.c_int64], count: int
+        self, kernel: BlockLocations, grid: Index, packed: bytes, context: ctypes.Array[ctypes.c_int64], count: int
     ) -> None:
         self.context = context
-        self._places, self._grid, self._packed = kernel, grid, packed
+        self._locations, self._grid, self._packed = kernel, grid, packed
         self._records: list[_Record] = []
         self._expected = count  # workers
         self._stuck: tuple[float, int, list[int]] | None = None  # since when, with which progress and iterations
@@ -73,7 +75,7 @@ class ParallelLaunch:
         """Run blocks until none is left."""
         record = _Record()
         self._records.append(record)
-        memory = threads.take_scratch(self._places.kernel.scratch_bytes)
+        memory = threads.take_scratch(self._locations.kernel.scratch_bytes)
         try:
             entry(self._packed, self.context, memory.address, record.address)
         finally:
@@ -106,7 +108,7 @@ class ParallelLaunch:
         if self.context[Field.FAILED]:  # what failed does not do what the others wait for
             self.cancel()
         elif time.monotonic() - since >= PATIENCE and min(a - b for a, b in zip(waited, before)) >= _ITERATIONS:
-            raise Deadlock(self._places.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
+            raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
         return 0
 
     def _waiting(self) -> tuple[list[ctypes.Array[ctypes.c_int64]], int] | None:
@@ -125,4 +127,4 @@ class ParallelLaunch:
 
     def explain(self, error: BaseException) -> None:
         """Note where the blocks were when they were cancelled."""
-        self._places.note(error, self._grid, [(r.words[Worker.POLL], r.words[Worker.BLOCK]) for r in self._records])
+        self._locations.note(error, self._grid, [(r.words[Worker.POLL], r.words[Worker.BLOCK]) for r in self._records])

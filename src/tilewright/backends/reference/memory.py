@@ -66,13 +66,13 @@ class Memory:
     def gather(self, pointers: Pointers, dtype: DType) -> Array:
         """The elements behind a rank-1 tile of pointers."""
         result = np.empty(pointers.shape, dtype.storage)
-        for owner, chosen, places in self._places(pointers, dtype, "load"):
+        for owner, chosen, places in self._memory_bytes(pointers, dtype, "load"):
             result[chosen] = self.bytes[owner][places].view(dtype.storage)[:, 0]
         return result
 
     def scatter(self, pointers: Pointers, dtype: DType, values: Array) -> None:
         """Store through a rank-1 tile of pointers, in order."""
-        for owner, chosen, places in self._places(pointers, dtype, "store"):
+        for owner, chosen, places in self._memory_bytes(pointers, dtype, "store"):
             self._require_writable(owner)
             raw = np.ascontiguousarray(values[chosen]).view(np.uint8).reshape(places.shape)
             if not np.array_equal(self.bytes[owner][places], raw):
@@ -107,7 +107,7 @@ class Memory:
         window[...] = values
         self.changes += before != window.tobytes()
 
-    def _places(self, pointers: Pointers, dtype: DType, verb: str) -> list[tuple[int, Array, Array]]:
+    def _memory_bytes(self, pointers: Pointers, dtype: DType, verb: str) -> list[tuple[int, Array, Array]]:
         """For each allocation in ``pointers``: its number, which pointers they are, and the indices of their bytes."""
         known = pointers.allocation
         if (known == UNKNOWN_ALLOCATION).any():

@@ -117,7 +117,7 @@ def _attributes(text: str, masked: str, start: int, name: str) -> Attributes:
 
 def _replacement(text: str, masked: str, start: int, found: Attributes, name: str) -> tuple[str, int]:
     """What stands for the attributes at ``start``, and where the text goes on after it."""
-    at = _Places(text, masked, start)
+    at = _LineDirectives(text, masked, start)
     kept = found.others
     if not _in_block(masked, start):
         if _on_function(masked, start, found.end):
@@ -132,7 +132,7 @@ def _replacement(text: str, masked: str, start: int, found: Attributes, name: st
     return f"{{{calls}{kept}{at(found.end)}{statement}{at(stop - 1)}::__tw_hint_end();}}{at(stop)}", stop
 
 
-class _Places:
+class _LineDirectives:
     """Directives that make what follows them lie where it was in ``text``, whatever was put before it."""
 
     def __init__(self, text: str, masked: str, start: int) -> None:

@@ -230,9 +230,9 @@ def _copy(state: Translation, target: Value, source: Value, bytes: int) -> None:
         pointee = uint8
     target, source = (state.coerce(p, PointerType(pointee)) for p in (target, source))
     chunks = list(_chunks(bytes // pointee.bytes))
-    loaded = [state.builder.emit(Load, _places(state, source, start, n), None, None) for start, n in chunks]
+    loaded = [state.builder.emit(Load, _element_pointers(state, source, start, n), None, None) for start, n in chunks]
     for (start, n), values in zip(chunks, loaded):
-        state.builder.emit_op(Store, _places(state, target, start, n), values, None)
+        state.builder.emit_op(Store, _element_pointers(state, target, start, n), values, None)
 
 
 def _fill_bytes(state: Translation, target: Value, byte: int, bytes: int) -> None:
@@ -245,7 +245,7 @@ def _fill_bytes(state: Translation, target: Value, byte: int, bytes: int) -> Non
 
 def _fill(state: Translation, target: Value, value: object, count: int) -> None:
     for start, n in _chunks(count):
-        pointers = _places(state, target, start, n)
+        pointers = _element_pointers(state, target, start, n)
         state.builder.emit_op(Store, pointers, state.constant(value, target.tile.pointee, (n,)), None)
 
 
@@ -258,7 +258,7 @@ def _chunks(count: int) -> Iterator[tuple[int, int]]:
         start += length
 
 
-def _places(state: Translation, pointer: Value, start: int, count: int) -> Value:
+def _element_pointers(state: Translation, pointer: Value, start: int, count: int) -> Value:
     """Pointers to ``count`` elements from element ``start`` on."""
     emit = state.builder.emit
     index = emit(Iota, type=TileType(int64, (count,)))

@@ -38,15 +38,15 @@ class LoopNest(Op):
     no masks that a check covers, ``bounds_checked`` ones have them: for view tiles that leave their array, or where
     a check in ``unmasked``, one for each load at the positions ``unmasked_loads`` in the body, does not say that its
     mask is true everywhere. ``on_copies``: where an element may be stored before it is loaded, the loops read copies.
-    The checks ``apart``, one for each load at ``apart_loads``, say that nothing which is loaded is stored. The array
-    tiles ``overlapping`` are compared with what is stored; they may be the very tile that is stored where
+    The checks ``disjoint``, one for each load at ``disjoint_loads``, say that nothing which is loaded is stored. The
+    array tiles ``overlapping`` are compared with what is stored; they may be the very tile that is stored where
     ``same_index`` says that each element is loaded right before it is stored. The copies are at the offsets
-    ``copies``: of ``overlapping``, then of the loads at ``apart_loads``; they are made along the axes ``copy_axes``,
+    ``copies``: of ``overlapping``, then of the loads at ``disjoint_loads``; they are made along the axes ``copy_axes``,
     as ``transposed`` says. ``streaming`` ones store whole vectors past the caches: taken when the array is larger.
     """
 
     unmasked: list[Value] = operands()
-    apart: list[Value] = operands()
+    disjoint: list[Value] = operands()
     overlapping: list[Value] = operands()
     lanes: int = attribute(int, default=0)
     vectors: int = attribute(int, default=1)
@@ -57,7 +57,7 @@ class LoopNest(Op):
     transposed: int | None = attribute(int, type(None), default=None)
     versions: tuple[str, ...] = attribute(tuple, default=())
     unmasked_loads: tuple[int, ...] = attribute(tuple, default=())
-    apart_loads: tuple[int, ...] = attribute(tuple, default=())
+    disjoint_loads: tuple[int, ...] = attribute(tuple, default=())
     same_index: tuple[bool, ...] = attribute(tuple, default=())
     copies: tuple[int, ...] = attribute(tuple, default=())
     copy_axes: tuple[int | None, ...] = attribute(tuple, default=())
@@ -80,10 +80,10 @@ class LoopNest(Op):
         kept = types_of(self.kept)
         require(len(kept) == len(self.buffers), self, f"{len(self.buffers)} buffers for {len(kept)} results")
         require(set(self.versions) <= set(LOOP_VERSIONS), self, f"versions {self.versions}, not of {LOOP_VERSIONS}")
-        require(all(v.type == BOOL for v in (*self.unmasked, *self.apart)), self, "a check that is not a bool")
+        require(all(v.type == BOOL for v in (*self.unmasked, *self.disjoint)), self, "a check that is not a bool")
         require(len(self.unmasked) == len(self.unmasked_loads), self, "each unmasked load has one check")
-        require(len(self.apart) == len(self.apart_loads), self, "each load that is apart has one check")
-        reads = len(self.overlapping) + len(self.apart)
+        require(len(self.disjoint) == len(self.disjoint_loads), self, "each disjoint load has one check")
+        reads = len(self.overlapping) + len(self.disjoint)
         require(len(self.copies) == len(self.copy_axes) == reads, self, f"{len(self.copies)} copies of {reads} tiles")
         require(len(self.same_index) == len(self.overlapping), self, "same_index says it of each overlapping tile")
         return kept

@@ -81,7 +81,7 @@ def export_function(
     if arguments is None:
         arguments = [Argument(a.tile, i) for i, a in enumerate(function.body.args)]
     body = Block([Value(tile(a.type)) for a in arguments])
-    places = _Places(function, name)
+    places = _DebugLocations(function, name)
     emitter = Emitter(minor, body)
     emitter.loc = places(function.loc)
     for argument, value in zip(arguments, body.args):
@@ -101,7 +101,7 @@ def _promised(e: Emitter, argument: Argument, value: Value) -> Value:
     return value
 
 
-class _Places:
+class _DebugLocations:
     """Debug locations of places in the source; equal ones are one object."""
 
     def __init__(self, function: core.Function, symbol: str) -> None:
@@ -151,7 +151,7 @@ class _Places:
 class _Control:
     """Exports blocks. Loops and branches with memory ops carry the token."""
 
-    def __init__(self, emitter: Emitter, places: _Places) -> None:
+    def __init__(self, emitter: Emitter, places: _DebugLocations) -> None:
         self.e = emitter
         self.places = places
         self.carries: list[bool] = []  # whether each enclosing loop carries the token

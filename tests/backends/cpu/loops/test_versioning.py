@@ -108,7 +108,7 @@ def test_loads_through_pointers_are_checked_once_for_the_tile() -> None:
     assert len(found) == 2
     assert found[0].endswith("check_load(%y, [%m, %n]) {in_bounds = (true, true), masked = true} : i1, i1 {")
     versions = 'versions = ("plain", "bounds_checked", "on_copies")'
-    assert found[1].startswith(f"nest([%0], [%1], []) {{{versions}, unmasked_loads = (5), apart_loads = (5)")
+    assert found[1].startswith(f"nest([%0], [%1], []) {{{versions}, unmasked_loads = (5), disjoint_loads = (5)")
 
 
 def test_pointers_that_no_check_can_compare_are_always_read_through_a_copy() -> None:
@@ -124,7 +124,7 @@ def test_pointers_that_no_check_can_compare_are_always_read_through_a_copy() -> 
         yield([])
       }}""")
     assert "constant() {value = false" in found[2]
-    assert "apart_loads = (5), copies = (64)" in next(line for line in found if "nest(" in line)
+    assert "disjoint_loads = (5), copies = (64)" in next(line for line in found if "nest(" in line)
 
 
 @pytest.mark.parametrize(("size", "versions"), [(64, '("plain", "bounds_checked")'), (16, '("bounds_checked")')])

@@ -66,17 +66,17 @@ def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
     """Emit the loops of ``body``. Runtime checks pick the fastest version that will do."""
     nest, store, ops = group.nest, group.store, group.nest.body.ops
     unmasked = {ops[k]: state.scalar(v) for k, v in zip(nest.unmasked_loads, nest.unmasked)}
-    apart = {ops[k]: state.scalar(v) for k, v in zip(nest.apart_loads, nest.apart)} if store else {}
+    disjoint = {ops[k]: state.scalar(v) for k, v in zip(nest.disjoint_loads, nest.disjoint)} if store else {}
     emit = _version(state, group, body, unmasked)
     inside = _inside(state, group, unmasked)
-    disjoint = [
+    compared = [
         views.may_fuse(state, _access(state, v), store, same)
         for v, same in zip(nest.overlapping, nest.same_index)
         if store is not None
     ]
 
     def on_copies(masked: bool) -> list[ir.Value]:
-        copied = [*nest.overlapping, *(op.result for op in apart)]
+        copied = [*nest.overlapping, *(op.result for op in disjoint)]
         for value, offset, axis in zip(copied, nest.copies, nest.copy_axes):
             state.bindings[value] = _copy(state, nest, value, offset, axis)
         results = emit(masked)
@@ -84,7 +84,7 @@ def emit_loops(state: State, group: Group, body: Body) -> list[ir.Value]:
             del state.bindings[value]
         return results
 
-    return _emit_versions(state, emit, on_copies, inside, _conjunction(state, [*disjoint, *apart.values()]))
+    return _emit_versions(state, emit, on_copies, inside, _conjunction(state, [*compared, *disjoint.values()]))
 
 
 def emit_streaming_loops(state: State, group: Group, body: Body, worthwhile: ir.Value) -> None:
@@ -94,8 +94,8 @@ def emit_streaming_loops(state: State, group: Group, body: Body, worthwhile: ir.
     """
     nest, store = group.nest, group.store
     assert store is not None
-    apart = [views.may_fuse(state, _access(state, v), store, False) for v in nest.overlapping]
-    chosen = _conjunction(state, [worthwhile, *apart, *(state.scalar(v) for v in nest.apart)])
+    compared = [views.may_fuse(state, _access(state, v), store, False) for v in nest.overlapping]
+    chosen = _conjunction(state, [worthwhile, *compared, *(state.scalar(v) for v in nest.disjoint)])
     state.streams = True
 
     def stream() -> list[ir.Value]:

@@ -279,7 +279,7 @@ def _check_load(state: State, op: CheckLoad) -> None:
     true = ranges.all_true(asked.pop(0)) if op.masked else None
     found = [] if true is None else [true]
     if op.view is not None:
-        other = ranges.apart(asked.pop(), *views.address_range(state.builder, views.access(state, op)))
+        other = ranges.disjoint(asked.pop(), *views.address_range(state.builder, views.access(state, op)))
         found.append(other if true is None else state.builder.and_(true, other))
     for r, v in zip(op.results, found):
         state.bind(r, v)

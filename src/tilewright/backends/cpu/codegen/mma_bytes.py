@@ -83,12 +83,12 @@ class ByteKernel:
                 rows.append(builder.load(self._at(nest, self.y, at), align=1, typ=ir.VectorType(I8, BYTE_LANES)))
             packed = builder.bitcast(_interleave(builder, rows), _VECTOR)
             builder.store(packed, self._panel(nest, group, j), align=1)
-            following.append(self._fold_column(nest, total, packed) if self.flip else zero)
+            following.append(self._sum_column(nest, total, packed) if self.flip else zero)
         if looping:
             nest.end(following if self.flip else [])
         return following
 
-    def _fold_column(self, nest: Nest, total: ir.Value, packed: ir.Value) -> ir.Value:
+    def _sum_column(self, nest: Nest, total: ir.Value, packed: ir.Value) -> ir.Value:
         """Add 128 times (right operand signed) or -128 times (unsigned) the elements of each column to ``total``."""
         factor = nest.builder.bitcast(lanes.integers(I8, [0x80] * 64), _VECTOR)
         return self._dot(nest, total, factor, packed)

@@ -48,7 +48,7 @@ def _counts_along(value: Value, axis: int) -> bool:
     return isinstance(value.op, Iota) and value.tile.size == length
 
 
-class _Combination:
+class _Combiner:
     """The values of a reduce or scan, its axis and its combiner."""
 
     def __init__(self, state: State, nest: LoopNest, op: CombiningOp) -> None:
@@ -83,7 +83,7 @@ class _Combination:
         return scalars.combine(self.state, builder, count, self.op.body, [*a, *b], _NO_FACTS)
 
     def start(self, count: int | None) -> Registers:
-        """What ``fold`` combines the first elements with, or ignores when there is no identity."""
+        """What ``accumulate`` combines the first elements with, or ignores when there is no identity."""
         if self.identity is None:
             return [scalars.blank(v.tile.dtype, count) for v in self.values]
         emitter = self.state.emitter(lanes=count)
@@ -96,7 +96,7 @@ class _Combination:
         facts = _NO_FACTS if isinstance(self.op, Scan) and self.op.reverse else self.ordered
         return scalars.combine(self.state, builder, count, self.op.body, [*old, *new], facts, running=running)
 
-    def fold(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
+    def accumulate(self, nest: Nest, count: int | None, k: index.Index, old: Registers, new: Registers) -> Registers:
         """``follow``, or just ``new`` where index ``k`` of the innermost loop is the first."""
         if isinstance(k, int):
             return new
@@ -108,14 +108,14 @@ class _Combination:
         return [builder.select(first, n, c) for n, c in zip(new, combined)]
 
     def halve(self, builder: ir.IRBuilder, count: int | None, partials: list[Registers]) -> Registers:
-        """Fold whole registers of partial results, which are a power of two in number."""
+        """Combine whole registers of partial results, which are a power of two in number."""
         while len(partials) > 1:
             half = len(partials) // 2
             partials = [self.combine(builder, count, partials[i], partials[i + half]) for i in range(half)]
         return partials[0]
 
     def halve_lanes(self, builder: ir.IRBuilder, count: int, registers: Registers) -> Registers:
-        """Fold the lanes of one register of partial results to a scalar."""
+        """Combine the lanes of one register of partial results to a scalar."""
         while count > 1:
             count //= 2
             low = [lanes.shuffle(builder, r, range(count)) for r in registers]
@@ -125,17 +125,17 @@ class _Combination:
 
 
 def emit_reduce(state: State, nest: LoopNest, op: Reduce) -> None:
-    fold = _Combination(state, nest, op)
-    partials = reduction_partials(fold.shape, fold.axis) if op.commutative else 1
+    combiner = _Combiner(state, nest, op)
+    partials = reduction_partials(combiner.shape, combiner.axis) if op.commutative else 1
     scalar, count = op.results[0].tile.size == 1, len(op.results)
     bind_results(state, nest, 0)
     buffers = [] if scalar else [state.tile_buffer(r) for r in nest.results[:count]]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
         if nest.along:
-            found = _along_lanes(fold, elements, visit, partials, min(width, partials), buffers)
+            found = _along_lanes(combiner, elements, visit, partials, min(width, partials), buffers)
         else:
-            found = _across_lanes(fold, elements, visit, partials, width, buffers)
+            found = _across_lanes(combiner, elements, visit, partials, width, buffers)
         return found if scalar else []
 
     for r, register in zip(nest.results, emit_loops(state, group_of(state, nest, count), body)):
@@ -154,119 +154,124 @@ PartialPositions = Callable[[Coord], "list[Position]"]
 
 
 def _partial_results(
-    fold: _Combination, elements: Elements, visit: Visit, count: int | None, step: int, positions: PartialPositions
+    combiner: _Combiner,
+    elements: Elements,
+    visit: Visit,
+    count: int | None,
+    step: int,
+    positions: PartialPositions,
 ) -> list[Registers]:
-    """Fold along the axis in steps of ``step`` elements, one to each partial result."""
+    """Reduce along the axis in steps of ``step`` elements, one to each partial result."""
     nest = elements.nest
-    running = fold.identity is not None and step < fold.length
+    running = combiner.identity is not None and step < combiner.length
     if running:
-        start, first = 0, [fold.start(count) for _ in positions(ZERO)]
+        start, first = 0, [combiner.start(count) for _ in positions(ZERO)]
     else:
-        start, first = step, [fold.at(elements, position, count, visit) for position in positions(ZERO)]
-    if start == fold.length:
+        start, first = step, [combiner.at(elements, position, count, visit) for position in positions(ZERO)]
+    if start == combiner.length:
         return first
-    k = nest.begin(fold.length, step, start)
+    k = nest.begin(combiner.length, step, start)
     kept = [[nest.carry(r) for r in registers] for registers in first]
     nexts = []
     for old, position in zip(kept, positions(Coord(k, nest.level))):
-        new = fold.at(elements, position, count, visit)
-        nexts.append(fold.follow(nest.builder, count, old, new, running=running))
+        new = combiner.at(elements, position, count, visit)
+        nexts.append(combiner.follow(nest.builder, count, old, new, running=running))
     nest.end([r for registers in nexts for r in registers])
     return nexts
 
 
 def _along_lanes(
-    fold: _Combination, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+    combiner: _Combiner, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
 ) -> Registers:
     """Partial results in lanes: ``partials`` of them in vectors of ``width``."""
-    nest, axis = elements.nest, fold.axis
-    outer = open_chunks(nest, fold.shape[:axis], 1)
-    inner = [ZERO] * (len(fold.shape) - axis - 1)
+    nest, axis = elements.nest, combiner.axis
+    outer = open_chunks(nest, combiner.shape[:axis], 1)
+    inner = [ZERO] * (len(combiner.shape) - axis - 1)
 
     def positions(k: Coord) -> list[Position]:
         patterns = [tuple(range(i, i + width)) for i in range(0, partials, width)]
         return [(*outer, Coord(k.base, k.level, pattern), *inner) for pattern in patterns]
 
-    found = _partial_results(fold, elements, visit, width, partials, positions)
-    result = fold.halve_lanes(nest.builder, width, fold.halve(nest.builder, width, found))
-    _save(elements, fold.op, buffers, (*outer, *inner), None, result)
+    found = _partial_results(combiner, elements, visit, width, partials, positions)
+    result = combiner.halve_lanes(nest.builder, width, combiner.halve(nest.builder, width, found))
+    _save(elements, combiner.op, buffers, (*outer, *inner), None, result)
     close(nest)
     return result
 
 
 def _across_lanes(
-    fold: _Combination, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
+    combiner: _Combiner, elements: Elements, visit: Visit, partials: int, width: int, buffers: list[Buffer]
 ) -> Registers:
     """One result per lane; partial results in different registers."""
-    nest, axis = elements.nest, fold.axis
-    shape = fold.shape[:axis] + fold.shape[axis + 1 :]
-    count = min(fold.vectors * width, fold.op.results[0].tile.size)
+    nest, axis = elements.nest, combiner.axis
+    shape = combiner.shape[:axis] + combiner.shape[axis + 1 :]
+    count = min(combiner.vectors * width, combiner.op.results[0].tile.size)
     rest = open_chunks(nest, shape, count)
     lanes_or_none = count if count > 1 else None
 
     def positions(k: Coord) -> list[Position]:
         return [(*rest[:axis], elements.map.shift(k, i), *rest[axis:]) for i in range(partials)]
 
-    found = _partial_results(fold, elements, visit, lanes_or_none, partials, positions)
-    result = fold.halve(nest.builder, lanes_or_none, found)
-    _save(elements, fold.op, buffers, rest, lanes_or_none, result)
+    found = _partial_results(combiner, elements, visit, lanes_or_none, partials, positions)
+    result = combiner.halve(nest.builder, lanes_or_none, found)
+    _save(elements, combiner.op, buffers, rest, lanes_or_none, result)
     close(nest)
     return result
 
 
 def emit_scan(state: State, nest: LoopNest, op: Scan) -> None:
     """One running value per lane, along the axis."""
-    fold, count = _Combination(state, nest, op), len(op.results)
+    combiner, count = _Combiner(state, nest, op), len(op.results)
     bind_results(state, nest, 0)
     buffers = [state.tile_buffer(r) for r in nest.results[:count]]
 
     def body(elements: Elements, width: int, visit: Visit) -> Registers:
         if nest.square is None:
-            _scan_across(fold, elements, visit, width, buffers)
+            _scan_across(combiner, elements, visit, width, buffers)
         else:
-            _scan_squares(fold, elements, visit, nest.square, buffers)
+            _scan_squares(combiner, elements, visit, nest.square, buffers)
         return []
 
     emit_loops(state, group_of(state, nest, count), body)
 
 
-def _scan_across(fold: _Combination, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
+def _scan_across(combiner: _Combiner, elements: Elements, visit: Visit, width: int, buffers: list[Buffer]) -> None:
     """Step by step along the axis; a vector holds neighbours along another axis where that is the innermost one."""
-    nest, shape, axis, op = elements.nest, fold.shape, fold.axis, fold.op
+    nest, shape, axis, op = elements.nest, combiner.shape, combiner.axis, combiner.op
     others = shape[:axis] + shape[axis + 1 :]
     innermost = all(n == 1 for n in shape[axis + 1 :])
-    count = 1 if innermost else min(fold.vectors * width, op.results[0].tile.size // fold.length)
+    count = 1 if innermost else min(combiner.vectors * width, op.results[0].tile.size // combiner.length)
     rest = open_chunks(nest, others, count)
     lanes_or_none = count if count > 1 else None
-    k = nest.begin(fold.length) if fold.length > 1 else 0
-    kept = [nest.carry(b) for b in fold.start(lanes_or_none)] if not isinstance(k, int) else []
-    at = index.sub(nest.builder, fold.length - 1, k) if isinstance(op, Scan) and op.reverse else k
+    k = nest.begin(combiner.length) if combiner.length > 1 else 0
+    kept = [nest.carry(b) for b in combiner.start(lanes_or_none)] if not isinstance(k, int) else []
+    at = index.sub(nest.builder, combiner.length - 1, k) if isinstance(op, Scan) and op.reverse else k
     position = (*rest[:axis], Coord(at, nest.level if not isinstance(at, int) else 0), *rest[axis:])
-    new = fold.at(elements, position, lanes_or_none, visit)
-    running = new if isinstance(k, int) else fold.fold(nest, lanes_or_none, k, kept, new)
+    new = combiner.at(elements, position, lanes_or_none, visit)
+    running = new if isinstance(k, int) else combiner.accumulate(nest, lanes_or_none, k, kept, new)
     _save(elements, op, buffers, position, lanes_or_none, running)
     if not isinstance(k, int):
         nest.end(running)
     close(nest)
 
 
-def _scan_squares(fold: _Combination, elements: Elements, visit: Visit, side: int, buffers: list[Buffer]) -> None:
+def _scan_squares(combiner: _Combiner, elements: Elements, visit: Visit, side: int, buffers: list[Buffer]) -> None:
     """Some rows at once: squares of them are transposed, so that the running values of all rows are one vector."""
-    nest, op = elements.nest, fold.op
-    other = rows_axis(fold.shape[: fold.axis])
+    nest, op = elements.nest, combiner.op
+    other = rows_axis(combiner.shape[: combiner.axis])
     corner = []
-    for axis, n in enumerate(fold.shape):
+    for axis, n in enumerate(combiner.shape):
         step = side if axis == other else 1
-        base = nest.begin(n, step) if n > step and axis != fold.axis else 0
+        base = nest.begin(n, step) if n > step and axis != combiner.axis else 0
         corner.append(Coord(base, nest.level if not isinstance(base, int) else 0))
-    looping = fold.length > side
-    k: index.Index = nest.begin(fold.length, side) if looping else 0
-    running: Registers | None = [nest.carry(b) for b in fold.start(side)] if looping else None
+    looping = combiner.length > side
+    k: index.Index = nest.begin(combiner.length, side) if looping else 0
+    running: Registers | None = [nest.carry(b) for b in combiner.start(side)] if looping else None
     reverse = isinstance(op, Scan) and op.reverse
-    at = index.sub(nest.builder, fold.length - side, k) if reverse else k
-    corner[fold.axis] = Coord(at, nest.level if not isinstance(at, int) else 0)
-    positions = [transpose.along(elements, corner, fold.axis, other, i, side) for i in range(side)]
-    rows = [fold.at(elements, position, side, visit) for position in positions]
+    at = index.sub(nest.builder, combiner.length - side, k) if reverse else k
+    corner[combiner.axis] = Coord(at, nest.level if not isinstance(at, int) else 0)
+    positions = [transpose.along(elements, corner, combiner.axis, other, i, side) for i in range(side)]
+    rows = [combiner.at(elements, position, side, visit) for position in positions]
     columns = [transpose.transpose(nest.builder, list(tile)) for tile in zip(*rows)]
     scanned: list[Registers] = [[]] * side
     for step in range(side):
@@ -276,7 +281,9 @@ def _scan_squares(fold: _Combination, elements: Elements, visit: Visit, side: in
             running = new
         else:
             running = (
-                fold.fold(nest, side, k, running, new) if step == 0 else fold.combine(nest.builder, side, running, new)
+                combiner.accumulate(nest, side, k, running, new)
+                if step == 0
+                else combiner.combine(nest.builder, side, running, new)
             )
         scanned[j] = running
     for result, buffer, column in zip(op.results, buffers, zip(*scanned)):

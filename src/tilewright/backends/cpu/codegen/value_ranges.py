@@ -64,7 +64,7 @@ class ValueRanges:
         ends = (left.high, right.low) if high else (left.low, right.high)
         return builder.icmp_signed(sign, *ends)
 
-    def apart(self, pointers: Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    def disjoint(self, pointers: Value, low: ir.Value, high: ir.Value) -> ir.Value:
         """i1: surely ``pointers`` refer to no byte between the addresses ``low`` and ``high``."""
         found, builder = self._of(pointers), self._state.builder
         end = builder.add(found.high, ir.Constant(_WIDE, storage_bytes(pointers.tile.pointee)))
@@ -133,10 +133,10 @@ class ValueRanges:
             nest.builder.store(choose(nest.builder, nest.builder.load(slot, typ=type_), found, signed), slot)
         while nest.level:
             nest.end()
-        low, high = (self._fold(slot, choose, signed) for slot, choose in zip(ends, (_lesser, _greater)))
+        low, high = (self._reduce_lanes(slot, choose, signed) for slot, choose in zip(ends, (_lesser, _greater)))
         return ValueRange(self._widen(value, low), self._widen(value, high))
 
-    def _fold(self, slot: ir.Value, choose: Callable[..., ir.Value], signed: bool) -> ir.Value:
+    def _reduce_lanes(self, slot: ir.Value, choose: Callable[..., ir.Value], signed: bool) -> ir.Value:
         """The least or greatest lane."""
         builder = self._state.builder
         rest = builder.load(slot, typ=slot.allocated_type)

@@ -147,14 +147,14 @@ def may_fuse(state: State, load: ViewAccess, store: ViewAccess, same_index: bool
     """
     builder = state.builder
     (low_a, high_a), (low_b, high_b) = address_range(builder, load), address_range(builder, store)
-    apart = builder.or_(builder.icmp_unsigned("<=", high_a, low_b), builder.icmp_unsigned("<=", high_b, low_a))
+    disjoint = builder.or_(builder.icmp_unsigned("<=", high_a, low_b), builder.icmp_unsigned("<=", high_b, low_a))
     if not same_index or load.shape != store.shape or storage_bytes(load.dtype) != storage_bytes(store.dtype):
-        return apart
+        return disjoint
     same = builder.icmp_unsigned("==", load.address, store.address)
     for n, s, t in zip(load.shape, load.strides, store.strides):
         if n > 1 and not (isinstance(s, int) and s == t):
             same = builder.and_(same, builder.icmp_unsigned("==", as_value(s), as_value(t)))
-    return builder.or_(apart, same)
+    return builder.or_(disjoint, same)
 
 
 def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir.Value]:

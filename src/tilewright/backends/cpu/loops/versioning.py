@@ -74,20 +74,20 @@ class _Versioner(Rewriter):
         root = root_of(nest)
         fused = fused_ops(nest, loop_values(nest))
         store = root if isinstance(root, StoreView) and not is_ordered(root) else None
-        unmasked, apart = self._checks(nest, root, fused, store, builder)
+        unmasked, disjoint = self._checks(nest, root, fused, store, builder)
         tiles = [op for op in fused.ops if isinstance(op, LoadView) and _may_overlap(fused, op, store)]
-        copied = [*tiles, *apart]
+        copied = [*tiles, *disjoint]
         positions = {op: k for k, op in enumerate(nest.body.ops)}
         attributes = nest.attributes | {
             "versions": _versions(nest, root, masked=bool(unmasked), overlapping=bool(copied)),
             "unmasked_loads": tuple(positions[op] for op in unmasked),
-            "apart_loads": tuple(positions[op] for op in apart),
+            "disjoint_loads": tuple(positions[op] for op in disjoint),
             "same_index": tuple(fused.same_index(op) for op in tiles),
             "copies": self._reserve([op.result for op in copied]),
             "copy_axes": tuple(map(_copy_axis, copied)),
             "body": clone_block(nest.body, self.values),
         }
-        checks = list(unmasked.values()), list(apart.values())
+        checks = list(unmasked.values()), list(disjoint.values())
         made = builder.emit_op(LoopNest, *checks, self.all(op.result for op in tiles), **attributes)
         for old, new in zip(nest.results, made.results):
             new.name = old.name
@@ -98,11 +98,11 @@ class _Versioner(Rewriter):
     ) -> tuple[dict[Op, Value], dict[Op, Value]]:
         """For loads through pointers: whether the mask is true everywhere; whether nothing that is loaded is stored."""
         unmasked: dict[Op, Value] = {}
-        apart: dict[Op, Value] = {}
+        disjoint: dict[Op, Value] = {}
         if _one_by_one(root):
             if isinstance(root, PointerMemoryOp) and root.mask is not None and self._worth_checking(nest, root):
                 (unmasked[root],) = self._check(nest, root, root.mask, None, builder)
-            return unmasked, apart
+            return unmasked, disjoint
         for op in fused.ops if not isinstance(root, Store) else ():
             if not isinstance(op, Load) or op.result.tile.size == 1:
                 continue
@@ -112,10 +112,10 @@ class _Versioner(Rewriter):
                 if masked:
                     unmasked[op] = found[0]
                 if compared:
-                    apart[op] = found[-1]
+                    disjoint[op] = found[-1]
             if store is not None and not compared:
-                apart[op] = builder.constant(False, bool_)  # nothing tells: the loops always go on a copy
-        return unmasked, apart
+                disjoint[op] = builder.constant(False, bool_)  # nothing tells: the loops always go on a copy
+        return unmasked, disjoint
 
     def _worth_checking(self, nest: LoopNest, root: PointerMemoryOp) -> bool:
         size = root.ptrs.tile.size

@@ -8,8 +8,8 @@ from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import to_tile
+from tilewright.frontend.python.ops.element_refs import ElementRefs, elements, raw_elements, spread
 from tilewright.frontend.python.ops.load_store import order_and_scope
-from tilewright.frontend.python.ops.places import Places, elements, raw_elements, spread
 from tilewright.frontend.python.values import Tile, TiledView
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
@@ -46,7 +46,9 @@ def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tup
     return spread(ctx, value, dtype, shape, "the update")
 
 
-def _combine(ctx: Context, kind: AtomicKind, at: Places, update: Any, memory_order: Any, memory_scope: Any) -> Tile:
+def _combine(
+    ctx: Context, kind: AtomicKind, at: ElementRefs, update: Any, memory_order: Any, memory_scope: Any
+) -> Tile:
     order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)
     value = _update(ctx, kind, update, at.dtype, at.shape)
     old = ctx.builder.emit(AtomicRmw, at.pointers, value, at.where, kind=kind, memory_order=order, memory_scope=scope)
@@ -54,7 +56,7 @@ def _combine(ctx: Context, kind: AtomicKind, at: Places, update: Any, memory_ord
 
 
 def _compare_and_swap(
-    ctx: Context, at: Places, expected: Any, desired: Any, memory_order: Any, memory_scope: Any
+    ctx: Context, at: ElementRefs, expected: Any, desired: Any, memory_order: Any, memory_scope: Any
 ) -> Tile:
     _check_dtype(ctx, None, at.dtype)
     order, scope = order_and_scope(ctx, memory_order, memory_scope, ORDERS)

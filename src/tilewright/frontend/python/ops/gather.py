@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.frontend.python.context import Context, OpBuilder
 from tilewright.frontend.python.ops import arguments as check
 from tilewright.frontend.python.ops.convert import broadcast, cast, constant
-from tilewright.frontend.python.ops.places import addresses, elements, raw_elements, spread
+from tilewright.frontend.python.ops.element_refs import addresses, elements, raw_elements, spread
 from tilewright.frontend.python.values import Array, SliceIndex, Tile
 from tilewright.ir.dtypes import int64
 from tilewright.ir.enums import PaddingMode

@@ -30,7 +30,7 @@ from tilewright.ir.promotion import broadcast_shapes
 
 
 @dataclass(frozen=True)
-class Places:
+class ElementRefs:
     """Elements of an array: their addresses, and where these may be accessed (None: everywhere)."""
 
     array: Array
@@ -46,7 +46,7 @@ class Places:
         return self.pointers.tile.shape
 
 
-def elements(ctx: Context, array: Any, indices: Any, check_bounds: Any, mask: Any = None) -> Places:
+def elements(ctx: Context, array: Any, indices: Any, check_bounds: Any, mask: Any = None) -> ElementRefs:
     """The elements of ``array`` at ``indices``."""
     source = check.array(ctx, array)
     found = _indices(ctx, source, indices)
@@ -55,10 +55,10 @@ def elements(ctx: Context, array: Any, indices: Any, check_bounds: Any, mask: An
     where = _mask(ctx, mask, pointers.tile.shape, inside)
     if not bounds:
         _promise_inside(ctx, source, found, where)
-    return Places(source, pointers, where)
+    return ElementRefs(source, pointers, where)
 
 
-def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> Places:
+def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> ElementRefs:
     """The elements of raw memory at ``offset`` from its base."""
     if not isinstance(memory, RawMemory):
         ctx.fail(TileTypeError, f"expected raw memory, got {describe(memory)}")
@@ -68,7 +68,7 @@ def raw_elements(ctx: Context, memory: Any, offset: Any, mask: Any) -> Places:
     base, wide = broadcast(ctx, memory.array.base, tile.shape), cast(ctx, tile.value, int64)
     where = _mask(ctx, mask, tile.shape, None)
     _promise_offset(ctx, memory.array, wide, where)
-    return Places(memory.array, ctx.builder.emit(PtrOffset, base, wide), where)
+    return ElementRefs(memory.array, ctx.builder.emit(PtrOffset, base, wide), where)
 
 
 def _indices(ctx: Context, array: Array, indices: Any) -> list[Tile]:
