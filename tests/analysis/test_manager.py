@@ -1,15 +1,30 @@
-"""Analyses are computed once for each function, and stay where a pass changes nothing."""
+"""Analyses are computed once for each function, and stay where a pass changes nothing or preserves them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.kernel_runs import arguments, generated, seeds
+
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.liveness import Liveness
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.frontend.python.compile import trace
 from tilewright.ir.core import Function
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.parser import parse_function
+from tilewright.ir.printer import print_function
 from tilewright.ir.rewrite import clone_function
+from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 from tilewright.transforms.clip_views import ClipViews
+from tilewright.transforms.gpu.sink_loads import SinkLoads
+from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
 FUNCTION = """func @first(%x: ptr<f32> = "x".base, %i: i32 = "i".scalar) {
   %v = make_tensor_view(%x, [], []) {type = !view<f32,[64],[1],i32>} : view<f32,[64],[1],i32>
@@ -50,3 +65,58 @@ def test_they_go_where_a_pass_changes_something() -> None:
     clipped = ClipViews().run(promising)
     assert clipped is not promising and not clipped.analyses
     assert AnalysisManager(clipped).get(argument_effects) == effects
+
+
+def _ranges(found: IntegerRanges, function: Function) -> object:
+    values = [*function.body.args, *(v for op in function.walk() for v in op.results)]
+    scalars = [v for v in values if isinstance(v.type, TileType) and not v.type.shape and not v.type.is_pointer]
+    return [(found.range(v), found.divisor(v)) for v in scalars if v.tile.element.is_integer]
+
+
+def _objects(found: AliasAnalysis, function: Function) -> object:
+    return [found.underlying_object(op.address) for op in function.walk() if isinstance(op, MemoryOp)]
+
+
+def _live(found: Liveness, function: Function) -> object:
+    return [(op in found.ops, [r in found.values for r in op.results]) for op in function.walk()]
+
+
+# What an analysis says of all that is in a function.
+FACTS: dict[Any, Callable[[Any, Function], object]] = {
+    IntegerRanges: _ranges,
+    AliasAnalysis: _objects,
+    Liveness: _live,
+    argument_effects: lambda found, function: found,
+}
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_what_a_pass_preserves_still_holds(seed: int) -> None:
+    """The result from before a pass says of what is left what one from after it says."""
+    kernel = generated(seed).kernel()
+    signature, _ = kernel.described(arguments(generated(seed))[0], "reference")
+    function = clone_function(trace(kernel.function, signature, {}))
+    for p in (ClipViews(), *OPTIMIZE, SinkLoads()):
+        if not isinstance(p, InPlacePass):
+            function = p.run(function)
+            continue
+        results = {analysis: AnalysisManager(function).get(analysis) for analysis in FACTS}
+        for analysis, facts in FACTS.items():
+            facts(results[analysis], function)  # computed on demand
+        changed = p.apply(function)
+        kept = {analysis for analysis, _ in function.analyses}
+        assert kept & FACTS.keys() == (p.preserves if changed else FACTS.keys())
+        for analysis in kept & FACTS.keys():
+            facts = FACTS[analysis]
+            assert facts(results[analysis], function) == facts(analysis(function), function), (p.name, analysis)
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_what_passes_are_given_stays(seed: int) -> None:
+    kernel = generated(seed).kernel()
+    signature, _ = kernel.described(arguments(generated(seed))[0], "reference")
+    function = trace(kernel.function, signature, {})
+    text = print_function(function)
+    first = print_function(run_passes(function, (ClipViews(), *OPTIMIZE)))
+    assert print_function(function) == text != first
+    assert print_function(run_passes(function, (ClipViews(), *OPTIMIZE))) == first

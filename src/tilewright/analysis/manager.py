@@ -1,13 +1,13 @@
 """Analyses of a function, each computed once.
 
-The results lie with the function that they are about, and go with it. No pass changes the function that it is given, so
-none of them is ever stale: a pass that changes something gives a new function, of which nothing is known, and one that
-finds nothing to change gives its argument back, with all that is known of it.
+The results lie with the function that they are about, and go with it. Nothing is known of a new function that a pass
+makes; a pass that changes a function in place says which results it preserves, and one that finds nothing to change
+leaves all of them: see ``transforms.base``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, TypeVar
 
 from tilewright.ir.core import Function
@@ -28,6 +28,12 @@ class AnalysisManager:
             results[key] = analysis(self._function, *options)
         found: _Result = results[key]
         return found
+
+    def keep(self, analyses: Collection[Callable[..., Any]]) -> None:
+        """Forget the results of all others: the function has changed."""
+        results = self._function.analyses
+        for key in [key for key in results if key[0] not in analyses]:
+            del results[key]
 
     def provide(self, analysis: Callable[..., Any], result: object, *options: Hashable) -> None:
         """Make ``result`` what ``get`` gives: for passes, which know of what they made more than can be seen in it."""

@@ -66,6 +66,13 @@ class Value:
         return f"%{self.name or self.index}: {self.type}"
 
 
+def _kept(values: Sequence[Value], kept: Sequence[bool]) -> list[Value]:
+    found = [v for v, keep in zip(values, kept) if keep]
+    for i, v in enumerate(found):
+        v.index = i
+    return found
+
+
 class Op:
     """One operation. Subclasses are declared with ``ir.opdef.define``; do not construct this class itself."""
 
@@ -123,6 +130,19 @@ class Op:
                 old._users.pop(self, None)
             value._users[self] = None
 
+    def set_operands(self, operands: Sequence[Value], segments: tuple[int, ...]) -> None:
+        """Make ``operands`` all operands, ``segments`` being how many each declared field has."""
+        assert self.block is not None
+        for v in self._operands:
+            v._users.pop(self, None)
+        self._operands[:], self.segments = operands, segments
+        for v in self._operands:
+            v._users[self] = None
+
+    def keep_results(self, kept: Sequence[bool]) -> None:
+        """Drop the results that are not ``kept``, which nothing may use."""
+        self.results = _kept(self.results, kept)
+
     def detach(self) -> None:
         """Take this op out of its block, with its regions as they are."""
         assert self.block is not None
@@ -131,9 +151,8 @@ class Op:
 
     def erase(self) -> None:
         """Take this op out of its block for good, with all that is nested in it. Nothing may use its results."""
-        assert not any(r._users for r in self.results), f"{self!r} has uses"
-        self.detach()
-        self.drop_regions()
+        assert self.block is not None
+        self.block.erase([self])
 
     def drop_regions(self) -> None:
         """Empty the regions of this op, but for those that another op has taken over."""
@@ -194,6 +213,21 @@ class Block:
         self._ops[at:at] = moved
         for op in moved:
             op.block = self
+
+    def erase(self, ops: Iterable[Op]) -> None:
+        """Take ``ops`` out of this block for good, with all that is nested. Nothing else may use their results."""
+        erased = dict.fromkeys(ops)
+        for op in erased:
+            op._leave()
+            op.drop_regions()
+        for op in erased:
+            assert not any(r._users for r in op.results), f"{op!r} has uses"
+        if erased:
+            self._ops[:] = [op for op in self._ops if op not in erased]
+
+    def keep_args(self, kept: Sequence[bool]) -> None:
+        """Drop the arguments that are not ``kept``, which nothing may use."""
+        self.args = _kept(self.args, kept)
 
     def clear(self) -> None:
         """Erase all ops. Nothing outside of this block may use their results."""

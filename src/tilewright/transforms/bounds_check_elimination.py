@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.liveness import Liveness
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast, Div
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import PartitionViewType
+from tilewright.transforms.base import InPlacePass
 
 
 @dataclass(frozen=True)
-class BoundsCheckElimination:
+class BoundsCheckElimination(InPlacePass):
     """Sets the ``in_bounds`` flag of each axis along which a view access provably stays inside.
 
     Two arguments are known: the range of the index against a static extent, and an index that counts up to the
@@ -25,17 +28,16 @@ class BoundsCheckElimination:
     """
 
     name: ClassVar[str] = "eliminate-bounds-checks"
+    preserves = frozenset({IntegerRanges, AliasAnalysis, Liveness, argument_effects})
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         ranges = AnalysisManager(function).get(IntegerRanges)
         accesses = [op for op in function.walk() if isinstance(op, (LoadView, StoreView))]
         proven = [_proven(ranges, op) for op in accesses]
-        if proven == [op.in_bounds for op in accesses]:
-            return function
-        copied = clone_function(function)
-        for op, in_bounds in zip((o for o in copied.walk() if isinstance(o, (LoadView, StoreView))), proven):
+        changed = proven != [op.in_bounds for op in accesses]
+        for op, in_bounds in zip(accesses, proven):
             op.in_bounds = in_bounds
-        return copied
+        return changed
 
 
 def _proven(ranges: IntegerRanges, op: LoadView | StoreView) -> tuple[bool, ...]:

@@ -6,47 +6,47 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import is_pure
-from tilewright.ir.rewrite import Rewriter, ValueMap
+from tilewright.transforms.base import InPlacePass
 
 
 @dataclass(frozen=True)
-class CommonSubexpressions:
+class CommonSubexpressions(InPlacePass):
     """Replaces a pure op by an equal one that dominates it."""
 
     name: ClassVar[str] = "cse"
+    preserves = frozenset({IntegerRanges})
 
-    def run(self, function: Function) -> Function:
-        return _Cse().function(function)
+    def change(self, function: Function) -> bool:
+        return _merge(function.body, [])
 
 
-class _Cse(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
-        self.scopes: list[dict[Hashable, list[Value]]] = []
-
-    def block(self, block: Block, values: ValueMap) -> Block:
-        self.scopes.append({})
-        copied = super().block(block, values)
-        self.scopes.pop()
-        return copied
-
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
+def _merge(block: Block, outer: list[dict[Hashable, Op]]) -> bool:
+    """Erase the ops in ``block`` that equal others before them, or of the ``outer`` blocks; whether there are any."""
+    scopes = [*outer, dict[Hashable, Op]()]
+    changed, repeated = False, []
+    for op in block.ops:
+        for region in op.regions:
+            changed |= _merge(region, scopes)
         if op.regions or not is_pure(op):
-            return None
+            continue
         key = op_key(op)
-        for scope in reversed(self.scopes):
-            if key in scope:
-                return scope[key]
-        self.scopes[-1][key] = op.results
-        return None
+        equal = next((scope[key] for scope in scopes if key in scope), None)
+        if equal is None:
+            scopes[-1][key] = op
+        else:
+            for old, new in zip(op.results, equal.results):
+                old.replace_all_uses_with(new)
+            repeated.append(op)
+    block.erase(repeated)
+    return changed or bool(repeated)
 
 
 def op_key(op: Op) -> Hashable:
     """Equal for ops of one kind with the same operands and attributes."""
-    return (op.name, tuple(map(id, op.operands)), op.segments, tuple(map(_key, op.attributes.values())))
+    return (op.name, tuple(op.operands), op.segments, tuple(map(_key, op.attributes.values())))
 
 
 def _key(value: Any) -> Hashable:

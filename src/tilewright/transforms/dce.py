@@ -5,94 +5,56 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.liveness import Liveness
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op
-from tilewright.ir.ops.control import (
-    Continue,
-    For,
-    If,
-    Loop,
-    LoopOp,
-    PassingOp,
-)
+from tilewright.ir.ops.control import CONTROL_FLOW, For, If, Loop, LoopOp, PassingOp
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
+from tilewright.transforms.base import InPlacePass
+
+_ENTERED = (*CONTROL_FLOW, WarpSpecialize)  # ops whose regions hold ops of all kinds, as those of combiners do not
 
 
 @dataclass(frozen=True)
-class DeadCodeElimination:
+class DeadCodeElimination(InPlacePass):
     """Removes ops whose results nobody needs. An unused weak load goes too; stores and output stay."""
 
     name: ClassVar[str] = "dce"
+    preserves = frozenset({IntegerRanges})
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         live = AnalysisManager(function).get(Liveness)
-        return with_body(function, _Sweeper(live).block(function.body, {}))
+        ends = [op for op in function.walk() if isinstance(op, PassingOp) and op.receivers]
+        passed = [[r in live.values for r in op.receivers] for op in ends]
+        for end, kept in zip(ends, passed):
+            if not all(kept):
+                values = [v for v, keep in zip(end.values, kept) if keep]
+                end.set_operands(values, (len(values),))
+        narrowed = [_narrow(op, live) for op in function.walk() if isinstance(op, CONTROL_FLOW) and op in live.ops]
+        return _sweep(function.body, live) or any(narrowed)
 
 
-class _Sweeper:
-    """Rebuilds the live part of a function."""
+def _narrow(op: Op, live: Liveness) -> bool:
+    """Take the values that are not live from what a loop carries, and from the results; whether there are any."""
+    carried = [v in live.values for v in op.carried] if isinstance(op, LoopOp) else []
+    kept = [r in live.values for r in op.results]
+    if isinstance(op, LoopOp) and not all(carried):
+        fixed = op.bounds if isinstance(op, For) else ()
+        inits = [v for v, keep in zip(op.inits, carried) if keep]
+        op.body.keep_args([True] * (len(op.body.args) - len(carried)) + carried)
+        op.set_operands([*fixed, *inits], (*[1] * len(fixed), len(inits)))
+    if not all(kept):
+        op.keep_results(kept)
+        if isinstance(op, (If, Loop)):
+            op.types = tuple(r.type for r in op.results)
+    return not all(carried + kept)
 
-    def __init__(self, live: Liveness) -> None:
-        self.live = live
 
-    def block(self, block: Block, values: ValueMap, kept_args: list[bool] | None = None) -> Block:
-        copied = open_block(block, values)
-        if kept_args is not None:
-            copied.args = [a for a, keep in zip(copied.args, kept_args) if keep]
-            for i, arg in enumerate(copied.args):
-                arg.index = i
-        return self.fill(block, copied, values)
-
-    def fill(self, block: Block, copied: Block, values: ValueMap) -> Block:
-        for op in block.ops:
-            if op.spec.terminator:
-                copied.append(self.terminator(op, values))
-            elif op in self.live.ops:
-                copied.append(self.op(op, values))
-        return copied
-
-    def kept(self, op: Op) -> list[bool]:
-        """Which results of an ``if`` or ``loop``, or carried values of a ``for``, are live."""
-        return [r in self.live.values for r in op.results]
-
-    def kept_carried(self, op: LoopOp) -> list[bool]:
-        return [a in self.live.values for a in op.carried]
-
-    def terminator(self, op: Op, values: ValueMap) -> Op:
-        target = op.target if isinstance(op, PassingOp) else None
-        if not isinstance(target, (LoopOp, If)):  # of combiners and of the kernel
-            return clone_op(op, values)
-        keep = (
-            self.kept_carried(target) if isinstance(op, Continue) and isinstance(target, LoopOp) else self.kept(target)
-        )
-        operands = [values.get(v, v) for v, k in zip(op.operands, keep) if k]
-        return type(op)(operands, (len(operands),), {}, [], (), op.loc)
-
-    def op(self, op: Op, values: ValueMap) -> Op:
-        if isinstance(op, WarpSpecialize):
-            return clone_op(op, values, clone_regions=self.block)
-        if not isinstance(op, (For, Loop, If)):
-            return clone_op(op, values)
-        attributes = dict(op.attributes)
-        keep = self.kept(op)
-        segments: tuple[int, ...]
-        if isinstance(op, If):
-            operands, segments = [values.get(op.condition, op.condition)], (1,)
-            regions = [self.block(r, values) for r in op.regions]
-        else:
-            carried = self.kept_carried(op)
-            fixed = op.bounds if isinstance(op, For) else []
-            inits = [v for v, k in zip(op.inits, carried) if k]
-            operands = [values.get(v, v) for v in [*fixed, *inits]]
-            segments = (1, 1, 1, len(inits)) if isinstance(op, For) else (len(inits),)
-            kept_args = [True, *carried] if isinstance(op, For) else carried
-            regions = [self.block(op.body, values, kept_args)]
-        if "types" in attributes:
-            attributes["types"] = tuple(r.type for r, k in zip(op.results, keep) if k)
-        types = tuple(r.type for r, k in zip(op.results, keep) if k)
-        copied = type(op)(operands, segments, attributes, regions, types, op.loc)
-        live_results = [r for r, k in zip(op.results, keep) if k]
-        values.update(zip(live_results, copied.results))
-        return copied
+def _sweep(block: Block, live: Liveness) -> bool:
+    """Erase the ops of ``block`` that are not live, and those in them; whether there are any."""
+    dead = dict.fromkeys(op for op in block.ops if op not in live.ops and not op.spec.terminator)
+    around = [op for op in block.ops if isinstance(op, _ENTERED) and op not in dead]
+    swept = [_sweep(region, live) for op in around for region in op.regions]
+    block.erase(dead)
+    return bool(dead) or any(swept)

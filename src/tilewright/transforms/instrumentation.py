@@ -51,9 +51,9 @@ PASSES = (
 _observers: list[Observer] = []
 
 
-def after_pass(name: str, function: Function) -> Function:
-    """``function``, which the pass ``name`` gave: verified with ``TILEWRIGHT_VERIFY=1``, printed to the standard error
-    where ``TILEWRIGHT_PRINT_IR`` is ``all`` or names the pass."""
+def after_pass(name: str, function: Function) -> None:
+    """Verify ``function``, which the pass ``name`` gave, with ``TILEWRIGHT_VERIFY=1``, and print it to the standard
+    error where ``TILEWRIGHT_PRINT_IR`` is ``all`` or names the pass."""
     assert name in PASSES, name
     if _is_printed(name):
         print(f"// {function.name} after {name}\n{print_function(function)}", file=sys.stderr, flush=True)
@@ -61,7 +61,6 @@ def after_pass(name: str, function: Function) -> Function:
         observer(name, function)
     if switch("TILEWRIGHT_VERIFY"):
         verify(function)
-    return function
 
 
 def passes_are_watched() -> bool:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.control import LoopOp
-from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.base import InPlacePass
 
 
 @dataclass(frozen=True)
-class LoopInvariantCodeMotion:
+class LoopInvariantCodeMotion(InPlacePass):
     """Moves pure ops out of loops when their operands come from outside.
 
     Ops do not trap, so running one that the loop would have skipped is harmless.
@@ -21,22 +23,25 @@ class LoopInvariantCodeMotion:
 
     name: ClassVar[str] = "licm"
 
-    def run(self, function: Function) -> Function:
-        copied = clone_function(function)
-        hoist(copied.body, is_pure)
-        return copied
+    preserves = frozenset({IntegerRanges, AliasAnalysis})
+
+    def change(self, function: Function) -> bool:
+        return hoist(function.body, is_pure)
 
 
-def hoist(block: Block, movable: Callable[[Op], bool]) -> None:
-    """Move ``movable`` ops that depend on nothing inside out of the loops in ``block``.
+def hoist(block: Block, movable: Callable[[Op], bool]) -> bool:
+    """Move ``movable`` ops that depend on nothing inside out of the loops in ``block``; whether there are any.
 
     Inner loops first, so that ops can travel several levels.
     """
+    moved = False
     for op in list(block.ops):
         for region in op.regions:
-            hoist(region, movable)
-        if isinstance(op, LoopOp):
-            block.splice(_invariant(op, movable), before=op)
+            moved |= hoist(region, movable)
+        if isinstance(op, LoopOp) and (found := _invariant(op, movable)):
+            block.splice(found, before=op)
+            moved = True
+    return moved
 
 
 def _invariant(loop: LoopOp, movable: Callable[[Op], bool]) -> list[Op]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.system.environment import switch
-from tilewright.transforms.base import Pass
+from tilewright.transforms.base import InPlacePass, Pass
 from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.check_insertion import CheckInsertion
@@ -40,16 +40,23 @@ def run_passes(
 ) -> Function:
     """``function`` after ``passes``, each of which is followed by ``after_pass``.
 
+    ``function`` is not modified, but what a pass has made, the next may change in place.
+
     ``rules`` verifies what they make, beyond what every IR obeys, where verification is asked for.
     """
     verified = switch("TILEWRIGHT_VERIFY")
     if verified:
         verify(function)
+    made = function
     for p in passes:
-        function = after_pass(p.name, p.run(function))
+        if isinstance(p, InPlacePass) and made is not function:
+            p.apply(made)
+        else:
+            made = p.run(made)
+        after_pass(p.name, made)
         if verified and rules is not None:
-            rules(function)
-    return function
+            rules(made)
+    return made
 
 
 def optimize(function: Function) -> Function:

@@ -8,11 +8,11 @@ from typing import ClassVar
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
-from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.base import InPlacePass
 
 
 @dataclass(frozen=True)
-class AllocateShared:
+class AllocateShared(InPlacePass):
     """Gives every ``gpu.shared_alloc`` an offset; tiles that are not live at the same time share memory.
 
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
@@ -24,18 +24,17 @@ class AllocateShared:
     name: ClassVar[str] = "allocate-shared"
     limit: int = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         if not any(isinstance(op, SharedAlloc) and op.offset is None for op in function.walk()):
-            return function
-        copied = clone_function(function)
+            return False
         placed: list[tuple[_Interval, int]] = []
-        intervals = _intervals(copied)
+        intervals = _intervals(function)
         # The largest first: what is small fits into the gaps.
         for interval in sorted(intervals, key=lambda i: (-i.op.type.bytes, i.first)):
             offset = self._place(interval, placed)
             interval.op.offset = offset
             placed.append((interval, offset))
-        return copied
+        return True
 
     def _place(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
         op = interval.op

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import MemoryOrder
@@ -13,30 +15,34 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, If, Loop
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape
-from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.base import InPlacePass
 
 _THROUGH = (Reshape, Permute, Cast, Broadcast)  # what goes with a load
 
 
 @dataclass(frozen=True)
-class SinkLoads:
+class SinkLoads(InPlacePass):
     """Moves each load right before what uses it in the same block, or before a store in between."""
 
     name: ClassVar[str] = "sink-loads"
 
-    def run(self, function: Function) -> Function:
-        found = clone_function(function)
-        _sink(found.body)
-        return found
+    preserves = frozenset({IntegerRanges, AliasAnalysis})
+
+    def change(self, function: Function) -> bool:
+        return _sink(function.body)
 
 
-def _sink(block: Block) -> None:
-    for op in list(reversed(block.ops)):
+def _sink(block: Block) -> bool:
+    """Sink the loads in ``block``; whether one has moved."""
+    before = list(block.ops)
+    moved = False
+    for op in reversed(before):
         if isinstance(op, (For, Loop, If)):
             for region in op.regions:
-                _sink(region)
+                moved |= _sink(region)
         elif _moves(op) and (first := _must_follow(op, block)) is not None:
             block.splice([op], before=first)
+    return moved or block.ops != before
 
 
 def _moves(op: Op) -> bool:

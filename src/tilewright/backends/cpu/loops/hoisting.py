@@ -8,12 +8,12 @@ from typing import ClassVar
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.loops import CheckLoad
-from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.licm import hoist
 
 
 @dataclass(frozen=True)
-class HoistChecks:
+class HoistChecks(InPlacePass):
     """Moves checks of loads through pointers out of the loops of the kernel that they do not depend on.
 
     After versioning, which puts them in front of their nests. Nests stay: their buffers are free elsewhere in a loop.
@@ -22,13 +22,9 @@ class HoistChecks:
 
     name: ClassVar[str] = "hoist-checks"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         """Never fails."""
-        if not any(map(_is_movable, function.walk())):
-            return function
-        copied = clone_function(function)
-        hoist(copied.body, _is_movable)
-        return copied
+        return hoist(function.body, _is_movable)
 
 
 def _is_movable(op: Op) -> bool:

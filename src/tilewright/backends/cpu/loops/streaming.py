@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.scratch import element_bytes
@@ -14,13 +15,13 @@ from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
 from tilewright.ir.ops.shape import Reshape
-from tilewright.ir.rewrite import clone_function
+from tilewright.transforms.base import InPlacePass
 
 _LEAST_BYTES = 16  # that an instruction can store past the caches (movntps of SSE, stnp of Arm)
 
 
 @dataclass(frozen=True)
-class StreamStores:
+class StreamStores(InPlacePass):
     """Marks the nests that store vectors of consecutive elements to an array that the kernel never reads.
 
     A store that misses the caches first reads the line that it is going to fill, which costs half as much again as the
@@ -32,13 +33,12 @@ class StreamStores:
 
     name: ClassVar[str] = "stream-stores"
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         """Never fails."""
-        copied = clone_function(function)
-        ops = list(copied.walk())
+        ops, changed = list(function.walk()), False
         if any(map(is_ordered, ops)):
-            return copied
-        alias = AliasAnalysis(copied)
+            return False
+        alias = AnalysisManager(function).get(AliasAnalysis)
         read, _ = alias.accessed(ops)
         for op in ops:
             if isinstance(op, LoopNest) and _can_stream(op, root_of(op)):
@@ -46,7 +46,8 @@ class StreamStores:
                 assert isinstance(root, StoreView)
                 if not may_alias(alias.underlying_object(root.view), read):
                     op.stream()
-        return copied
+                    changed = True
+        return changed
 
 
 def _can_stream(nest: LoopNest, root: Op | None) -> bool:

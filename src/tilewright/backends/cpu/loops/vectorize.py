@@ -15,14 +15,14 @@ from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, Store, StoreView
 from tilewright.ir.ops.shape import REARRANGING
-from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import TileType
+from tilewright.transforms.base import InPlacePass
 
 _ROW_VECTORS = 4  # side by side: longer runs in memory, independent additions; chosen, no measurement on record
 
 
 @dataclass(frozen=True)
-class VectorizeNests:
+class VectorizeNests(InPlacePass):
     """Sets ``lanes`` of each nest, so that the widest elements fill registers of ``vector_bytes``, and how reductions
     and scans use them.
 
@@ -32,10 +32,10 @@ class VectorizeNests:
     name: ClassVar[str] = "vectorize-nests"
     vector_bytes: int
 
-    def run(self, function: Function) -> Function:
+    def change(self, function: Function) -> bool:
         """Never fails."""
-        copied = clone_function(function)
-        for op in copied.walk():
+        changed = False
+        for op in function.walk():
             if isinstance(op, LoopNest) and not op.lanes:
                 values = loop_values(op)
                 lanes = self._lanes(op, values)
@@ -43,7 +43,8 @@ class VectorizeNests:
                 along = isinstance(root, Reduce) and _goes_along(root, lanes)
                 square = _square(root, lanes) if isinstance(root, Scan) else None
                 op.vectorize(lanes, _vectors(op, lanes), square, along=along)
-        return copied
+                changed = True
+        return changed
 
     def _lanes(self, nest: LoopNest, values: Sequence[Value]) -> int:
         root = root_of(nest)
