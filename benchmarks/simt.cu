@@ -29,6 +29,13 @@ __global__ void reduce(float* out, float const* in) {
 }
 __global__ void fill(float* out, float value) { out[blockIdx.x * threads + threadIdx.x] = value; }
 
+__global__ void warps(float* out, float const* in) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    float sum = in[i];
+    for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);
+    if (i % 32 == 0) out[i / 32] = sum;
+}
+
 static void transpose_loops(float* out, float const* in) {
     for (int i = 0; i < size; i += tile)
         for (int j = 0; j < size; j += tile)
@@ -42,6 +49,14 @@ static void reduce_loops(float* out, float const* in) {
         for (int d = threads / 2; d > 0; d /= 2)
             for (int t = 0; t < d; ++t) part[t] += part[t + d];
         out[block] = part[0];
+    }
+}
+
+static void warp_loops(float* out, float const* in) {
+    for (int i = 0; i < count; i += 32) {
+        float sum = 0;
+        for (int j = i; j < i + 32; ++j) sum += in[j];
+        out[i / 32] = sum;
     }
 }
 
@@ -70,6 +85,10 @@ int main() {
     loops = best([&] { reduce_loops(expected, in); });
     right &= memcmp(out, expected, count / threads * sizeof(float)) == 0;
     printf("reduce     %8.2f  loops  %8.2f\n", kernel, loops);
+    kernel = best([&] { warps<<<count / threads, threads>>>(out, in); });
+    loops = best([&] { warp_loops(expected, in); });
+    right &= memcmp(out, expected, count / 32 * sizeof(float)) == 0;
+    printf("warps      %8.2f  loops  %8.2f\n", kernel, loops);
     constexpr int wide = 100000000 / threads * threads;
     float* large;
     cudaMallocManaged(&large, wide * sizeof(float));

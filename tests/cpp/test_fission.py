@@ -13,13 +13,14 @@ from support.simt_programs import SPLIT
 from tilewright.cpp.host import fission
 
 
-def test_split_kernels_give_what_fibers_give(tmp_path: Path) -> None:
+def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(SPLIT)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
-    names = ("reduce", "nested", "counters", "votes")
-    assert done.stdout.splitlines() == [*(f"{name} same 1 cudaSuccess" for name in names), "cudaErrorLaunchFailure"]
+    names = ("reduce", "nested", "counters", "votes", "lanes", "lanes")
+    wanted = [f"{name} same 1 cudaSuccess" for name in names for _ in range(2)]
+    assert done.stdout.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
     line = next(i for i, text in enumerate(SPLIT.split("\n"), 1) if "i < t" in text)
     reason = "a barrier that not all threads of the block reach: others have left its loop"
     assert done.stderr.splitlines() == [f"tilewright: {program}:{line}: {reason}"]

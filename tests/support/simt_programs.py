@@ -108,13 +108,14 @@ MORE = """
   printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
 """
 
-# `Fibers` adds a warp operation, with which a kernel is not split.
+# A kernel runs warp by warp if it has a warp operation (1), and as fibers if it has more than the waits of a set (2).
 SPLIT = """#include <cstdio>
 #include <cstring>
 #include <cuda_runtime.h>
 struct Numbers { int a; int b[4]; };
-#define KERNEL template <bool Fibers> __global__ void
-#define BEGIN if constexpr (Fibers) __syncwarp(); int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+#define KERNEL template <int Way> __global__ void
+#define W8 __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp();
+#define BEGIN if constexpr (Way == 1) __syncwarp(); if constexpr (Way == 2) { W8 W8 W8 W8 } int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
 __device__ int rotate(int* s, int t, int n) { s[t] = t * 3; __syncthreads(); int v = s[(t + 1) % n]; __syncthreads(); return v; }
 KERNEL reduce(Numbers n, int* out) {
   BEGIN;
@@ -167,24 +168,49 @@ KERNEL counters(Numbers n, int* out) {
   }
   out[blockIdx.x * 128 + t] = same + 31 * odd + 7 * last + late;
 }
+KERNEL lanes(Numbers n, int* out) {
+  BEGIN;
+  __shared__ int s[128];
+  int lane = t % 32, sum = t;
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (lane < 16) sum += __shfl_down_sync(0xffffu, t, 3, 8);
+  else if (n.a > 2) sum -= __shfl_sync(0xffff0000u, sum * t, lane ^ 5);
+  unsigned peers = __match_any_sync(~0u, t % 3);
+  sum += __reduce_max_sync(peers, t * 7 % 64);
+  if (t % 3 == 0) sum += __popc(__ballot_sync(peers, t & 1)) + __any_sync(peers, t == 3);
+  s[t] = sum;
+  __syncthreads();
+  int v = s[127 - t];
+  for (int k = 0; k < 5; ++k) {
+    if (t / 32 == k) v += __shfl_up_sync(~0u, v, k + 1);
+    if (k == 3) { __syncthreads(); s[t] = v; __syncthreads(); v ^= s[t ^ 33]; }
+  }
+  unsigned left = ~0u;
+  for (int k = 0; k < 32 && lane >= k; ++k, left &= left << 1) v += __shfl_sync(left, v, 31);
+  if (__syncthreads_count(v & 1) % 2) v = -v;
+  if (lane >= 20) { out[blockIdx.x * 128 + t] = v; return; }
+  out[blockIdx.x * 128 + t] = v + __shfl_sync(0xfffffu, v, lane / 2) + __all_sync(0xfffffu, v > 0);
+}
 KERNEL left(int* out) {
   BEGIN;
   for (int i = 0; i < t; ++i) { out[t] = i; __syncthreads(); }
 }
-template <typename K> void both(char const* name, K split, K fibers, dim3 block) {
+template <typename K> void same(char const* name, K first, K second, dim3 block) {
   int *a, *b; cudaMallocManaged(&a, 2048); cudaMallocManaged(&b, 2048);
   cudaMemset(a, 0, 2048); cudaMemset(b, 0, 2048);
-  split<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, a); fibers<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, b);
+  first<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, a); second<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, b);
   int sum = 0; for (int i = 0; i < 512; ++i) sum += a[i] != 0;
   printf("%s %s %d %s\\n", name, memcmp(a, b, 2048) ? "differs" : "same", sum > 400, cudaGetErrorName(cudaGetLastError()));
 }
+#define SAME(kernel, ...) same(#kernel, kernel<0>, kernel<1>, __VA_ARGS__); same(#kernel, kernel<0>, kernel<2>, __VA_ARGS__)
 int main() {
-  both("reduce", reduce<false>, reduce<true>, 128);
-  both("nested", nested<false>, nested<true>, dim3(8, 4, 4));
-  both("counters", counters<false>, counters<true>, dim3(64, 2));
-  both("votes", votes<false>, votes<true>, dim3(4, 32));
+  SAME(reduce, 128);
+  SAME(nested, dim3(8, 4, 4));
+  SAME(counters, dim3(64, 2));
+  SAME(votes, dim3(4, 32));
+  SAME(lanes, dim3(128)); SAME(lanes, dim3(8, 16));
   int* p; cudaMallocManaged(&p, 1024);
-  left<false><<<1, 3>>>(p);
+  left<0><<<1, 3>>>(p);
   printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 """

@@ -154,12 +154,12 @@ def _compile(request: Request) -> tuple[bytes, tuple[str, ...]]:
     frontend = load("tilewright.frontend.cpp.module")
     kernels, simt = (_annotated(frontend, output.llvm, note) for note in ("tw.kernel", "tw.simt"))
     passes = load("tilewright.frontend.cpp.optimize")
-    threads = SimtModule(output.llvm, frozenset())
+    threads = SimtModule(output.llvm, {})
     if simt:
         threads = with_threads(output.llvm, simt, passes.inlined, passes.transformed, checked=request.is_checked)
     described = frontend.described(output.llvm, [*kernels, *simt])
     names = {symbol: name for symbol, name, _ in described}
-    module = with_stubs(threads.llvm, names, {symbol: symbol in threads.waiting for symbol in simt})
+    module = with_stubs(threads.llvm, names, threads.ways)
     head = json.dumps(described[: len(kernels)])
     binary = to_object(module, fast=bool(simt))
     return f"{head}\n".encode() + binary, output.files if included is None else included

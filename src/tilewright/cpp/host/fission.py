@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.uniform import ACCESS, LOCAL, Block, uniform
 
 BARRIER = "__tw_simt_barrier"
+EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare noalias ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
@@ -29,6 +31,10 @@ _WAIT = re.compile(
     rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{BARRIER}\(i32 (?:noundef )?(?P<kind>\d+), "
     r"i32 (?:noundef )?(?P<predicate>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
 )
+_EXCHANGED = re.compile(
+    rf"^  (?:(?P<result>{LOCAL}) = )?(?:tail |notail )?call [^\n@]*@{EXCHANGE}\(i32 (?:noundef )?(?P<mask>[^,]+), "
+    r"i64 (?:noundef )?(?P<value>[^,]+), ptr (?:noundef )?(?P<file>@[^,]+), i32 (?:noundef )?(?P<line>\d+)\)"
+)
 _ALLOCA = re.compile(rf"^  (?P<name>{LOCAL}) = alloca (?P<type>.+?)(?:, align \d+)?(?:, !.*)?$")
 _MEMORY = re.compile(rf"^  (?:{LOCAL} = load (?!atomic|volatile)|store (?!atomic|volatile))(?!.*%tw\.votes)")
 _SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
@@ -40,19 +46,29 @@ _PURE = re.compile(rf"^  {LOCAL} = (?:add|sub|mul|shl|lshr|ashr|and|or|xor|zext|
 _STORED = re.compile(r"^  store (?P<type>\w+) (?P<value>[^ ,]+), ptr ")
 _CHEAP = 16  # instructions that compute a variable once more
 _LEAVES = 3  # the kind of a barrier that stands for the end of a loop
+_MEETS = 4  # that of lanes of a warp
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
 @dataclass(frozen=True)
 class Barrier:
-    """Where threads wait: ``kind`` says how their predicates combine."""
+    """Where threads wait: ``kind`` says how their predicates combine. Lanes of a warp wait for those of ``mask``, and
+    get what each of them gives as its ``predicate``."""
 
     result: str | None
     kind: int
     predicate: str
     file: str
     line: int
+    mask: str = ""
+
+    def outcome(self) -> list[str]:
+        """The line that a thread goes on with behind it."""
+        if self.result is None:
+            return []
+        what = "getelementptr i8, ptr %tw.taken, i64 0" if self.mask else "add i32 %tw.outcome, 0"
+        return [f"  {self.result} = {what}"]
 
 
 @dataclass
@@ -67,6 +83,11 @@ class Split:
     uniform: list[str] = field(default_factory=list)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
 
+    @property
+    def by_warps(self) -> bool:
+        """Whether lanes wait for each other, so that warps go on for themselves."""
+        return any(barrier.mask for barrier in self.barriers)
+
 
 def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform: Transform) -> str:
     """The module ``text`` in which barriers of ``kernels`` are alone in their blocks, and what these functions keep
@@ -77,7 +98,7 @@ def prepared(text: str, kernels: set[str], function: re.Pattern[str], transform:
             return match.group()
         count, lines = 0, []
         for line in match.group().split("\n"):
-            if _WAIT.match(line):
+            if _WAIT.match(line) or _EXCHANGED.match(line):
                 lines += [f"  br label %tw.wait{count}", f"tw.wait{count}:", line, f"  br label %tw.go{count}"]
                 line = f"tw.go{count}:"
                 count += 1
@@ -104,28 +125,24 @@ def split(body: str) -> Split | None:
             block.lines.remove(line)
     barriers, whole = [], {}
     for block in blocks:
-        found = [line for line in block.lines if f"@{BARRIER}(" in line]
-        match = _WAIT.match(found[0]) if found else None
+        found = [line for line in block.lines if f"@{BARRIER}(" in line or f"@{EXCHANGE}(" in line]
         if not found:
             whole[f"%{block.label}"] = block
             continue
-        if match is None or len(found) != 1:
+        barrier = _barrier(found[0])
+        if barrier is None or len(found) != 1:
             return None
         at = block.lines.index(found[0])
-        barriers.append(
-            Barrier(match["result"], int(match["kind"]), match["predicate"], match["file"], int(match["line"]))
-        )
+        barriers.append(barrier)
         # The barrier ends its block; what follows it begins a region, and is reached in no other way.
         whole[f"%{block.label}"] = Block(block.label, block.lines[:at], len(barriers))
-        rest = block.lines[at + 1 :]
-        if barriers[-1].result is not None:
-            rest = [f"  {barriers[-1].result} = add i32 %tw.outcome, 0", *rest]
-        whole[f"%tw.after{len(barriers)}"] = Block(f"tw.after{len(barriers)}", rest)
+        after = f"tw.after{len(barriers)}"
+        whole[f"%{after}"] = Block(after, [*barrier.outcome(), *block.lines[at + 1 :]])
     starts = [f"%{blocks[0].label}", *(f"%tw.after{i + 1}" for i in range(len(barriers)))]
     for header, target, inner in _exits(whole):
         # All threads leave such a loop together. A region that ends there leaves no code behind the loop in the regions
         # within it, whose loops over the threads are vectorized only if all that they contain can be.
-        barriers.append(replace(barriers[inner - 1], result=None, kind=_LEAVES, predicate="0"))
+        barriers.append(replace(barriers[inner - 1], result=None, kind=_LEAVES, predicate="0", mask=""))
         label = f"tw.leave{len(barriers)}"
         for name in header:
             whole[name].lines[:] = [
@@ -136,6 +153,17 @@ def split(body: str) -> Split | None:
     if len(barriers) > _MOST:
         return None
     return _with_frame(Split(barriers, [_reachable(whole, start) for start in starts], allocas))
+
+
+def _barrier(line: str) -> Barrier | None:
+    """The barrier that a call is; None if where it is, or its kind, is not known."""
+    match = _WAIT.match(line)
+    if match is not None:
+        return Barrier(match["result"], int(match["kind"]), match["predicate"], match["file"], int(match["line"]))
+    match = _EXCHANGED.match(line)
+    if match is None:
+        return None
+    return Barrier(match["result"], _MEETS, match["value"], match["file"], int(match["line"]), match["mask"])
 
 
 def _blocks(body: str) -> list[Block]:
@@ -213,8 +241,10 @@ def _with_frame(kernel: Split) -> Split:
         if len(users) > 1 or any(i in follow[i] for i in users):
             kernel.frame.append(name)
     addressed = {name for region in kernel.regions for name in _addressed(region)}
-    plain = {name for name in kernel.frame if kernel.allocas[name] in _SCALARS} - addressed
-    same = uniform(kernel.regions, plain)
+    plain = {name: type for name, type in kernel.allocas.items() if type in _SCALARS and name not in addressed}
+    moved = carried(kernel.regions, plain)
+    kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
+    same = set() if kernel.by_warps else uniform(kernel.regions, set(plain))
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
     return kernel
@@ -293,6 +323,7 @@ def region_functions(kernel: Split, names: Names, parameters: Sequence[str]) -> 
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
+    own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
     texts = []
     for number, region in enumerate(kernel.regions):
         head = f"define internal i32 @{names.region(number)}({', '.join([*parameters, *own, *frame])}) alwaysinline {{"
@@ -363,6 +394,14 @@ def _addressed(region: Sequence[Block]) -> set[str]:
 
 
 def _vote(barrier: Barrier, number: int) -> list[str]:
+    """What a thread leaves behind at a barrier."""
+    if barrier.mask:
+        return [
+            f"  %tw.gives{number} = getelementptr i64, ptr %tw.given, i64 %tw.lane",
+            f"  store i64 {barrier.predicate}, ptr %tw.gives{number}",
+            f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane",
+            f"  store i32 {barrier.mask}, ptr %tw.wants{number}",
+        ]
     if barrier.result is None or barrier.predicate == "0":
         return []
     count = f"%tw.count{number}"
@@ -379,20 +418,11 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
     lines = [f"define internal void @{names.block}(ptr %slots, ptr %where) {{", "entry:", *head]
     lines += ["  %votes = alloca i32", "  %met = alloca i32"]
     lines += ["  %plane = mul i32 %c6, %c7", "  %count = mul i32 %plane, %c8", "  %threads = zext i32 %count to i64"]
-    total = "0"
-    for i, name in enumerate(kernel.frame):
-        size = f"ptrtoint (ptr getelementptr ({kernel.allocas[name]}, ptr null, i32 1) to i64)"
-        lines += [f"  %o{i}.b = mul i64 %threads, {size}", f"  %o{i}.p = add i64 %o{i}.b, {_PADDING - 1}"]
-        lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
-        total = f"%o{i + 1}.s"
-    if kernel.frame:
-        lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+    lines += frame_pointers(kernel)
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
         lines += [f"  %{side}{i} = alloca {type}" for side in _SIDES]
         lines += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
-    offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
-    lines += [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
     cases = " ".join(f"i32 {k}, label %r{k}.start" for k in range(len(kernel.regions)))
     lines += [
         "  br label %dispatch",
@@ -405,7 +435,21 @@ def block_function(kernel: Split, head: Sequence[str], names: Names, arguments: 
     ]
     for k in range(len(kernel.regions)):
         lines += _loops(kernel, k, names, arguments, stores=stores)
-    return "\n".join([*lines, *_meeting(kernel, names), "}", *_tables(kernel, names)])
+    return "\n".join([*lines, *_meeting(kernel, names), "}", *tables(kernel, names)])
+
+
+def frame_pointers(kernel: Split) -> list[str]:
+    """Lines that give ``%f0`` and so on, the arrays of the variables of ``frame`` over ``%threads``."""
+    total, lines = "0", []
+    for i, name in enumerate(kernel.frame):
+        size = f"ptrtoint (ptr getelementptr ({kernel.allocas[name]}, ptr null, i32 1) to i64)"
+        lines += [f"  %o{i}.b = mul i64 %threads, {size}", f"  %o{i}.p = add i64 %o{i}.b, {_PADDING - 1}"]
+        lines += [f"  %o{i}.r = and i64 %o{i}.p, -{_PADDING}", f"  %o{i + 1}.s = add i64 {total}, %o{i}.r"]
+        total = f"%o{i + 1}.s"
+    if kernel.frame:
+        lines += [f"  %frames = call ptr @__tw_simt_frames(i64 {total})"]
+    offsets = ["0", *(f"%o{i}.s" for i in range(1, len(kernel.frame)))]
+    return lines + [f"  %f{i} = getelementptr i8, ptr %frames, i64 {offsets[i]}" for i in range(len(kernel.frame))]
 
 
 def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], *, stores: bool) -> list[str]:
@@ -504,7 +548,8 @@ def _meeting(kernel: Split, names: Names) -> list[str]:
     )
 
 
-def _tables(kernel: Split, names: Names) -> list[str]:
+def tables(kernel: Split, names: Names) -> list[str]:
+    """The constants that say of each barrier where it is, and its kind."""
     count, barriers = len(kernel.barriers), kernel.barriers
     rows = {
         "file": ("ptr", [f"ptr {b.file}" for b in barriers]),
@@ -535,6 +580,9 @@ class Names:
 
     def region(self, k: int) -> str:
         return f'"tw.region{k}.{self.symbol}"'
+
+    def run(self, k: int) -> str:
+        return f'"tw.run{k}.{self.symbol}"'
 
     def table(self, name: str) -> str:
         return f'"tw.{name}.{self.symbol}"'

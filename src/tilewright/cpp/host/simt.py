@@ -7,6 +7,7 @@ a loop over all threads of a block, which LLVM vectorizes.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from tilewright.cpp.host import bounds
 from tilewright.cpp.host.fission import (
     BARRIER,
+    EXCHANGE,
     RUNTIME,
     Names,
     Transform,
@@ -23,10 +25,10 @@ from tilewright.cpp.host.fission import (
     split,
 )
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
+from tilewright.cpp.host.warps import warp_functions
 
 _INDEX, _CURRENT = "__tw_simt_index", "__tw_simt_current"
-_EXCHANGE = "__tw_simt_exchange"
-_WAITS = (BARRIER, _EXCHANGE)
+_WAITS = (BARRIER, EXCHANGE)
 _RUNTIME = {  # functions of the runtime that only the text that is added here calls
     _CURRENT: f"declare i32 @{_CURRENT}(i32)",
     "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
@@ -44,12 +46,20 @@ _CALL = re.compile(rf"= (?:tail |notail )?call [^\n@]*@{_INDEX}\(i32 (?:noundef 
 _DYNAMIC = re.compile(rf"^{_NAME} = external (?:\w+ )*thread_local(?:\(\w+\))? global (\[0 x [^\n]*\]),[^\n]*$", re.M)
 
 
+class Way(enum.IntEnum):
+    """How the threads of a block run, as ``simt.h`` numbers it: as loops, as fibers, or warp by warp."""
+
+    LOOPS = 0
+    FIBERS = 1
+    WARPS = 2
+
+
 @dataclass(frozen=True)
 class SimtModule:
-    """The edited text, and the kernels whose threads wait for each other."""
+    """The edited text, and how its kernels run."""
 
     llvm: str
-    waiting: frozenset[str]
+    ways: Mapping[str, Way]
 
 
 def with_threads(
@@ -73,26 +83,27 @@ def with_threads(
         text = bounds.with_checks(text, _called(calls, kernels), kernels, _FUNCTION)
         calls = _call_graph(text)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
-    divisible: frozenset[str] = waiting - _callers(calls, (_EXCHANGE,), through=set(kernels))
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
-    divisible = frozenset(symbol for symbol in divisible if not calls[symbol] & hidden)
+    divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
     if divisible:
         text = prepared(text, set(divisible), _FUNCTION, transform)
     leftover = any(_INDEX in called for name, called in calls.items() if name not in kernels)
     added: list[str] = []
+    ways = dict.fromkeys(kernels, Way.LOOPS)
     for symbol in kernels:
         match = next((m for m in _FUNCTION.finditer(text) if m[1].strip('"') == symbol), None)
         if match is None:
             continue
         whole = "\n".join([text, *added])
-        functions = _split_functions(symbol, match.group(), whole, leftover) if symbol in divisible else None
-        waiting -= {symbol} if functions else set()
-        added.append(functions or _functions(symbol, match.group(), stores=leftover))
+        found = _split_functions(symbol, match.group(), whole, leftover) if symbol in divisible else None
+        way = Way.FIBERS if symbol in waiting else Way.LOOPS
+        functions, ways[symbol] = found or (_functions(symbol, match.group(), stores=leftover), way)
+        added.append(functions)
         head = re.sub(r" !dbg !\d+", "", match.group().split("\n", 1)[0])
         text = text[: match.start()] + head + "\n" + match.group().split("\n", 1)[1] + text[match.end() :]
     text = re.sub(rf"^declare [^\n]*@{_INDEX}\([^\n]*\n", "", text, flags=re.M)
-    text, found = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
-    if found:
+    text, sized = _DYNAMIC.subn(rf"@\1 = internal thread_local alias \2, ptr @{_SHARED}", text)
+    if sized:
         text += f"\n@{_SHARED} = internal thread_local global [{_MAX_SHARED} x i8] zeroinitializer, align 256\n"
     index = (
         f"define internal i32 @{_INDEX}(i32 %which) {{\n"
@@ -102,7 +113,7 @@ def with_threads(
     if "@llvm.memcpy.p0.p0.i64(" in whole and not re.search(r"^declare [^\n]*@llvm.memcpy.p0.p0.i64\(", whole, re.M):
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if not re.search(rf"^declare [^\n]*@{name}\(", text, re.M)]
-    return SimtModule("\n".join([whole, *missing, ""]), waiting)
+    return SimtModule("\n".join([whole, *missing, ""]), ways)
 
 
 def entry(kind: str, symbol: str) -> str:
@@ -110,9 +121,13 @@ def entry(kind: str, symbol: str) -> str:
     return f'"tw.{kind}.{symbol}"'
 
 
-def code_of(symbol: str, waits: bool) -> str:
-    """The constant that says how a kernel runs: ``simt_code`` of ``simt.cpp``."""
-    return f"{{ ptr, ptr, i64 }} {{ ptr @{entry('block', symbol)}, ptr @{entry('thread', symbol)}, i64 {waits:d} }}"
+def code_of(symbol: str, way: Way) -> str:
+    """The constant that says how a kernel runs: ``simt_code`` of ``simt.h``."""
+    tables = ["null"] * 4
+    if way is Way.WARPS:
+        tables = [f"@{Names(symbol, '', 0).table(name)}" for name in ("regions", "kind", "file", "line")]
+    fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
+    return f"{{ ptr, ptr, i64{', ptr' * 4} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def _call_graph(text: str) -> dict[str, set[str]]:
@@ -184,7 +199,7 @@ def _functions(symbol: str, definition: str, *, stores: bool) -> str:
     return "\n".join([code, *thread, *block])
 
 
-def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> str | None:
+def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> tuple[str, Way] | None:
     """As ``_functions``, for a kernel that is split at its barriers; None if it cannot be."""
     head = _HEAD.match(definition)
     assert head is not None, definition.split("\n", 1)[0]
@@ -200,11 +215,15 @@ def _split_functions(symbol: str, definition: str, text: str, stores: bool) -> s
     first = 1 + max((int(number) for number in re.findall(r"^!(\d+) = ", text, re.M)), default=-1)
     names = Names(symbol, entry("block", symbol), first)
     every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
-    # No fiber runs the kernel: its thread is there for the description only.
-    thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
     regions = region_functions(kernel, names, every)
-    block = block_function(kernel, loads, names, values, stores=stores)
-    return "\n".join([*regions, block, thread, *names.metadata(len(kernel.regions))])
+    if kernel.by_warps:
+        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, stores=stores)
+        # Neither of these runs: they are there for the description only.
+        ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
+    else:
+        way, block, ends = Way.LOOPS, block_function(kernel, loads, names, values, stores=stores), []
+    thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
+    return "\n".join([*regions, block, *ends, thread, *names.metadata(len(kernel.regions))]), way
 
 
 def _with_copy(body: str, parameter: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from tilewright.cpp.host.parameters import parameter_type, split_parameters
-from tilewright.cpp.host.simt import code_of
+from tilewright.cpp.host.simt import Way, code_of
 
 _DEFINITION = (
     r"^define [^\n]*@{symbol}\((?P<parameters>[^\n]*?)\)(?: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*)?\{{\n(?P<body>.*?)^\}}\n"
@@ -21,9 +21,9 @@ _ROW = "{ ptr, ptr, ptr, ptr, i32, i32, ptr }"  # the stub, its symbol and name,
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 
 
-def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, bool]) -> str:
-    """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code,
-    and their threads wait for each other or not."""
+def with_stubs(text: str, kernels: Mapping[str, str], simt: Mapping[str, Way]) -> str:
+    """The module ``text`` with stubs for the functions ``kernels``, whose names these are; those in ``simt`` have code
+    and run in these ways."""
     text = re.sub(r"^declare !dbg !\d+ ", "declare ", text, flags=re.M)
     count, rows, constants = len(kernels), [], []
     for i, (symbol, name) in enumerate(kernels.items()):

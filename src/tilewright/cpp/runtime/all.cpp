@@ -7,3 +7,4 @@
 #include "simt.cpp"
 #include "state.cpp"
 #include "streams.cpp"
+#include "warps.cpp"

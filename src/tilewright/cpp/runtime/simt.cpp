@@ -45,11 +45,12 @@ static void* first_frame(unsigned char* stack, void (*entry)()) {
 thread_local worker* here = nullptr;
 static thread_local unsigned const* coordinates_here = nullptr;
 
-static char const others_ended[] = "a barrier that not all threads of the block reach: others have ended";
-static char const others_elsewhere[] = "a barrier that not all threads of the block reach: others wait at another one";
+char const others_ended[] = "a barrier that not all threads of the block reach: others have ended";
+char const others_elsewhere[] = "a barrier that not all threads of the block reach: others wait at another one";
+char const lanes_missing[] = "a warp operation that not all lanes of its mask reach";
 static char const others_left[] = "a barrier that not all threads of the block reach: others have left its loop";
 
-static void fail(launch* run, char const* file, int line, char const* what) {
+void fail(launch* run, char const* file, int line, char const* what) {
     if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) != 0) return;
     run->file = file;
     run->line = line;
@@ -78,12 +79,13 @@ static void place_block(launch const* run, unsigned* coordinates, unsigned long 
 static void enter() {
     fiber* self = here->current;
     launch* run = here->run;
-    if (run->waits) run->what.thread(run->slots, self->coordinates);
+    if (run->what.how == way::fibers) run->what.thread(run->slots, self->coordinates);
     else
         for (share some(run); some.first < some.end; some = share(run))
             for (; some.first < some.end && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++some.first) {
                 place_block(run, self->coordinates, some.first);
-                run->what.block(run->slots, self->coordinates);
+                if (run->what.how == way::warps) run_by_warps(here, self->coordinates);
+                else run->what.block(run->slots, self->coordinates);
             }
     leave(self, state::done);
     __builtin_trap();
@@ -168,7 +170,7 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
             ready |= each.now == state::ready;
         }
         if (!ready && stuck) {
-            fail(mine->run, stuck->file, stuck->line, "a warp operation that not all lanes of its mask reach");
+            fail(mine->run, stuck->file, stuck->line, lanes_missing);
             return false;
         }
     }
@@ -196,8 +198,11 @@ static void* work(void* given) {
     auto* run = (launch*)given;
     worker mine{};
     mine.run = run;
-    mine.threads = run->waits ? run->block[0] * run->block[1] * run->block[2] : 1;
-    size_t bytes = mine.threads * (sizeof(fiber) + stack_stride);
+    bool fibers = run->what.how == way::fibers;
+    unsigned threads = run->block[0] * run->block[1] * run->block[2];
+    mine.threads = fibers ? threads : 1;
+    unsigned warps = run->what.how == way::warps ? (threads + 31) / 32 : 0;
+    size_t bytes = mine.threads * stack_stride + warps * sizeof(warp) + mine.threads * sizeof(fiber);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         fail(run, "tilewright", 0, "no memory for the stacks of a block");
@@ -205,13 +210,15 @@ static void* work(void* given) {
     }
     mine.memory = (unsigned char*)memory;
     mine.memory_end = mine.memory + bytes;
-    mine.fibers = (fiber*)((unsigned char*)memory + mine.threads * stack_stride);
+    mine.warps = (warp*)(mine.memory + mine.threads * stack_stride);
+    mine.fibers = (fiber*)(mine.warps + warps);
+    for (unsigned i = 0; i < warps; ++i) mine.warps[i].lanes = threads - 32 * i < 32 ? threads - 32 * i : 32;
     for (unsigned i = 0; i < mine.threads; ++i) {
         mine.fibers[i].stack = (unsigned char*)memory + i * stack_stride;
         place(run, mine.fibers[i], i);
     }
     here = &mine;
-    if (run->waits)
+    if (fibers)
         for (share some(run); some.first < some.end; some = share(run))
             for (; some.first < some.end && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++some.first)
                 run_block(&mine, some.first);
@@ -230,7 +237,7 @@ static void* work(void* given) {
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
-    launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, code.waits != 0, 0,
+    launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
                (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, ""};
     constexpr int most = 512, chunks_per_thread = 64;
     pthread_t others[most];

@@ -17,11 +17,23 @@ struct fiber {
     unsigned mask;
     unsigned long long given, taken[32];
 };
-// The code of a kernel: its loop over the threads of a block, one thread, and whether its threads wait for each other.
+// How the threads of a block run: `Way` of cpp/host/simt.py.
+enum class way : long { loops, fibers, warps };
+// Runs a region of a kernel for the lanes `mask` of the `lanes` threads from `from` on, all of them if it is -1: the set
+// of the barriers that they ended at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
+using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned lanes, unsigned mask,
+                            unsigned long long* given, unsigned long long const* taken, unsigned* masks, unsigned* ended,
+                            unsigned outcome, unsigned* sum);
+// The code of a kernel: its loop over the threads of a block, one thread; and, where warps go on for themselves, its
+// regions, of which the first begins it and the others follow the barriers, of which `kinds` and so on say more.
 struct simt_code {
     void (*block)(void** slots, unsigned const* coordinates);
     void (*thread)(void** slots, unsigned const* coordinates);
-    long waits;
+    way how;
+    region const* regions;
+    int const* kinds;
+    char const* const* files;
+    int const* lines;
 };
 struct span {
     size_t start, end;
@@ -40,12 +52,23 @@ struct launch {
     size_t shared;  // bytes that the launch asked for
     void** slots;
     unsigned grid[3], block[3];
-    bool waits;
     unsigned long long next, count, chunk;  // blocks: threads take several at a time
     int failed;
     char const* file;  // where, and what
     int line;
     char message[256];
+};
+// The threads of a warp: all at one place, or each at its own. A place is a region that is to run, or a barrier.
+struct warp {
+    unsigned lanes;
+    bool together;
+    state now;
+    unsigned at;
+    state each[32];
+    unsigned places[32];
+    unsigned masks[32], ended[32];
+    alignas(64) unsigned long long given[32];
+    alignas(64) unsigned long long taken[32];
 };
 struct worker {
     launch* run;
@@ -56,10 +79,15 @@ struct worker {
     int outcome;  // of the latest barrier
     unsigned char *memory, *memory_end;  // of the fibers
     checks checked;
+    warp* warps;
     void* frames;  // of blocks that are split at their barriers
     size_t frame_bytes;
 };
 extern thread_local worker* here;
+
+void fail(launch* run, char const* file, int line, char const* what);
+extern char const others_ended[], others_elsewhere[], lanes_missing[];
+void run_by_warps(worker* mine, unsigned const* coordinates);
 
 // Findings of a launch, for the sanitizer.
 bool checking();

@@ -11,7 +11,7 @@ extern "C" {
 __attribute__((const)) unsigned __tw_simt_index(int which) noexcept;
 // Waits for the threads of the block. The result combines the predicates: their number, whether all hold, or any.
 int __tw_simt_barrier(int kind, int predicate, char const* file, int line);
-// Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of absent lanes are 0.
+// Waits for the lanes of `mask`, then yields what each of them gave: 32 values, of which those of other lanes mean nothing.
 unsigned long long const* __tw_simt_exchange(unsigned mask, unsigned long long value, char const* file, int line);
 }
 
@@ -90,7 +90,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
     auto* all = __tw_simt_exchange(mask, predicate != 0, file, line);
     unsigned found = 0;
     for (int i = 0; i < 32; ++i) found |= unsigned(all[i] & 1) << i;
-    return found;
+    return found & mask;
 }
 inline int __any_sync(unsigned mask, int predicate, TW_PLACE) { return __ballot_sync(mask, predicate, file, line) != 0; }
 inline int __all_sync(unsigned mask, int predicate, TW_PLACE) {

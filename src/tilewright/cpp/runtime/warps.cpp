@@ -1,0 +1,147 @@
+// Runs the blocks of kernels whose lanes wait for each other: each warp from barrier to barrier, all lanes at once while
+// they are at one place.
+#include "simt.h"
+
+namespace tilewright {
+
+enum : int { leaves = 3, meets = 4 };  // kinds of barriers: the end of a loop, and where lanes of a warp meet
+
+static unsigned run_region(worker* mine, unsigned const* coordinates, warp& self, unsigned place, unsigned mask,
+                           unsigned* sum) {
+    launch* run = mine->run;
+    return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, self.lanes, mask,
+                                    self.given, self.taken, self.masks, self.ended, unsigned(mine->outcome), sum);
+}
+static unsigned every_lane(warp const& self) { return self.lanes < 32 ? (1u << self.lanes) - 1 : ~0u; }
+
+// What a thread does that ended a region at `place`: it has ended, goes on, or waits.
+static state state_at(simt_code const& what, unsigned place) {
+    if (place == 0) return state::done;
+    int kind = what.kinds[place - 1];
+    return kind == leaves ? state::ready : kind == meets ? state::at_exchange : state::at_barrier;
+}
+static void part(warp& self) {
+    self.together = false;
+    for (unsigned i = 0; i < self.lanes; ++i) {
+        self.each[i] = self.now;
+        self.places[i] = self.at;
+    }
+}
+// Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing.
+static bool exchange(warp& self, unsigned mask) {
+    unsigned wanted = mask & every_lane(self);
+    for (unsigned i = 0; i < self.lanes; ++i)
+        if ((wanted >> i & 1) && (self.each[i] != state::at_exchange || self.masks[i] != mask)) return false;
+    for (unsigned i = 0; i < self.lanes; ++i)
+        if (wanted >> i & 1) {
+            self.taken[i] = self.given[i];
+            self.each[i] = state::ready;
+        }
+    return wanted != 0;
+}
+// A step of a warp that is at one place: false once it has ended, waits, or has parted.
+static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
+    simt_code const& what = mine->run->what;
+    unsigned found = run_region(mine, coordinates, self, self.at, ~0u, sum);
+    if (found & (found - 1)) {
+        self.together = false;
+        for (unsigned i = 0; i < self.lanes; ++i) {
+            self.places[i] = unsigned(__builtin_ctz(self.ended[i]));
+            self.each[i] = state_at(what, self.places[i]);
+        }
+        return false;
+    }
+    self.at = unsigned(__builtin_ctz(found));
+    self.now = state_at(what, self.at);
+    if (self.now != state::at_exchange) return self.now == state::ready;
+    unsigned differs = ~self.masks[0] & every_lane(self);
+    for (unsigned i = 1; i < self.lanes; ++i) differs |= self.masks[i] ^ self.masks[0];
+    if (differs) {
+        part(self);
+        return false;
+    }
+    memcpy(self.taken, self.given, sizeof self.taken);
+    self.now = state::ready;
+    return true;
+}
+// A step of a warp whose lanes have parted: false once none of them can go on.
+static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
+    simt_code const& what = mine->run->what;
+    unsigned mask = 0, place = 0;
+    for (unsigned i = 0; i < self.lanes; ++i) {
+        if (self.each[i] != state::ready) continue;
+        if (!mask) place = self.places[i];
+        if (self.places[i] == place) mask |= 1u << i;
+    }
+    if (mask) {
+        run_region(mine, coordinates, self, place, mask & every_lane(self), sum);
+        for (unsigned i = 0; i < self.lanes; ++i)
+            if (mask >> i & 1) {
+                self.places[i] = unsigned(__builtin_ctz(self.ended[i]));
+                self.each[i] = state_at(what, self.places[i]);
+            }
+        return true;
+    }
+    bool met = false;
+    unsigned stuck = 32;
+    for (unsigned i = 0; i < self.lanes; ++i) {
+        if (self.each[i] != state::at_exchange) continue;
+        if (exchange(self, self.masks[i])) met = true;
+        else stuck = i;
+    }
+    if (!met && stuck < 32) {
+        unsigned at = self.places[stuck] - 1;
+        fail(mine->run, what.files[at], what.lines[at], lanes_missing);
+    }
+    return met;
+}
+// Whether all threads of the block are at one barrier, or have ended; else a failure.
+static bool meet(worker* mine, unsigned warps, unsigned sum, unsigned threads) {
+    simt_code const& what = mine->run->what;
+    unsigned place = 0, done = 0;
+    bool elsewhere = false;
+    for (unsigned w = 0; w < warps; ++w)
+        for (unsigned i = 0; i < mine->warps[w].lanes; ++i) {
+            warp& self = mine->warps[w];
+            state now = self.together ? self.now : self.each[i];
+            unsigned at = self.together ? self.at : self.places[i];
+            if (now == state::done) ++done;
+            else if (!place) place = at;
+            else elsewhere |= at != place;
+        }
+    if (!place) return false;  // all have ended
+    if (done || elsewhere) {
+        fail(mine->run, what.files[place - 1], what.lines[place - 1], elsewhere ? others_elsewhere : others_ended);
+        return false;
+    }
+    int kind = what.kinds[place - 1];
+    mine->outcome = kind == 0 ? int(sum) : kind == 1 ? sum == threads : sum > 0;
+    for (unsigned w = 0; w < warps; ++w) {
+        mine->warps[w].together = true;
+        mine->warps[w].at = place;
+        mine->warps[w].now = state::ready;
+    }
+    return true;
+}
+
+void run_by_warps(worker* mine, unsigned const* coordinates) {
+    launch* run = mine->run;
+    unsigned threads = run->block[0] * run->block[1] * run->block[2], warps = (threads + 31) / 32;
+    for (unsigned w = 0; w < warps; ++w) {
+        mine->warps[w].together = true;
+        mine->warps[w].at = 0;
+        mine->warps[w].now = state::ready;
+    }
+    for (;;) {
+        unsigned sum = 0;
+        for (unsigned w = 0; w < warps; ++w) {
+            warp& self = mine->warps[w];
+            while (self.together && self.now == state::ready && step(mine, coordinates, self, &sum)) {}
+            while (!self.together && step_lanes(mine, coordinates, self, &sum)) {}
+            if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return;
+        }
+        if (!meet(mine, warps, sum, threads)) return;
+    }
+}
+
+}  // namespace tilewright
