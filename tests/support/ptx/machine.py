@@ -150,8 +150,9 @@ class Cta:
     def _barrier(self, i: Instruction, chosen: Array) -> None:
         if i.opcode[1] not in ("sync", "cta") or len(i.operands) > 2:
             raise Unknown(".".join(i.opcode))
-        number = int(str(i.operands[0]))
-        self.expected[number] = int(str(i.operands[1])) if len(i.operands) > 1 else self.threads
+        number = self.read(i.operands[0]).astype(np.int64)[chosen]
+        for barrier in np.unique(number).tolist():
+            self.expected[barrier] = int(str(i.operands[1])) if len(i.operands) > 1 else self.threads
         self.waiting[chosen] = number
 
     def _gather(self, alone: Array) -> None:

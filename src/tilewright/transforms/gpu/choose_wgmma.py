@@ -272,7 +272,11 @@ class _Chooser(Rewriter):
         extents = dict(zip(t.order, t.tile_shape))
         swizzle = _swizzle(extents[d.axes[-1]] * dtype.bytes)
         assert swizzle is not None
-        box = (*(extents[a] for a in d.axes[:-1]), swizzle // dtype.bytes)
+        groups = self.choice.warps // GROUP_WARPS
+        outer = [extents[a] for a in d.axes[:-1]]
+        if isinstance(op, StoreView):  # a box for each warp group
+            outer = [n // groups if n % (ROWS * groups) == 0 else n for n in outer]
+        box = (*outer, swizzle // dtype.bytes)
         key = Descriptor(d.base, d.shape, d.strides, d.axes, box, d.element, rounds=d.rounds), dtype
         if key not in self.maps:
             attributes = {

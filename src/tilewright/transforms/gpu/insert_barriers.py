@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject
+from tilewright.analysis.gpu.group_access import box_offset, group_offset
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
@@ -15,6 +16,7 @@ from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import Break, Continue, For, If, LoopOp
+from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.memory import (
     AsyncCopy,
     AsyncWait,
@@ -24,12 +26,14 @@ from tilewright.ir.ops.gpu.memory import (
     SharedExtract,
     SharedLoad,
     SharedMemoryOp,
+    SharedStore,
 )
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import SharedType
 
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 _ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
@@ -43,15 +47,16 @@ class InsertBarriers:
     Tile IR has memory ops take effect in program order; in the gpu stage the elements of a tile belong to threads that
     do not wait for each other. Accesses depend on each other when one writes and their memory may overlap: bytes of
     shared memory, arrays in global memory. An element that both access through the same pointers has one thread.
-    Where warps are specialized, the barriers are of those that have tiles; rings have barriers of their own.
+    Where warps are specialized, the barriers are of those that have tiles; rings have barriers of their own. Where
+    each of two warp groups has bytes of its own, it waits for itself alone.
     Runs last: the passes before it decide what lies where in shared memory.
     """
 
     name: ClassVar[str] = "insert-barriers"
 
     def run(self, function: Function) -> Function:
-        needed = _Dependences(function).needed
-        return _Inserter(needed).function(function) if needed else function
+        found = _Dependences(function)
+        return _Inserter(found).function(function) if found.needed or found.needed_by_group else function
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class _Access:
     pointers: Value | None = None  # through which each element is accessed by one thread, in this iteration
     atomic: bool = False
     everything: bool = False  # orders all of global memory
+    group: int | None = None  # the bit of an offset by which the bytes of warp groups differ, which are apart
+    group_done: bool = False  # the warp groups have waited since, each for itself
 
     @property
     def is_shared(self) -> bool:
@@ -74,7 +81,8 @@ class _Access:
         if self.is_shared != other.is_shared or not (self.writes or other.writes):
             return False
         if self.is_shared:
-            return self.low < other.high and other.low < self.high
+            meets = self.low < other.high and other.low < self.high
+            return meets and not (other.group_done and self.in_groups_with(other))
         if self.everything or other.everything:
             return True
         if self.pointers is not None and self.pointers is other.pointers:
@@ -82,6 +90,10 @@ class _Access:
         if self.atomic and other.atomic:
             return False
         return self.root is None or other.root is None or self.root is other.root
+
+    def in_groups_with(self, other: _Access) -> bool:
+        """Whether each warp group accesses the same bytes in both."""
+        return self.group is not None and (self.group, self.low, self.high) == (other.group, other.low, other.high)
 
 
 @dataclass
@@ -106,10 +118,11 @@ class _State:
 
 
 class _Dependences:
-    """The ops of ``function`` that ``needed`` a barrier before them."""
+    """The ops of ``function`` that ``needed`` a barrier before them, and those where one of each group is enough."""
 
     def __init__(self, function: Function) -> None:
         self.needed: set[Op] = set()
+        self.needed_by_group: set[Op] = set()
         self._alias = AnalysisManager(function).get(AliasAnalysis)
         self._continued: list[list[_State]] = []
         self._left: list[list[_State]] = []
@@ -169,10 +182,13 @@ class _Dependences:
                 state.leaving.clear()
             return
         accesses = list(self._accesses(op))
-        if any(a.depends_on(p) for a in accesses for p in state.pending):
-            self.needed.add(op)
+        found = [(a, p) for a in accesses for p in state.pending if a.depends_on(p)]
+        if found:
+            (self.needed_by_group if all(a.in_groups_with(p) for a, p in found) else self.needed).add(op)
         if op in self.needed:
             state.pending.clear()
+        elif op in self.needed_by_group:
+            state.pending = {replace(p, group_done=p.group is not None) for p in state.pending}
         if isinstance(op, AsyncCopy):  # what has not arrived no barrier makes readable
             state.arriving.update(a for a in accesses if a.is_shared)
             accesses = [a for a in accesses if not a.is_shared]
@@ -188,7 +204,8 @@ class _Dependences:
             if copies is not None:
                 size = allocation.type.bytes // allocation.type.copies
                 low, high = low + copies * size, low + (copies + 1) * size
-            yield _Access(not isinstance(op, (SharedLoad, SharedExtract, TmaStore)), low=low, high=high)
+            writes = not isinstance(op, (SharedLoad, SharedExtract, TmaStore))
+            yield _Access(writes, low=low, high=high, group=_group(op))
         if isinstance(op, AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp):
@@ -203,6 +220,17 @@ class _Dependences:
             yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, everything)
 
 
+def _group(op: SharedMemoryOp | AsyncCopy) -> int | None:
+    """The bit of an offset by which the bytes of two warp groups differ; None where they are not apart."""
+    t = op.buffer.type
+    assert isinstance(t, SharedType)
+    if isinstance(op, SharedStore) and op.value.tile.layout is not None:
+        return group_offset(t.layout, op.value.tile.layout)
+    if isinstance(op, TmaStore) and op.by_group and isinstance(op.map.op, TensorMap):
+        return box_offset(t, op.map.op)
+    return None
+
+
 def _allocation(buffer: Value) -> tuple[SharedAlloc, int | None]:
     """The allocation behind a buffer, and the number of the copy if that is known and not the only one."""
     op = buffer.op
@@ -213,9 +241,9 @@ def _allocation(buffer: Value) -> tuple[SharedAlloc, int | None]:
 
 
 class _Inserter(Rewriter):
-    def __init__(self, needed: set[Op]) -> None:
+    def __init__(self, found: _Dependences) -> None:
         super().__init__()
-        self.needed = needed
+        self.found = found
         self._barrier: dict[str, int] = {}
 
     def function(self, function: Function) -> Function:
@@ -224,7 +252,9 @@ class _Inserter(Rewriter):
         return super().function(function)
 
     def insert(self, op: Op, builder: Builder) -> None:
-        if op in self.needed:
-            builder.loc = op.loc
+        builder.loc = op.loc
+        if op in self.found.needed:
             builder.emit_op(Barrier, **self._barrier)
+        elif op in self.found.needed_by_group:
+            builder.emit_op(GroupBarrier)
         super().insert(op, builder)

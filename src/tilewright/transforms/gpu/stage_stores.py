@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.gpu.group_access import box_offset, group_offset
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
@@ -74,7 +75,8 @@ class _Stager(Rewriter):
     def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
         if not isinstance(op, Put):
             return None
-        b, t, (shared, count) = builder, op.value.tile, staging(op)
+        b, t, (shared, count), tensor_map = builder, op.value.tile, staging(op), op.map.op
+        assert isinstance(tensor_map, TensorMap)
         size = shared.shape[op.inner]
         pieces = t.shape[op.inner] // size
         attributes = {"type": shared, "alignment": SWIZZLED_ALIGNMENT}
@@ -88,9 +90,11 @@ class _Stager(Rewriter):
             vector = _vector(shared, piece.tile.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(AsyncFence)
-            *outer, last = op.starts
+            *outer, last = op.starts  # of the axes of the map, of which the last one is contiguous
             start = b.emit(Add, last, b.constant(i * size, int32)) if i else last
-            b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start])
+            alone = group_offset(shared.layout, piece.tile.layout)
+            by_group = alone is not None and alone == box_offset(shared, tensor_map)
+            b.emit_op(TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
         return []
 
 

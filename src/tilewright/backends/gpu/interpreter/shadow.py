@@ -10,23 +10,30 @@ from tilewright.backends.gpu.interpreter.faults import RACE, Fault
 from tilewright.ir.core import Op
 
 Array = np.ndarray[Any, Any]
-_MANY = -2  # threads
+_MANY = -2  # threads; those of warp group g alone are -3 - g
+_GROUP = 128  # threads of a warp group
 
 
 class Shadow:
-    """The accesses to ``size`` bytes of memory called ``memory``. ``advance`` is a barrier of all threads."""
+    """The accesses to ``size`` bytes of memory called ``memory``.
+
+    ``advance`` is a barrier of all threads, ``advance_groups`` one of each warp group.
+    """
 
     def __init__(self, size: int, memory: str) -> None:
         self.memory = memory
-        self.epoch = 0
+        self.epoch = self.group_epoch = 0
         self.ops: list[Op] = []
         self._numbers: dict[Op, int] = {}
-        # Of the last write and the last read: the thread, the epoch, and the op.
-        self.written = np.full((3, size), -1, np.int32)
-        self.loaded = np.full((3, size), -1, np.int32)
+        # Of the last write and the last read: the thread, the epoch, the op, and the epoch of warp groups.
+        self.written = np.full((4, size), -1, np.int32)
+        self.loaded = np.full((4, size), -1, np.int32)
 
     def advance(self) -> None:
         self.epoch += 1
+
+    def advance_groups(self) -> None:
+        self.group_epoch += 1
 
     def number(self, op: Op) -> int:
         """A number for ``op``, which ``ops`` has at that position."""
@@ -39,14 +46,27 @@ class Shadow:
         """``threads[i]`` reads the bytes ``places[i]``; Fault when another one wrote there since the last barrier."""
         places, threads = _flat(places, threads)
         self._check(op, "reads", places, threads, self.written, "wrote")
-        recent = self.loaded[1, places] == self.epoch
-        others = recent & (self.loaded[0, places] != threads)
+        before = self.loaded[0, places].copy()
+        # Those of the same warp group, before the last barrier of that, need not be remembered.
+        recent = (self.loaded[1, places] == self.epoch) & ~self._group_done(self.loaded, places, threads)
+        others = recent & (before != threads)
         self.loaded[0, places] = threads
         # Where several threads read one byte at once, the last one of them was kept.
         shared = others | (self.loaded[0, places] != threads)
-        self.loaded[0, places[shared]] = _MANY
+        group = _group_of(threads)
+        alike = ~others | (_group_of(before) == group)
+        several, kept = places[shared], np.where(alike, -3 - group, _MANY)[shared]
+        self.loaded[0, several] = kept
+        self.loaded[0, several[self.loaded[0, several] != kept]] = _MANY
         self.loaded[1, places] = self.epoch
         self.loaded[2, places] = self.number(op)
+        self.loaded[3, places] = self.group_epoch
+
+    def _group_done(self, earlier: Array, places: Array, threads: Array) -> Array:
+        """Where only threads of the same warp group accessed, and it has waited for itself since."""
+        thread, epoch = earlier[0, places], earlier[3, places]
+        done: Array = (epoch < self.group_epoch) & (_group_of(thread) == _group_of(threads))
+        return done
 
     def write(self, op: Op, places: Array, threads: Array) -> None:
         """``threads[i]`` writes ``places[i]``; Fault when another one accessed them since, or does so at once."""
@@ -61,13 +81,14 @@ class Shadow:
             raise Fault(RACE, op, f"where {pair}")
         self.written[1, places] = self.epoch
         self.written[2, places] = self.number(op)
+        self.written[3, places] = self.group_epoch
 
     def _check(self, op: Op, verb: str, places: Array, threads: Array, earlier: Array, did: str) -> None:
-        thread, epoch, by = earlier[:, places]
-        wrong = (epoch == self.epoch) & (thread != threads)
+        thread, epoch, by, _ = earlier[:, places]
+        wrong = (epoch == self.epoch) & (thread != threads) & ~self._group_done(earlier, places, threads)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            other = "other threads" if thread[i] == _MANY else f"thread {thread[i]}"
+            other = "other threads" if thread[i] <= _MANY else f"thread {thread[i]}"
             first = self.ops[int(by[i])]
             raise Fault(
                 RACE,
@@ -78,6 +99,12 @@ class Shadow:
 
     def _place(self, byte: int) -> str:
         return f"byte {byte} of {self.memory}"
+
+
+def _group_of(thread: Array) -> Array:
+    """The warp group of a thread, or of several of it; -1 where they are of different ones."""
+    found: Array = np.where(thread >= 0, thread // _GROUP, np.where(thread <= -3, -3 - thread, -1))
+    return found
 
 
 def _flat(places: Array, threads: Array) -> tuple[Array, Array]:

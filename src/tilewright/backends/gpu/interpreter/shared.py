@@ -53,7 +53,7 @@ class SharedMemory:
         self.ordering = Ordering(size)
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
         self._leaving = np.zeros(size, np.int32)  # how many copies by the TMA unit read a byte
-        self._departures: deque[tuple[Op, Array]] = deque()
+        self._departures: deque[tuple[Op, Array, Array]] = deque()
 
     def allocate(self, op: SharedAlloc) -> Buffer:
         """The memory of ``op``; what it held before is gone."""
@@ -146,20 +146,20 @@ class SharedMemory:
         found: Array = self.bytes[places].view(buffer.type.dtype.storage)[:, 0].reshape(buffer.type.shape)
         return found
 
-    def begin_departure(self, op: Op, buffer: Buffer, places: Array) -> Array:
-        """The tile that a copy from ``places`` reads, which the first thread begins: it is a group."""
+    def begin_departure(self, op: Op, buffer: Buffer, places: Array, threads: Array) -> Array:
+        """The tile that copies from ``places`` read, which ``threads`` begin: they are a group."""
         found = self.read_tile(op, buffer, places)
-        self.shadow.read(op, places, np.zeros(len(places), np.int64))
+        self.shadow.read(op, places, threads)
         self._leaving[places] += 1
-        self._departures.append((op, places))
+        self._departures.append((op, places, threads))
         return found
 
     def end_departures(self, op: Op, pending: int) -> None:
-        """The first thread knows that all but the ``pending`` latest groups have read what they copy."""
+        """Those who began them know that all but the ``pending`` latest groups have read what they copy."""
         while len(self._departures) > pending:
-            copy, places = self._departures.popleft()
+            copy, places, threads = self._departures.popleft()
             self._leaving[places] -= 1
-            self.shadow.read(copy, places, np.zeros(len(places), np.int64))
+            self.shadow.read(copy, places, threads)
 
     def fence(self) -> None:
         """TMA and wgmma see what threads wrote."""

@@ -22,7 +22,7 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileError
 from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     AsyncFence,
@@ -31,6 +31,8 @@ from tilewright.ir.ops.gpu.tma import (
     TmaLoad,
     TmaStore,
     TmaStoreWait,
+    box_rows,
+    outer_axis,
     part_registers,
     swizzle_of,
 )
@@ -165,7 +167,7 @@ def _addresses(
         raise Fault(MISALIGNED, op, "of an array whose address or strides are no multiples of 16 bytes")
     rows, columns = np.meshgrid(np.arange(t.shape[1 - inner]), np.arange(t.shape[inner]), indexing="ij")
     address, inside = np.full(rows.shape, int(base.address)), np.ones(rows.shape, bool)
-    outer = next((k for k, n in enumerate(tensor_map.box[:-1]) if n != 1), None)
+    outer = outer_axis(tensor_map)
     for k, (axis, start, step) in enumerate(zip(tensor_map.axes, starts, steps)):
         along = columns if k == len(steps) - 1 else rows if k == outer else np.zeros_like(rows)
         place = int(start) + along
@@ -215,7 +217,12 @@ def _tma_store(
 ) -> tuple[()]:
     pointers, inside = _addresses(cta, op, buffer.type, tensor_map, starts)
     places = _places(op, buffer)
-    data = cta.shared.begin_departure(op, buffer, places).reshape(inside.shape)
+    rows = np.arange(inside.size).reshape(inside.shape) // inside.shape[1]
+    found = swizzle_of(buffer.type)
+    assert found is not None
+    rows = rows if found[0] == 1 else np.arange(inside.size).reshape(inside.shape) % inside.shape[1]
+    leaders = rows // box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
+    data = cta.shared.begin_departure(op, buffer, places, leaders.ravel()).reshape(inside.shape)
     try:
         chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
         cta.memory.scatter(chosen, tensor_map.dtype, data[inside])
@@ -226,6 +233,11 @@ def _tma_store(
 
 def _tma_store_wait(cta: CtaInterpreter, op: TmaStoreWait) -> tuple[()]:
     cta.shared.end_departures(op, op.pending)
+    return ()
+
+
+def _group_barrier(cta: CtaInterpreter, op: GroupBarrier) -> tuple[()]:
+    cta.shared.shadow.advance_groups()
     return ()
 
 
@@ -293,6 +305,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     TmaLoad: _tma_load,
     TmaStore: _tma_store,
     TmaStoreWait: _tma_store_wait,
+    GroupBarrier: _group_barrier,
     AsyncFence: _async_fence,
     Part: _part,
     Wgmma: _wgmma,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from llvmlite import ir
@@ -12,9 +11,9 @@ from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.tiles import layout_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
-from tilewright.ir.layouts import LANES
+from tilewright.ir.layouts import LANES, log2
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierWait
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     AsyncFence,
@@ -24,11 +23,13 @@ from tilewright.ir.ops.gpu.tma import (
     TmaStore,
     TmaStoreWait,
     boxes,
+    outer_axis,
     part_registers,
 )
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 
 _BARRIER_BYTES = 8
+_FIRST_GROUP = 2  # the number of the barrier of warp group 0; others follow
 
 
 # -- parameters
@@ -60,9 +61,8 @@ def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
 
 
 def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
-    b = cx.builder
-    leads = b.icmp_unsigned("==", b.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
-    arrives = leads if op.mask is None else b.and_(leads, cx.scalar(op.mask))
+    leads = _leads_group(cx)
+    arrives = leads if op.mask is None else cx.builder.and_(leads, cx.scalar(op.mask))
     cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [cx.buffers[op.barrier].address, arrives])
 
 
@@ -72,6 +72,11 @@ def _mbarrier_wait(cx: Context, op: MbarrierWait) -> None:
         "@done bra arrived; bra again; arrived: }"
     )
     cx.asm(text, [], [cx.buffers[op.barrier].address, cx.scalar(op.parity)])
+
+
+def _leads_group(cx: Context) -> ir.Value:
+    """Whether this is the first thread of a warp group."""
+    return cx.builder.icmp_unsigned("==", cx.builder.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
 
 
 def _is_first(cx: Context) -> ir.Value:
@@ -87,16 +92,19 @@ def _places(first: int, count: int) -> str:
 
 def _boxes(cx: Context, buffer: Value, map_value: Value, starts: Sequence[Value]) -> list[list[ir.Value]]:
     """For each box of a tile its address in shared memory, and its coordinates, the innermost first."""
-    b, shared, tensor_map = cx.builder, cx.buffers[buffer], map_value.op
+    shared, tensor_map = cx.buffers[buffer], map_value.op
     assert isinstance(tensor_map, TensorMap)
-    size = math.prod(tensor_map.box) * tensor_map.dtype.bytes
-    *outer, inner = [cx.scalar(v) for v in starts]
+    outer = outer_axis(tensor_map)
     found = []
-    for i in range(boxes(shared.type, tensor_map)):
-        address = b.add(shared.address, cx.i32(i * size)) if i else shared.address
-        along = b.add(inner, ir.Constant(inner.type, i * tensor_map.box[-1])) if i else inner
-        found.append([address, along, *reversed(outer)])
+    for row, column, byte in boxes(shared.type, tensor_map):
+        first = {len(starts) - 1: column} | ({outer: row} if outer is not None else {})
+        coordinates = [_plus(cx, cx.scalar(v), first.get(k, 0)) for k, v in enumerate(starts)]
+        found.append([_plus(cx, shared.address, byte), *reversed(coordinates)])
     return found
+
+
+def _plus(cx: Context, value: ir.Value, constant: int) -> ir.Value:
+    return cx.builder.add(value, ir.Constant(value.type, constant)) if constant else value
 
 
 def _tma_load(cx: Context, op: TmaLoad) -> None:
@@ -110,17 +118,33 @@ def _tma_load(cx: Context, op: TmaLoad) -> None:
 
 
 def _tma_store(cx: Context, op: TmaStore) -> None:
-    rank = len(op.starts)
+    rank, b = len(op.starts), cx.builder
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {_places(1, rank)}], [$0];"
-    with cx.builder.if_then(_is_first(cx)):
-        for box in _boxes(cx, op.buffer, op.map, op.starts):
+    with b.if_then(_leads_group(cx) if op.by_group else _is_first(cx)):
+        found = _boxes(cx, op.buffer, op.map, op.starts)
+        if op.by_group:  # the one of the group: addresses and coordinates are sums
+            group = b.lshr(cx.warp, cx.i32(log2(GROUP_WARPS)))
+            first, second = found
+            found = [[_between(cx, x, y, group) for x, y in zip(first, second)]]
+        for box in found:
             cx.asm(text, [], [*box, cx.scalar(op.map)])
         cx.asm("cp.async.bulk.commit_group;")
 
 
+def _between(cx: Context, first: ir.Value, second: ir.Value, group: ir.Value) -> ir.Value:
+    """What the box of a warp group has: ``first`` that of group 0, ``second`` that of group 1."""
+    b = cx.builder
+    return first if first is second else b.select(b.icmp_unsigned("==", group, cx.i32(0)), first, second)
+
+
 def _tma_store_wait(cx: Context, op: TmaStoreWait) -> None:
-    with cx.builder.if_then(_is_first(cx)):
+    with cx.builder.if_then(_leads_group(cx)):
         cx.asm(f"cp.async.bulk.wait_group.read {op.pending};")
+
+
+def _group_barrier(cx: Context, op: GroupBarrier) -> None:
+    number = cx.builder.add(cx.builder.lshr(cx.warp, cx.i32(log2(GROUP_WARPS))), cx.i32(_FIRST_GROUP))
+    cx.asm(f"bar.sync $0, {GROUP_WARPS * LANES};", [], [number])
 
 
 def _async_fence(cx: Context, op: AsyncFence) -> None:
@@ -170,6 +194,7 @@ RULES: dict[type[Op], Rule] = {
     TmaLoad: _tma_load,
     TmaStore: _tma_store,
     TmaStoreWait: _tma_store_wait,
+    GroupBarrier: _group_barrier,
     AsyncFence: _async_fence,
     Part: _part,
     WarpSpecialize: _warp_specialize,

@@ -86,3 +86,8 @@ class MbarrierWait(Op):
         barrier(self, self.barrier)
         scalar_integer(self, self.parity)
         return ()
+
+
+@define("gpu.group_barrier", effect=READ_WRITE, table=GPU_OPS)
+class GroupBarrier(Op):
+    """The threads of each warp group wait for each other, and see what those stored before."""

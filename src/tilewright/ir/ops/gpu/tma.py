@@ -107,9 +107,28 @@ def _map(op: Op, value: Value) -> TensorMap:
     return value.op
 
 
-def boxes(t: SharedType, tensor_map: TensorMap) -> int:
-    """How many boxes a tile is."""
-    return math.prod(t.shape) // math.prod(tensor_map.box)
+def outer_axis(tensor_map: TensorMap) -> int | None:
+    """The axis of the map along which a box has several rows; None where it has one."""
+    return next((k for k, n in enumerate(tensor_map.box[:-1]) if n != 1), None)
+
+
+def box_rows(tensor_map: TensorMap) -> int:
+    """The rows of a box."""
+    return math.prod(tensor_map.box[:-1])
+
+
+def boxes(t: SharedType, tensor_map: TensorMap) -> list[tuple[int, int, int]]:
+    """For each box of a tile of ``t`` its first row, its first column, and the byte where it lies."""
+    found = swizzle_of(t)
+    assert found is not None
+    inner, swizzle = found
+    rows, step, width = t.shape[1 - inner], box_rows(tensor_map), tensor_map.box[-1]
+    columns = range(0, t.shape[inner], width)
+    return [
+        (row, column, column // width * rows * swizzle + row * swizzle)
+        for column in columns
+        for row in range(0, rows, step)
+    ]
 
 
 def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> None:
@@ -120,8 +139,9 @@ def _tile_of_map(op: Op, t: SharedType, value: Value, starts: list[Value]) -> No
     require(t.dtype.bytes == found.dtype.bytes and t.copies == 1, op, f"{t} of a map of {found.dtype}")
     require(swizzle is not None and swizzle[1] == found.swizzle, op, f"{t} is not swizzled by {found.swizzle} bytes")
     assert swizzle is not None
-    rows = t.shape[1 - swizzle[0]]
-    require(sorted((rows, found.box[-1])) == sorted(n for n in found.box if n != 1), op, f"{t} in boxes {found.box}")
+    several = [n for n in found.box[:-1] if n != 1]
+    fits = len(several) <= 1 and t.shape[1 - swizzle[0]] % box_rows(found) == 0
+    require(fits, op, f"{t} in boxes {found.box}")
 
 
 @define("gpu.fetch", effect=Effect.READ, table=GPU_OPS)
@@ -158,7 +178,7 @@ class Put(Op):
         require(t.rank == 2 and self.inner in (0, 1), self, f"{t} along {self.inner}")
         require(len(self.starts) == len(found.axes), self, f"{len(self.starts)} coordinates")
         rows = t.shape[1 - self.inner]
-        fits = t.shape[self.inner] % found.box[-1] == 0 and rows * found.box[-1] == math.prod(found.box)
+        fits = t.shape[self.inner] % found.box[-1] == 0 and rows % box_rows(found) == 0
         require(t.element.bytes == found.dtype.bytes and fits, self, f"{t} in boxes {found.box} of {found.dtype}")
         return ()
 
@@ -187,12 +207,14 @@ class TmaLoad(Op):
 class TmaStore(SharedMemoryOp):
     """The first thread begins to copy the tile in ``buffer`` to ``starts`` of an array, as a group of copies.
 
-    What other threads wrote to the buffer needs a ``gpu.async_fence`` of theirs and a barrier before.
+    ``by_group``, there is one box for each warp group, whose first thread copies it. What other threads wrote to it
+    needs a ``gpu.async_fence`` of theirs and a barrier before.
     """
 
     buffer: Value = operand()
     map: Value = operand()
     starts: list[Value] = operands()
+    by_group: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         _tile_of_map(self, shared(self, self.buffer), self.map, self.starts)
@@ -201,7 +223,7 @@ class TmaStore(SharedMemoryOp):
 
 @define("gpu.tma_store_wait", effect=READ_WRITE, table=GPU_OPS)
 class TmaStoreWait(Op):
-    """The first thread waits until at most ``pending`` of its latest groups still read shared memory."""
+    """The first thread of each warp group waits until at most ``pending`` of its latest groups still read memory."""
 
     pending: int = attribute(int, default=0)
 
