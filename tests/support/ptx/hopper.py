@@ -174,6 +174,22 @@ def _shared(cta: Cta, address: Array, data: Array | None) -> Array:
     return data
 
 
+def stmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m; lane 4 r + w has word w of row r of each."""
+    if i.opcode[1:] != ("sync", "aligned", "m8n8", "x4", "shared", "b16"):
+        raise Unknown(".".join(i.opcode))
+    if not chosen.reshape(-1, 32).all(1)[chosen.reshape(-1, 32).any(1)].all():
+        raise Fault("matrices without all threads of a warp")
+    address, lane = cta.address(i.operands[0]), np.arange(cta.threads) % 32
+    assert isinstance(i.operands[1], tuple)
+    if (address[chosen] % 16).any():
+        raise Fault("a row that is no multiple of 16 bytes")
+    for m, register in enumerate(i.operands[1]):
+        row = address[np.arange(cta.threads) // 32 * 32 + 8 * m + lane // 4]
+        words = np.ascontiguousarray(cta.read(register).astype(np.uint32))[:, None].view(np.uint8)
+        cta.store("shared", row + 4 * (lane % 4), words, chosen)
+
+
 def incomplete(chosen: Array) -> Array:
     """Those of ``chosen`` whose warp group is not there as a whole."""
     groups = chosen.reshape(-1, GROUP)

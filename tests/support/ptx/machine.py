@@ -490,6 +490,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "cp": _cp,
     "mbarrier": hopper.mbarrier,
     "wgmma": hopper.wgmma,
+    "stmatrix": hopper.stmatrix,
     "setmaxnreg": _nothing,
 }
 

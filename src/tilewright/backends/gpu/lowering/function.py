@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering import control, memory, mma, tiles, tma, wgmma
+from tilewright.backends.gpu.lowering import control, memory, mma, stmatrix, tiles, tma, wgmma
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
@@ -22,7 +22,7 @@ from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.types import TileType
 
-RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES}
+RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES, **stmatrix.RULES}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 _REGISTERS, _REGISTER_STEP = 65536, 8  # of an SM; those of a thread are multiples of the step
 
