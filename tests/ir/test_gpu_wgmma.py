@@ -85,12 +85,12 @@ def test_parts() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("box = (64, 16)", "box = (64, 24)", "rows of 48 bytes"),
-        ("box = (64, 16)", "box = (512, 16)", r"a box of \(512, 16\)"),
-        ("box = (64, 16)", "box = (64,)", "2 axes"),
+        ("box = (128, 16)", "box = (128, 24)", "rows of 48 bytes"),
+        ("box = (128, 16)", "box = (512, 16)", r"a box of \(512, 16\)"),
+        ("box = (128, 16)", "box = (128,)", "2 axes"),
         ("gpu.fetch(%0, [%", "gpu.fetch(%0, [%3, %", "3 coordinates for 2 axes"),
         ("gpu.fetch(%0,", "gpu.fetch(%3,", "is no tensor map"),
-        ("box = (64, 32)", "box = (32, 32)", "in boxes"),
+        ("box = (128, 16)", "box = (256, 16)", "in boxes"),
         ("{inner = 1}", "{inner = 2}", "along 2"),
     ],
 )
@@ -104,10 +104,10 @@ def test_malformed_copies(old: str, new: str, message: str) -> None:
     ("old", "new", "message"),
     [
         ("{count = 1}", "{count = 0}", "0 arrivals"),
-        ("{bytes = 4096}", "{bytes = -1}", "-1 bytes"),
+        ("{bytes = 6144}", "{bytes = -1}", "-1 bytes"),
         ("{pending = 1} : f32", "{pending = -1} : f32", "-1 groups"),
-        ("gpu.warp_specialize()", "gpu.warp_specialize() {registers = (20, 232)}", r"registers \(20, 232\)"),
-        ("gpu.warp_specialize()", "gpu.warp_specialize() {producer_warps = 0}", "0 warps"),
+        ("registers = (40, 232)", "registers = (20, 232)", r"registers \(20, 232\)"),
+        ("{registers = (40, 232)}", "{producer_warps = 0}", "0 warps"),
     ],
 )
 def test_malformed_roles(old: str, new: str, message: str) -> None:

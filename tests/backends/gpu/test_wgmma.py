@@ -14,7 +14,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
-from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import GroupBarrier, MbarrierArrive, MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -158,6 +158,15 @@ def test_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
         product.run(backend)
     assert found.value.category == category and found.value.loc is not None
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_faults_between_threads_of_a_warp_group(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of two warp groups waits for itself: before it writes to a buffer, and before it has that stored."""
+    changed(_without(GroupBarrier, number), monkeypatch)
+    with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
+        Product((128, 256, 64), (128, 256, 64), out=np.float16).run(backend)
+    assert found.value.category == "race"
 
 
 # -- what is chosen
