@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.kernel_runs import arguments, generated, seeds
 from support.ptx.backend import PtxBackend
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
 from tilewright.backends.gpu import assemble
 from tilewright.backends.gpu.backend import GpuBackend, choose
@@ -20,6 +22,8 @@ from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.pipelines import optimize
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 needs_ptxas = pytest.mark.skipif(assemble.missing() is not None, reason=assemble.missing() or "")
@@ -141,10 +145,46 @@ def test_unknown_architectures_and_options() -> None:
 
 
 def test_options_and_hints() -> None:
-    assert choose(function(), {}) == {"num_warps": None, "num_stages": 3}
-    assert choose(function(), {"num_warps": 8})["num_warps"] == 8
+    target = parse_target("sm_90")
+    assert choose(function(), {}, target) == {"num_warps": None, "num_stages": 3}
+    assert choose(function(), {"num_warps": 8}, target)["num_warps"] == 8
     for wrong in (3, 64, "4", 0):
         with pytest.raises(ValueError, match="it is a power of two up to 32"):
-            choose(function(), {"num_warps": wrong})
+            choose(function(), {"num_warps": wrong}, target)
     with pytest.raises(ValueError, match="the backend gpu has no option 'speed'; it has num_warps, num_stages"):
-        choose(function(), {"speed": 11})
+        choose(function(), {"speed": 11}, target)
+    hints = {"num_worker_warps": ct.ByTarget(default=4, sm_90=8), "num_ctas": 2, "opt_level": 1}
+    hinted = replace(function(), hints=hints)
+    assert choose(hinted, {}, target)["num_warps"] == 8
+    assert "ignored hints: opt_level, num_ctas\n" in compile_to_ptx(hinted, "sm_90", 8).schedule
+    schedule = compile_to_ptx(function(), "sm_90", 4).schedule
+    assert "ignored hints: none\n" in schedule and "loads 4 bytes a thread at once" in schedule
+
+
+@ct.kernel
+def product(x, y, z, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    total = ct.zeros((T, T), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (T, T))):
+        left = ct.load(x, (0, k), (T, T), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(y, (k, 0), (T, T), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(z, (0, 0), total)
+
+
+@ct.kernel
+def rows(x, y, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    tile = ct.load(x, (0, 0), (64, T))
+    ct.store(y, (0, 0), tile - ct.max(tile))
+
+
+def test_what_does_not_fit_is_compiled_with_less_or_named(recorder: Recorder) -> None:
+    x, y, z = (np.zeros(shape, np.float16) for shape in ((64, 512), (512, 64), (64, 64)))
+    ct.launch(None, (1,), product, (x, y, z.astype(np.float32), 64), backend="recorder")
+    optimized = optimize(recorder.functions[0])
+    stages = [lower_to_gpu(optimized, 4, 3, None, room).hints["pipeline_stages"] for room in (50000, 40000, 20000)]
+    assert stages == [3, 2, 1], "a stage is of 16384 bytes"
+    with pytest.raises(TileError, match="bytes of shared memory .* of 8000 bytes that a block can have"):
+        lower_to_gpu(optimized, 4, 3, None, 8000)
+    large = np.zeros((64, 1 << 16), np.float32)
+    with pytest.raises(TileError, match=r"the tile .*64,65536.* takes 32768 registers .* of the 128 threads") as error:
+        ct.launch(None, (1,), rows, (large, large.copy(), 1 << 16), backend="recorder")
+    assert error.value.loc is not None and error.value.loc.file == __file__

@@ -8,6 +8,7 @@ from typing import Any
 
 import llvmlite
 
+from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.backends.base import Capabilities, Devices, Serialization
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
@@ -105,7 +106,7 @@ class GpuBackend:
         self, function: Function, options: Mapping[str, Any], how: Constraints
     ) -> tuple[Compiled, bytes, dict[str, str]]:
         """The PTX, what the driver loads, and the text of each stage."""
-        chosen = choose(function, options)
+        chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(function, self.architecture(), warps, stages or 1, descriptors=how.descriptors)
         texts = compiled.texts()
@@ -136,7 +137,7 @@ def _box(op: TensorMap) -> dict[str, Any]:
     return {"block_size": list(op.box), "swizzle": _SWIZZLES[op.swizzle], "elem_size": op.dtype.bytes}
 
 
-def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int | None]:
+def choose(function: Function, options: Mapping[str, Any], target: GpuTarget) -> dict[str, int | None]:
     """How many warps a CTA has, and stages loops: as the options or the kernel's hints say. ValueError for others.
 
     No number of warps stands for as many as suit the kernel.
@@ -144,7 +145,7 @@ def choose(function: Function, options: Mapping[str, Any]) -> dict[str, int | No
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
         raise ValueError(f"the backend gpu has no option {unknown!r}; it has {', '.join(_OPTIONS)}")
-    hinted = function.hints.get("num_worker_warps")
+    hinted = resolved(function.hints.get("num_worker_warps"), target)
     warps = options.get("num_warps", hinted if isinstance(hinted, int) else None)
     if warps is not None and (not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1)):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")

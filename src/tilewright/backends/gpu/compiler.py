@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
 from tilewright.backends.gpu.lowering.function import lower
+from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir.core import Function
@@ -64,12 +66,14 @@ def compile_to_ptx(
     """
     chosen = architecture(target)
     times = [time.perf_counter()]
-    optimized = optimize(function)
+    processor = parse_target(chosen.name.removesuffix("a"))
+    optimized = optimize(with_resolved_hints(function, processor))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     times.append(time.perf_counter())
-    processor = parse_target(target.removesuffix("a")) if descriptors else None
-    distributed = lower_to_gpu(prepared, num_warps, num_stages, processor)
+    units = processor if descriptors else None
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, processor.shared_memory)
+    check_registers(distributed)
     times.append(time.perf_counter())
     lowered = lower(distributed, chosen)
     times.append(time.perf_counter())
@@ -87,7 +91,7 @@ def compile_to_ptx(
         local_bytes=local,
         maps=lowered.maps,
         target=chosen,
-        schedule=schedule(distributed, chosen.name, num_stages),
+        schedule=schedule(distributed, chosen.name, ignored_hints(optimized, distributed, processor)),
         llvm=lowered.text,
         optimized=optimized,
         distributed=distributed,

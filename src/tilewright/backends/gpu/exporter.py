@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import cubin_description
 from tilewright.backends.cubin_description import output_symbol
 from tilewright.backends.export import Export
 from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.backends.gpu.lowering.function import Signature, add_kernel, module_of
+from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir import report_buffer
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -37,12 +40,16 @@ def write_cubin(kernels: Sequence[Export], path: Path, output_format: str, targe
 
 def _add(module: Any, export: Export, target: Architecture) -> dict[str, Any]:
     """Add a kernel to the module; how it is launched. Tensor maps are left to launches from Python."""
-    optimized = optimize(export.function)
+    processor = parse_target(target.name.removesuffix("a"))
+    optimized = optimize(with_resolved_hints(export.function, processor))
     if local_bytes(optimized):
         raise TileUnsupportedFeatureError(
             "an exported GPU kernel cannot have local arrays: nobody allocates them", export.function.loc
         )
-    distributed = lower_to_gpu(run_passes(optimized, (LowerReports(),)), None)
+    hinted = optimized.hints.get("num_worker_warps")
+    prepared = run_passes(optimized, (LowerReports(),))
+    distributed = lower_to_gpu(prepared, hinted, shared_bytes=processor.shared_memory)
+    check_registers(distributed)
     reports = bool(report_buffer.sites(optimized))
     output = (output_symbol(export), 8 * report_buffer.WORDS) if reports else None
     parameters = tuple((p.type, p.position) for p in export.parameters)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import WGMMA_REFUSED, num_warps
-from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy
+from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_REFUSED, num_warps
+from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
@@ -14,12 +14,13 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType
 
 
-def schedule(function: Function, target: str, num_stages: int) -> str:
-    """A line for each decision about ``function``, which is in the gpu stage."""
-    return "".join(f"{line}\n" for line in _lines(function, target, num_stages))
+def schedule(function: Function, target: str, ignored: Sequence[str]) -> str:
+    """A line for each decision about ``function``, which is in the gpu stage, and the hints that were ``ignored``."""
+    lines = [*_lines(function, target), f"ignored hints: {', '.join(ignored) or 'none'}"]
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-def _lines(function: Function, target: str, num_stages: int) -> Iterator[str]:
+def _lines(function: Function, target: str) -> Iterator[str]:
     warps = num_warps(function)
     yield f"target: {target}"
     roles = [op for op in function.walk() if isinstance(op, WarpSpecialize)]
@@ -28,7 +29,7 @@ def _lines(function: Function, target: str, num_stages: int) -> Iterator[str]:
     if roles and roles[0].registers is not None:
         yield "registers per thread: {1} to compute, {0} to load".format(*roles[0].registers)
     if not roles:
-        yield f"pipeline stages: {num_stages}"
+        yield f"pipeline stages: {function.hints.get(NUM_STAGES, 1)}"
     for op in function.walk():
         if isinstance(op, Wgmma):
             assert isinstance(op.x.type, SharedType)
@@ -41,6 +42,11 @@ def _lines(function: Function, target: str, num_stages: int) -> Iterator[str]:
             assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
             t = ring.buffer.op.type
             yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}, up to {t.copies} ahead"
+        elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
+            name = "loads" if isinstance(op, GlobalLoad) else "stores"
+            yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"
+        elif isinstance(op, AsyncCopy):
+            yield f"line {op.loc.line}: copies {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread ahead"
         elif isinstance(op, TmaStore):
             yield f"line {op.loc.line}: TMA stores"
     refused = function.hints.get(WGMMA_REFUSED, ())

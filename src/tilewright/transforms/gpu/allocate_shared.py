@@ -10,6 +10,12 @@ from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
 from tilewright.transforms.base import InPlacePass
 
+MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
+
+
+class OutOfSharedMemory(TileError):
+    """The tiles of a kernel that are live at the same time do not fit."""
+
 
 @dataclass(frozen=True)
 class AllocateShared(InPlacePass):
@@ -18,11 +24,11 @@ class AllocateShared(InPlacePass):
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
     outside; one that an asynchronous copy fills, to the next wait.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
-    TileError, when ``limit`` bytes are not enough, at the allocation that does not fit.
+    OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
 
     name: ClassVar[str] = "allocate-shared"
-    limit: int = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
+    limit: int = MOST_SHARED_BYTES
 
     def change(self, function: Function) -> bool:
         if not any(isinstance(op, SharedAlloc) and op.offset is None for op in function.walk()):
@@ -45,7 +51,7 @@ class AllocateShared(InPlacePass):
                 break
             offset = max(offset, -(-high // op.alignment) * op.alignment)
         if offset + op.type.bytes > self.limit:
-            raise TileError(
+            raise OutOfSharedMemory(
                 f"this needs {op.type.bytes} bytes of shared memory beside {offset} bytes that are in use at the same "
                 f"time, of {self.limit} bytes that a block can have; use smaller tiles, or fewer at a time",
                 op.loc,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_WARPS, verify_gpu
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
-from tilewright.transforms.gpu.allocate_shared import AllocateShared
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
@@ -29,8 +29,8 @@ from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
 
-def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
-    """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps.
+def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_SHARED_BYTES) -> tuple[Pass, ...]:
+    """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for matrix products run ``num_stages`` - 1 iterations ahead; with 1 not at all.
     """
@@ -53,23 +53,41 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3) -> tuple[Pass, ...]:
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         LowerConversions(),
         DeadCodeElimination(),  # before memory is given to what nobody reads
-        AllocateShared(),
+        AllocateShared(shared_bytes),
         InsertBarriers(),  # last: it depends on which tiles share memory
     )
 
 
 def lower_to_gpu(
-    function: Function, num_warps: int | None, num_stages: int = 3, target: GpuTarget | None = None
+    function: Function,
+    num_warps: int | None,
+    num_stages: int = 3,
+    target: GpuTarget | None = None,
+    shared_bytes: int = MOST_SHARED_BYTES,
 ) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
     With a ``target`` that has them, warp groups multiply, and the TMA unit copies. Without ``num_warps`` there are as
-    many as suit these, or the tiles.
+    many as suit these, or the tiles. Loads run fewer than ``num_stages`` - 1 iterations ahead where a CTA, which has
+    ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
     """
     if target is not None and target.has_wgmma:
         function = run_passes(function, (ChooseWgmma(target, num_warps),))
     warps = function.hints.get(WGMMA_WARPS, num_warps) or suitable_warps(function)
-    lowered = run_passes(function, passes_to_gpu(warps, num_stages))
+    lowered = _within(function, warps, num_stages, shared_bytes)
     if switch("TILEWRIGHT_VERIFY"):
         verify_gpu(lowered)
     return lowered
+
+
+def _within(function: Function, warps: int, stages: int, shared_bytes: int) -> Function:
+    while True:
+        try:
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes))
+        except OutOfSharedMemory:
+            if stages == 1:
+                raise
+            stages -= 1
+            continue
+        lowered.hints[NUM_STAGES] = stages
+        return lowered

@@ -1,0 +1,35 @@
+"""The hints of a kernel for one architecture, and which of them had no effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+
+
+def with_resolved_hints(function: Function, target: GpuTarget) -> Function:
+    """``function`` with the values that its hints have for ``target``."""
+    if not function.hints:
+        return function
+    return replace(function, hints={name: resolved(hint, target) for name, hint in function.hints.items()})
+
+
+def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget) -> list[str]:
+    """The hints of ``optimized`` without effect on ``distributed``. Those that ask for what holds anyway are not
+    among them."""
+    hints = optimized.hints
+    views = [op for op in optimized.walk() if isinstance(op, (LoadView, StoreView))]
+    pointers = [op for op in optimized.walk() if isinstance(op, (Load, Store))]
+    copies = any(isinstance(op, (TmaLoad, TmaStore)) for op in distributed.walk())
+    found = {
+        "opt_level": hints.get("opt_level") is not None,
+        "num_ctas": hints.get("num_ctas") not in (None, 1),
+        "num_worker_warps": hints.get("num_worker_warps") not in (None, num_warps(distributed)),
+        "latency": any(op.latency is not None for op in (*views, *pointers)),
+        "allow_tma": not copies and any(resolved(op.allow_tma, target) is True for op in views),
+    }
+    return [name for name, ignored in found.items() if ignored]
