@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 Run = Callable[[], Any]
+Clock = Callable[[], float]
 
 BLOCKS = 4  # of each side, of which the first does not count
 BLOCK_SECONDS = 0.2  # a block ends after so long, but not before it has MIN_CALLS
@@ -44,21 +45,21 @@ def _times(calls: list[float]) -> Times:
     return Times(middle, low, high)
 
 
-def hot(sides: Mapping[str, Run]) -> dict[str, Times]:
+def hot(sides: Mapping[str, Run], clock: Clock = time.perf_counter) -> dict[str, Times]:
     found: dict[str, list[float]] = {name: [] for name in sides}
     for block in range(BLOCKS):
         for name, run in sides.items():
-            calls = _block(run)
+            calls = _block(run, clock)
             if block:
                 found[name] += calls[WARM_CALLS:]
     return {name: _times(calls) for name, calls in found.items()}
 
 
-def _block(run: Run) -> list[float]:
+def _block(run: Run, clock: Clock) -> list[float]:
     calls: list[float] = []
     end = time.perf_counter() + BLOCK_SECONDS
     while len(calls) < MIN_CALLS + WARM_CALLS or (time.perf_counter() < end and len(calls) < MAX_CALLS):
-        calls.append(_call(run))
+        calls.append(_call(run, clock))
     return calls
 
 
@@ -80,10 +81,10 @@ def _in_turns(sides: Mapping[str, Run], rounds: int, before: Callable[[str], Any
     return {name: _times(calls[1:]) for name, calls in found.items()}
 
 
-def _call(run: Run) -> float:
-    before = time.perf_counter()
+def _call(run: Run, clock: Clock = time.perf_counter) -> float:
+    before = clock()
     run()
-    return time.perf_counter() - before
+    return clock() - before
 
 
 def rest() -> None:

@@ -7,8 +7,6 @@ import base64
 import importlib
 import inspect
 import io
-import os
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -26,6 +24,7 @@ from tilewright.view import Recorder, render
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _REPOSITORY = "examples"
+RESULTS = EXAMPLES.parent / "benchmarks" / "results" / "gallery.md"
 
 
 @dataclass(frozen=True)
@@ -170,19 +169,13 @@ def _examples() -> Any:
 def pages() -> dict[str, str]:
     """Path to text of every page of the gallery, and of the recordings that they show."""
     found: dict[str, str] = {}
-    quick = os.environ.get("TILEWRIGHT_DOCS_QUICK") == "1"  # for tests: small arrays, hardly measured
     with _examples():
-        harness = importlib.import_module("harness")
-        if quick:
-            harness._SECONDS = 0.0
-        outcomes: dict[str, list[Any]] = {}
         for entry in ENTRIES:
             module = importlib.import_module(entry.name)
-            outcomes[entry.name] = [harness.measure(case) for case in module.cases(small=quick)]
             recordings = _recordings(module)
             found[f"gallery/{entry.name}-recording.html"] = render(entry.title, recordings[:1])
-            found[f"gallery/{entry.name}.md"] = _page(entry, module, outcomes[entry.name], recordings[0])
-    found["gallery/index.md"] = _overview(outcomes)
+            found[f"gallery/{entry.name}.md"] = _page(entry, module, recordings[0])
+        found["gallery/index.md"] = _overview()
     return found
 
 
@@ -198,14 +191,14 @@ def _idea(module: Any) -> str:
     return inspect.cleandoc(module.__doc__)
 
 
-def _page(entry: Entry, module: Any, outcomes: Sequence[Any], recording: Any) -> str:
+def _page(entry: Entry, module: Any, recording: Any) -> str:
     parts = [f"# {entry.title}", _idea(module), "## The kernel", f"```python\n{_kernels(module)}\n```"]
     parts.append(f"The whole program, with the same in NumPy, is `{_REPOSITORY}/{entry.name}.py`.")
     picture = blocks_of(recording, entry.out)
     if picture is not None:
         caption = f"The block that writes each element of {entry.out} last, on a small input: a colour for each block."
         parts += ["## Who writes what", figure(picture, caption)]
-    parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(outcomes)]
+    parts += ["## What it computes", _plotted(entry, module), "## How fast it is", _speed(module)]
     parts += [
         "## Step by step",
         "Every access to memory of a small run, in the order of the blocks: move the slider, or point at an element "
@@ -254,30 +247,34 @@ def _png(drawn: Figure, entry: Entry) -> str:
     return f'<img alt="A result of {entry.title}" src="data:image/png;base64,{text}"/>'
 
 
-def _speed(outcomes: Sequence[Any]) -> str:
-    rows = [
-        f"| {o.name} | {o.size} | {o.time * 1e3:.2f} ms | {o.numpy_time * 1e3:.2f} ms | {o.numpy_time / o.time:.2f} |"
-        for o in outcomes
-    ]
-    head = ["| kernel | size | tilewright | NumPy | ratio |", "|---|---|---:|---:|---:|"]
-    return "\n".join([*head, *rows]) + f"\n\nMedians, when this page was made: {_machine()}."
+def _results() -> tuple[str, str, dict[str, str]]:
+    """What the benchmark wrote: its introduction, the head of its table, and the row of each kernel."""
+    text = RESULTS.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    rows = {line.split("|")[1].strip(): line for line in lines[2:]}
+    return text[: text.index("|")].strip(), "\n".join(lines[:2]), rows
 
 
-def _machine() -> str:
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{platform.machine()}, {processors} processors, Python {platform.python_version()}, NumPy {np.__version__}"
+def _cases(module: Any) -> list[str]:
+    return [case.name for case in module.cases(small=True)]
 
 
-def _overview(outcomes: dict[str, list[Any]]) -> str:
+def _speed(module: Any) -> str:
+    said, head, rows = _results()
+    return "\n".join([head, *(rows[name] for name in _cases(module))]) + f"\n\n{said}"
+
+
+def _overview() -> str:
+    said, head, results = _results()
+    column = [c.strip() for c in head.splitlines()[0].split("|")].index("ratio")
     rows = []
     for entry in ENTRIES:
         module = importlib.import_module(entry.name)
-        best = outcomes[entry.name][0]
-        cells = [_thumbnail(entry, module), f"[{entry.title}]({entry.name}.md)", _idea(module)]
-        rows.append(f"| {' | '.join(cells)} | {best.numpy_time / best.time:.1f} |")
-    head = ["| | kernel | idea | NumPy's time over ours |", "|---|---|---|---:|"]
-    said = (
-        "# Gallery\n\nKernels with the idea, a picture, what they compute, and how fast they are. "
-        "All pages are made by running the kernels.\n\n"
+        ratio = results[_cases(module)[0]].split("|")[column].strip()
+        cells = [_thumbnail(entry, module), f"[{entry.title}]({entry.name}.md)", _idea(module), ratio]
+        rows.append(f"| {' | '.join(cells)} |")
+    table = ["| | kernel | idea | ratio |", "|---|---|---|---:|", *rows]
+    return (
+        "# Gallery\n\nKernels with the idea, a picture, what they compute, and how fast they are beside NumPy, PyTorch "
+        "and Numba. All pages are made by running the kernels.\n\n" + "\n".join(table) + f"\n\n{said}\n"
     )
-    return said + "\n".join([*head, *rows]) + f"\n\n{_machine()}.\n"

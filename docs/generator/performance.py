@@ -45,7 +45,7 @@ def _with_chart(match: re.Match[str]) -> str:
 
 def chart(found: dict[str, float]) -> str:
     """Bars from the line at 1 on a scale of logarithms, with base 2: to the right where we are faster."""
-    left, right, height, top = 300.0, 380.0, 17.0, 26.0
+    left, right, height, top = 166.0, 150.0, 17.0, 26.0  # a phone shows it in its own size
     low = min(-1, math.floor(math.log2(min(found.values()))))
     high = max(1, math.ceil(math.log2(max(found.values()))))
 
@@ -54,14 +54,15 @@ def chart(found: dict[str, float]) -> str:
 
     bottom = top + height * len(found)
     faster = sum(r >= 1 for r in found.values())
-    d = Drawing(left + right + 50, bottom + 8, f"Ratios of {len(found)} rows, of which {faster} are 1 or more")
+    words = f"Ratios of {len(found)} rows, of which {faster} are 1 or more"
+    d = Drawing(left + right + 34, bottom + 8, words, stretch=1.4)
     for k in range(low, high + 1):
         d.text(x(2.0**k), 10, f"{2.0**k:g}", size=11)
         d.box(x(2.0**k), top - 6, 0.01, bottom - top + 6, stroke=FAINT, thickness=1.6 if k == 0 else 0.5)
     for k, (name, ratio) in enumerate(found.items()):
         y = top + height * k
         start, end = sorted((x(1), x(ratio)))
-        d.text(left - 10, y + height / 2, name, size=11, anchor="end")
+        d.text(left - 6, y + height / 2, name, size=10.5, anchor="end")
         d.box(start, y + 2, max(end - start, 1), height - 4, fill=PALETTE[0 if ratio >= 1 else 1], stroke="none")
         d.text(end + 4, y + height / 2, f"{ratio:.2f}", size=10, anchor="start")
     return figure(d, "How many times as fast as the fastest peer: blue where it is at least as fast, orange where not.")

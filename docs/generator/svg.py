@@ -13,8 +13,9 @@ INK, FAINT, GROUND = "var(--md-default-fg-color)", "var(--md-default-fg-color--l
 class Drawing:
     """Shapes, in the order in which they are painted, and what the picture shows in words."""
 
-    def __init__(self, width: float, height: float, description: str) -> None:
+    def __init__(self, width: float, height: float, description: str, stretch: float = 1.0) -> None:
         self.width, self.height, self.description = width, height, description
+        self._stretch = stretch  # how many times as large it may be shown
         self._parts: list[str] = []
 
     def box(
@@ -72,7 +73,7 @@ class Drawing:
         words = html.escape(self.description)
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-            f'aria-label="{words}" style="max-width:{self.width:g}px;width:100%;height:auto">'
+            f'aria-label="{words}" style="max-width:{self.width * self._stretch:g}px;width:100%;height:auto">'
         )
         marker = (
             '<defs><marker id="arrowhead" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
