@@ -544,6 +544,21 @@ def test_accesses_with_a_memory_order() -> None:
     assert "global_atomic_cmpswap" in compiled(handshake, (narrow, narrow, 64), "gfx942").binary.texts["assembly"]
 
 
+@ct.kernel
+def waiting(flags, out):
+    while ct.load(flags, (0,), (1,), memory_order=ct.MemoryOrder.ACQUIRE, memory_scope=ct.MemoryScope.SYS).item() < 4:
+        pass
+    ct.store(out, (0,), ct.ones((64,), ct.float32))
+
+
+def test_all_threads_find_the_same_value() -> None:
+    """One loads it and tells the others: if each did, some would leave the loop before others, in which all meet."""
+    ptx = compiled(waiting, (np.zeros(1, np.int32), np.zeros(64, np.float32)), "sm_90").binary.texts["PTX"]
+    loop = ptx[ptx.index("ld.acquire.sys") :]
+    loop = loop[: loop.index("bra")]
+    assert loop.index("redux.sync.max.u32") < loop.index("st.shared") < loop.index("bar.sync") < loop.index("ld.shared")
+
+
 def test_gpus_that_cannot_run_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.gpu_runtime.driver.device", lambda _: SimpleNamespace(capability=75))
     with pytest.raises(ct.TileError, match=r"cannot run kernels: sm_75 is not supported: .* sm_80, sm_86, "):

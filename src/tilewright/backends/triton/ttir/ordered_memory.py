@@ -1,7 +1,8 @@
 """Loads and stores with a memory order, which TTIR has only on atomics, and compare-and-swap.
 
-A tile may be held more than once, by several threads. A load may be repeated, a store must not be: between two stores
-of one value another block may have stored its own. Of atomics Triton performs one for each element.
+A tile may be held more than once, by several threads, which have to agree: two loads of an element may find different
+values, and then threads would take different branches. Nor may a store be repeated: between two stores of one value
+another block may have stored its own. Of atomics Triton performs one for each element.
 """
 
 from __future__ import annotations
@@ -46,10 +47,37 @@ def load(s: State, op: MemoryOp, pointers: Val, mask: Val | None, other: Val | N
     addresses = pointer_bits(w, pointers)
     fallback = _as_integer(w, other, held) if other is not None else w.constant(0, held, pointers.shape)
     if s.target.is_cuda:
-        found = _load_ptx(w, op, addresses, mask, fallback, bits)
+        found = _load_once(w, op, addresses, mask, fallback, bits)
     else:
         found = _load_by_atomics(w, op, addresses, mask, fallback, bits)
     return _from_integer(w, found, name)
+
+
+_MOST_THREADS = 1024  # of a block
+
+
+def _load_once(w: Writer, op: MemoryOp, addresses: Val, mask: Val | None, fallback: Val, bits: int) -> Val:
+    """Each element is loaded by one thread, which tells the others that hold it.
+
+    Every thread would hold elements of its own of a tile with enough rows; of these only the first one is loaded, and
+    the largest of a column is what was found.
+    """
+    count = math.prod(addresses.shape)
+    copies = _MOST_THREADS // count
+    if copies <= 1:
+        return _load_ptx(w, op, addresses, mask, fallback, bits)
+    shape = (copies, count)
+
+    def repeated(x: Val) -> Val:
+        return w.broadcast(w.expand(w.reshape(x, (count,)), 0), shape)
+
+    rows = w.arange(copies)
+    first = w.broadcast(w.expand(w.compare("eq", rows, w.like(0, rows)), 1), shape)
+    enabled = first if mask is None else w.op("arith.andi", first, repeated(mask))
+    zeros = w.constant(0, fallback.element, shape)
+    found = w.reduce("arith.maxui", _load_ptx(w, op, repeated(addresses), enabled, zeros, bits), 0)
+    found = w.reshape(found, addresses.shape)
+    return found if mask is None else w.select(mask, found, fallback)
 
 
 # Of a masked acquiring load whose result nobody uses, ptxas (12.8, 12.9) makes an instruction that is illegal. Here the
