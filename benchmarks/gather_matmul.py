@@ -58,19 +58,29 @@ def compare(rows: int, depth: int, columns: int, device: Any, copiers: list[int]
         gather()
         torch.matmul(gathered, b)
 
-    kinds = {count: GatherMatmul((rows, depth), torch.bfloat16, device, dist.group.WORLD, count) for count in copiers}
+    kinds = {
+        (count, wide): GatherMatmul((rows, depth), torch.bfloat16, device, dist.group.WORLD, count, wide)
+        for count in copiers
+        for wide in (False, True)
+    }
     narrow = b[:, :128].contiguous()
     sides: dict[str, Callable[[], Any]] = {"NCCL": gather, "NCCL, cuBLAS": both, "cuBLAS": lambda: gathered @ b}
-    for count, ours in kinds.items():
-        sides[f"one kernel, {count} copiers"] = lambda ours=ours: ours(mine, b)  # type: ignore[misc]
-        sides[f"the same, 128 columns, {count} copiers"] = lambda ours=ours: ours(mine, narrow)  # type: ignore[misc]
+    for (count, wide), ours in kinds.items():
+        size_of = "128 x 256" if wide else "128 x 128"
+        sides[f"one kernel, {count} copiers, tiles {size_of}"] = lambda ours=ours: ours(mine, b)  # type: ignore[misc]
+        if not wide:
+            sides[f"the same, 128 columns, {count} copiers"] = lambda ours=ours: ours(mine, narrow)  # type: ignore[misc]
+    for (count, wide), ours in kinds.items():
+        gather()
+        if not torch.allclose(ours(mine, b).float(), (gathered @ b).float(), rtol=2e-2, atol=1.0):
+            raise SystemExit(f"the results with {count} copiers are wrong (wide tiles: {wide})")
     times = in_turns(sides)
     if dist.get_rank() == 0:
         received = (size - 1) * mine.nbytes
         print(f"\n{size} x {rows} rows, {depth} deep, {columns} columns: {received / 1e6:.0f} MB for each GPU\n")
         print("| side | us | GB/s | TFLOP/s |\n|---|---:|---:|---:|")
         for name, seconds in times.items():
-            work = 2 * size * rows * depth * (128 if "128" in name else columns)
+            work = 2 * size * rows * depth * (128 if "128 columns" in name else columns)
             speed = "" if name == "NCCL" else f"{work / seconds / 1e12:.0f}"
             rate = "" if name == "cuBLAS" else f"{received / seconds / 1e9:.0f}"
             print(f"| {name} | {seconds * 1e6:.0f} | {rate} | {speed} |")
@@ -79,7 +89,7 @@ def compare(rows: int, depth: int, columns: int, device: Any, copiers: list[int]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", default=["4096x4096x4096", "2048x8192x8192"])
-    parser.add_argument("--copiers", type=int, nargs="+", default=[16, 32])
+    parser.add_argument("--copiers", type=int, nargs="+", default=[16, 32, 48])
     args = parser.parse_args()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)

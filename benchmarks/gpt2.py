@@ -1,6 +1,6 @@
 """A training step of a GPT-2-small with tile kernels, beside the same model under torch.compile, in turns.
 
-    python benchmarks/gpt2.py --batch 16                                  # on a GPU
+    python benchmarks/gpt2.py --batch 16 --tune 16                        # on a GPU
     python benchmarks/gpt2.py --layers 1 --batch 1 --vocabulary 512       # is it right, on a CPU?
 
 Attention, norms with the sums before them, the MLP and the loss are tile kernels on one side and PyTorch's operators on
@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import argparse
 import functools
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import gpt2_kernels as tile
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import tilewright as ct
 
 TOLERANCE = 2e-2  # largest relative difference of a loss: bfloat16, whose products are rounded in other places
 
@@ -83,6 +87,10 @@ class Model(nn.Module):
         y = self.places[:length].repeat(batch, 1)
         for block in self.blocks:
             x, y = block(x, y, length)
+        return self.finish(x, y, targets)
+
+    def finish(self, x: Any, y: Any, targets: Any) -> Any:
+        """The loss of the last norm's logits."""
         rows = added(x, y, self.norm_weight, self.norm_bias, self.tiles)[1]
         logits = rows @ self.tokens.T
         if self.tiles:
@@ -94,16 +102,105 @@ def stepper(args: argparse.Namespace, tiles: bool, device: str) -> Callable[[Any
     torch.manual_seed(0)
     model = Model(args, tiles).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
-    compiled = torch.compile(model, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
+    # On both sides the blocks are compiled, which takes as long as one of them, and what comes after them.
+    how: dict[str, Any] = {"fullgraph": True, "backend": "inductor" if device == "cuda" else "aot_eager"}
+    for block in model.blocks:
+        block.compile(**how)
+    model.finish = torch.compile(model.finish, **how)  # type: ignore[method-assign]
 
     def step(tokens: Any, targets: Any) -> Any:
-        loss = compiled(tokens, targets)
+        loss = model(tokens, targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()
 
     return step
+
+
+CONFIGS: dict[str, list[tuple[tuple[int, ...], int, int]]] = {  # sizes, warps, stages
+    "attention": [((128, 64), 8, 2), ((128, 64), 4, 2), ((64, 64), 4, 2), ((128, 128), 8, 2), ((64, 128), 4, 2)],
+    "queries": [((128, 64), 8, 2), ((64, 64), 4, 2), ((64, 64), 4, 3), ((128, 64), 4, 2), ((64, 128), 4, 2)],
+    "keys": [((64, 128), 8, 2), ((64, 64), 4, 2), ((64, 64), 4, 3), ((64, 128), 4, 2), ((32, 128), 4, 2)],
+    "norm": [((r,), w, 1) for r, w in ((1, 1), (1, 2), (1, 4), (2, 4), (4, 4), (4, 8))],
+    "norm back": [((r,), w, 1) for r, w in ((1, 2), (1, 4), (2, 4), (4, 4), (4, 8), (8, 8))],
+    "loss": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
+    "loss back": [((c,), w, 1) for c, w in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (1024, 4))],
+}
+_PRODUCTS = [((128, 256, 64), 8, 3), ((128, 256, 64), 8, 4), ((256, 128, 64), 8, 3), ((128, 128, 64), 4, 4)]
+CONFIGS |= {name: [*_PRODUCTS, ((128, 128, 64), 8, 4)] for name in ("up", "down", "back")}
+
+
+def works(args: argparse.Namespace) -> dict[str, tuple[Any, Callable[[Any], tuple[int, ...]], tuple[Any, ...]]]:
+    """The kernel of each launch, its grid for sizes of tiles, and its arguments without them."""
+    rows, width, heads, bf16 = args.batch * args.length, args.width, args.heads, torch.bfloat16
+    d = width // heads
+    normal = functools.partial(torch.randn, device="cuda", dtype=bf16)
+    single = functools.partial(torch.randn, device="cuda")
+    qkv, grad = normal(args.batch, args.length, 3, heads, d), normal(args.batch, args.length, heads, d)
+    lse, delta = single(args.batch, heads, args.length) + 20, single(args.batch, heads, args.length)
+    scale, factor, blocks = tile.LOG2_E / d**0.5, 1 / d**0.5, args.batch * heads
+    back = qkv, lse, delta, grad, torch.empty_like(qkv), scale, factor, heads, d
+    x, y, weight, bias = normal(rows, width), normal(rows, width), normal(width), normal(width)
+    mean, inverse, parts = single(rows), single(rows), [single(tile.PARTS, width) for _ in range(2)]
+    norm = x, y, weight, bias, torch.empty_like(x), torch.empty_like(x), mean, inverse, tile.padded(width)
+    norm_back = x, weight, mean, inverse, y, normal(rows, width), torch.empty_like(x), *parts, tile.padded(width)
+    up, down, wide = normal(width, 4 * width), normal(4 * width, width), normal(4 * width)
+    pre, act = normal(rows, 4 * width), normal(rows, 4 * width)
+    logits, targets = normal(rows, args.vocabulary), torch.randint(args.vocabulary, (rows,), device="cuda")
+
+    def tiles(out: Any) -> Callable[[Any], tuple[int, ...]]:
+        return lambda s: (-(-out.shape[0] // s[0]) * -(-out.shape[1] // s[1]),)
+
+    return {
+        "attention": (
+            tile.attention_kernel,
+            lambda s: (args.length // s[0], blocks),
+            (qkv, grad, lse, scale, heads, d),
+        ),
+        "queries": (tile.attention_queries_kernel, lambda s: (args.length // s[0], blocks), back),
+        "keys": (tile.attention_keys_kernel, lambda s: (args.length // s[1], blocks), back),
+        "norm": (tile.add_norm_kernel, lambda s: (-(-rows // s[0]),), norm),
+        "norm back": (tile.add_norm_gradient_kernel, lambda s: (tile.PARTS,), norm_back),
+        "up": (tile.up_kernel, tiles(pre), (x, up, wide, pre, act)),
+        "down": (tile.down_kernel, tiles(x), (act, down, bias, y)),
+        "back": (tile.back_kernel, tiles(pre), (x, down, pre, act)),
+        "loss": (tile.loss_kernel, lambda s: (rows,), (logits, targets, mean, inverse)),
+        "loss back": (tile.loss_gradient_kernel, lambda s: (rows,), (logits, targets, inverse, mean, logits)),
+    }
+
+
+def tune(args: argparse.Namespace) -> None:
+    """Choose sizes, warps and stages of every launch by measuring; processes compile ahead."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(args.tune, mp_context=spawn) as executor:
+        for name, (kernel, grid, given) in works(args).items():
+            result = ct.tune.exhaustive_search(
+                CONFIGS[name],
+                None,
+                lambda c, grid=grid: grid(c[0]),  # type: ignore[misc]
+                lambda c, kernel=kernel: kernel.replace_options("triton", num_warps=c[1], num_stages=c[2]),  # type: ignore[misc]
+                lambda c, given=given: (*given, *c[0]),  # type: ignore[misc]
+                executor=executor,
+                quiet=True,
+            )
+            best = result.best
+            shown = ", ".join(f"{m.config}: {m.mean_us:.0f}" for m in result.successes)
+            failed = "".join(f"; {c} {kind.__name__}: {text[:60]}" for c, kind, text in result.failures)
+            print(f"{name}: {shown}{failed}", flush=True)
+            tile.choose(name, best.config[0], {"num_warps": best.config[1], "num_stages": best.config[2]})
+
+
+def profile(steps: dict[str, Callable[[Any, Any], Any]], tokens: Any, targets: Any) -> None:
+    """The kernels that take the most time in a step of each side."""
+    for name, step in steps.items():
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+            step(tokens, targets)
+            torch.cuda.synchronize()
+        rows = sorted(found.key_averages(), key=lambda e: -e.self_device_time_total)
+        print(f"{name}: {sum(e.self_device_time_total for e in rows) / 1e3:.2f} ms on the GPU")
+        for e in rows[:16]:
+            print(f"  {e.self_device_time_total / 1e3:8.2f} ms {e.count:5} x {e.key[:90]}")
 
 
 def parts(args: argparse.Namespace) -> None:
@@ -148,7 +245,7 @@ def parts(args: argparse.Namespace) -> None:
 
 def microseconds(run: Callable[[], Any], calls: int = 10) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(3):
+    for _ in range(30):  # until repeated launches are made by machine code
         run()
     torch.cuda._sleep(2_000_000)  # so that the calls are queued when the first one begins
     start.record()
@@ -164,10 +261,14 @@ def main() -> None:
     sizes = {"layers": 12, "width": 768, "heads": 12, "length": 1024, "vocabulary": 50304, "batch": 16, "steps": 24}
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--tune", type=int, default=0, metavar="PROCESSES", help="choose the sizes of tiles first")
+    parser.add_argument("--profile", action="store_true", help="what takes the time of a step")
     parser.add_argument("--parts", action="store_true", help="the time of each operator, too")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     sync = torch.cuda.synchronize if device == "cuda" else lambda: None
+    if args.tune:
+        tune(args)
     if args.parts:
         parts(args)
     sides = {"tile kernels": stepper(args, True, device), "torch.compile": stepper(args, False, device)}
@@ -185,6 +286,8 @@ def main() -> None:
             sync()
             seconds[name].append(time.perf_counter() - start)
             losses[name].append(loss.item())
+    if args.profile:
+        profile(sides, tokens, targets)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"{name}, torch {torch.__version__}, {args.layers} layers, batch {args.batch} x {args.length}")
     print("| side | ms per step | first loss | last loss |\n|---|---:|---:|---:|")

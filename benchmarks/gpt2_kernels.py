@@ -8,35 +8,37 @@ import tilewright as ct
 Array = Any
 INF, LOG2_E = math.inf, math.log2(math.e)
 PARTS = 512  # sums of parts of the rows, of which the gradients of a norm's parameters are made
-OPTIONS: dict[str, tuple[int, int]] = {  # warps and stages
-    "attention": (8, 2),
-    "queries": (8, 2),
-    "keys": (8, 2),
-    "up": (8, 3),
-    "down": (8, 3),
-    "back": (8, 3),
-}
 SIZES: dict[str, tuple[int, ...]] = {  # of tiles
     "attention": (128, 64),
     "queries": (128, 64),
     "keys": (64, 128),
+    "norm": (4,),
+    "norm back": (4,),
     "up": (128, 256, 64),
     "down": (128, 256, 64),
     "back": (128, 256, 64),
+    "loss": (2048,),
+    "loss back": (2048,),
 }
+OPTIONS: dict[str, dict[str, int]] = {name: {} for name in SIZES}  # of the backend
 
 
 def launch(stream: Any, name: str, grid: tuple[int, ...], kernel: Any, args: tuple[Any, ...]) -> None:
     """Launch with the options and the sizes of tiles of ``name``."""
-    warps, stages = OPTIONS[name]
-    chosen = _CHOSEN.get((name, warps, stages))
+    chosen = _CHOSEN.get(name)
     if chosen is None:
-        chosen = kernel.replace_options("triton", num_warps=warps, num_stages=stages)
-        _CHOSEN[name, warps, stages] = chosen
+        options = OPTIONS[name]
+        chosen = _CHOSEN[name] = kernel.replace_options("triton", **options) if options else kernel
     ct.launch(stream, grid, chosen, (*args, *SIZES[name]))
 
 
-_CHOSEN: dict[tuple[str, int, int], Any] = {}
+def choose(name: str, sizes: tuple[int, ...], options: dict[str, int]) -> None:
+    """Launch ``name`` with these sizes and options from now on."""
+    SIZES[name], OPTIONS[name] = sizes, options
+    _CHOSEN.pop(name, None)
+
+
+_CHOSEN: dict[str, Any] = {}
 
 
 # -- causal attention: queries, keys and values are entries 0, 1 and 2 of an axis
@@ -179,7 +181,7 @@ def attention_gradient(qkv: Array, out: Array, lse: Array, grad_out: Array) -> A
 
 
 @ct.kernel
-def add_norm_kernel(x, y, weight, bias, total, out, mean, inverse, R: ct.Constant[int], C: ct.Constant[int]):
+def add_norm_kernel(x, y, weight, bias, total, out, mean, inverse, C: ct.Constant[int], R: ct.Constant[int]):
     i, width = ct.bid(0), x.shape[1]
     inside = ct.arange(C, dtype=ct.int32)[None, :] < width
     rows = ct.load(x, (i, 0), (R, C), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
@@ -199,7 +201,7 @@ def add_norm_kernel(x, y, weight, bias, total, out, mean, inverse, R: ct.Constan
 
 @ct.kernel
 def add_norm_gradient_kernel(
-    total, weight, mean, inverse, grad_total, grad_out, grad, weights, biases, R: ct.Constant[int], C: ct.Constant[int]
+    total, weight, mean, inverse, grad_total, grad_out, grad, weights, biases, C: ct.Constant[int], R: ct.Constant[int]
 ):
     part, width = ct.bid(0), total.shape[1]
     of_weight, of_bias = ct.zeros((C,), ct.float32), ct.zeros((C,), ct.float32)
@@ -234,8 +236,8 @@ def add_norm(
     stream: Any, x: Array, y: Array, weight: Array, bias: Array, total: Array, out: Array, mean: Array, inverse: Array
 ) -> None:
     """The sum of ``x`` and ``y``, and its layer norm; the means and the factors of the rows."""
-    args = x, y, weight, bias, total, out, mean, inverse, 4, padded(x.shape[1])
-    ct.launch(stream, (ct.cdiv(x.shape[0], 4),), add_norm_kernel, args)
+    args = x, y, weight, bias, total, out, mean, inverse, padded(x.shape[1])
+    launch(stream, "norm", (ct.cdiv(x.shape[0], SIZES["norm"][0]),), add_norm_kernel, args)
 
 
 @ct.op(
@@ -247,8 +249,8 @@ def add_norm_backward(
     stream: Any, total: Array, weight: Array, mean: Array, inverse: Array, grad_total: Array, grad_out: Array,
     grad: Array, weights: Array, biases: Array,
 ) -> None:  # fmt: skip
-    args = total, weight, mean, inverse, grad_total, grad_out, grad, weights, biases, 4, padded(total.shape[1])
-    ct.launch(stream, (PARTS,), add_norm_gradient_kernel, args)
+    args = total, weight, mean, inverse, grad_total, grad_out, grad, weights, biases, padded(total.shape[1])
+    launch(stream, "norm back", (PARTS,), add_norm_gradient_kernel, args)
 
 
 @add_norm.gradient
@@ -374,12 +376,12 @@ def loss_gradient_kernel(logits, targets, lse, grad, out, C: ct.Constant[int]):
 @ct.op("gpt2::loss", "rows classes, rows -> rows, rows", dtypes="float32 float32", sharded="rows")
 def cross_entropy(stream: Any, logits: Array, targets: Array, loss: Array, lse: Array) -> None:
     """The cross-entropy of each row, and the logarithm to base 2 of the sum of its exponentials."""
-    ct.launch(stream, (logits.shape[0],), loss_kernel, (logits, targets, loss, lse, 2048))
+    launch(stream, "loss", (logits.shape[0],), loss_kernel, (logits, targets, loss, lse))
 
 
 @ct.op("gpt2::loss_backward", "rows classes, rows, rows, rows -> rows classes", sharded="rows")
 def cross_entropy_backward(stream: Any, logits: Array, targets: Array, lse: Array, grad: Array, out: Array) -> None:
-    ct.launch(stream, (logits.shape[0],), loss_gradient_kernel, (logits, targets, lse, grad, out, 2048))
+    launch(stream, "loss back", (logits.shape[0],), loss_gradient_kernel, (logits, targets, lse, grad, out))
 
 
 @cross_entropy.gradient

@@ -1,77 +1,103 @@
-"""Time per step of the transformer of tile kernels on 1, 2, ... devices, beside PyTorch's own operators.
+"""Time per step of the transformer of tile kernels on one device and on several, beside PyTorch's own operators.
 
-    python benchmarks/transformer_scaling.py --devices 1 2 --plot scaling.svg -- --width 768 --heads 12 --layers 12
+    torchrun --nproc-per-node 2 benchmarks/transformer_scaling.py --compile --json two.json
+    python benchmarks/transformer_scaling.py --plot scaling.svg two.json four.json
 
-What follows ``--`` goes to ``examples/transformer/train_torch.py``. Each process has a GPU where there are enough, and
-else a CPU. The batch grows with the devices, so that the work of each stays the same: efficiency is the time on one
-device over that on so many. The sides alternate.
+Each process has a GPU where there are enough, and else a CPU. The batch grows with the devices, so that the work of
+each stays the same: efficiency is the time on one device over that on all. The sides alternate. The blocks, or on one
+device the whole model, are compiled by torch.compile with ``--compile``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "examples" / "transformer"
-_WARM_UP = 3  # steps that compile
+_WARM_UP = 4  # steps that compile
+_SIDES = ("tile kernels", "PyTorch's own")
 
 
-def seconds_per_step(devices: int, batch: int, own: bool, rest: list[str]) -> float:
-    """The median of a run. CalledProcessError when the losses differ."""
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.json"
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(devices)]
-        options = ["--batch", str(batch * devices), "--json", str(record), *(["--own"] if own else []), *rest]
-        subprocess.run([sys.executable, *torchrun, "train_torch.py", *options], cwd=FOLDER, check=True)
-        return statistics.median(json.loads(record.read_text())["seconds"][_WARM_UP:])
+def measure(args: argparse.Namespace) -> None:
+    """The milliseconds of a step of each side on one device and on all."""
+    sys.path.insert(0, str(FOLDER))
+    import torch  # noqa: PLC0415  plots need none of these
+    import torch.distributed as dist  # noqa: PLC0415
+    import train_torch  # noqa: PLC0415
+    from torch.distributed.tensor import init_device_mesh  # noqa: PLC0415
+
+    processes, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    gpus = torch.cuda.is_available() and torch.cuda.device_count() >= processes
+    device = torch.device("cuda", rank) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if gpus else "gloo", device_id=device if gpus else None)
+    mesh = init_device_mesh(device.type, (processes // args.tensor, args.tensor), mesh_dim_names=("data", "tensor"))
+    alone, batch = args.batch, args.batch * (processes // args.tensor)
+    sides = _SIDES if gpus else _SIDES[:1]  # DTensor knows no sharding of PyTorch's attention on CPUs
+    times: dict[str, dict[str, list[float]]] = {side: {"1": [], str(processes): []} for side in sides}
+    for _ in range(args.repeats):
+        for count, where, size in ((1, None, alone), (processes, mesh, batch)):
+            for side in sides:
+                args.batch = size
+                _, seconds = train_torch.train(args, side == _SIDES[0], where, device)
+                found = torch.tensor(statistics.median(seconds[_WARM_UP:]), device=device, dtype=torch.float64)
+                dist.all_reduce(found, dist.ReduceOp.MAX)
+                times[side][str(count)].append(found.item() * 1e3)
+    if dist.get_rank() == 0:
+        name = torch.cuda.get_device_name() if gpus else "CPU"
+        print(f"{processes} x {name}, torch {torch.__version__}; milliseconds per step")
+        print(f"| side | 1 device | {processes} devices | efficiency |\n|---|---:|---:|---:|")
+        medians = {side: {n: statistics.median(found) for n, found in each.items()} for side, each in times.items()}
+        for side, each in medians.items():
+            one, all_ = each["1"], each[str(processes)]
+            print(f"| {side} | {one:.1f} | {all_:.1f} | {one / all_:.0%} |")
+        if args.json:
+            Path(args.json).write_text(json.dumps(medians))
+    dist.destroy_process_group()
 
 
-def plot(path: str, devices: list[int], lines: dict[str, list[float]]) -> None:
+def plot(path: str, records: list[dict[str, dict[str, float]]]) -> None:
     """Efficiency over the number of devices as an SVG image."""
+    points: dict[str, dict[int, float]] = {side: {1: 1.0} for side in _SIDES}
+    for record in records:
+        for side, each in record.items():
+            points[side] |= {int(n): each["1"] / found for n, found in each.items()}
+    devices = sorted({n for each in points.values() for n in each})
     width, height, left, top = 420, 260, 50, 20
-    at = [left + i * (width - left - 30) / max(len(devices) - 1, 1) for i in range(len(devices))]
+    at = {n: left + i * (width - left - 30) / max(len(devices) - 1, 1) for i, n in enumerate(devices)}
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">']
-    parts += [f'<text x="{x}" y="{height - 10}" font-size="12">{n}</text>' for x, n in zip(at, devices)]
+    parts += [f'<text x="{x}" y="{height - 10}" font-size="12">{n}</text>' for n, x in at.items()]
     for share in (0, 0.5, 1):
         y = top + (1 - share) * (height - 60)
         parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{y}" y2="{y}" stroke="#ccc"/>')
         parts.append(f'<text x="8" y="{y + 4}" font-size="12">{share:.0%}</text>')
-    for color, (name, values) in zip(("#1f77b4", "#d62728"), lines.items()):
-        points = " ".join(f"{x},{top + (1 - v) * (height - 60)}" for x, v in zip(at, values))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-        y = top + 14 * (1 + list(lines).index(name))
-        parts.append(f'<text x="{left + 8}" y="{y}" fill="{color}" font-size="12">{name}</text>')
+    for i, (color, (name, each)) in enumerate(zip(("#1f77b4", "#d62728"), points.items())):
+        line = " ".join(f"{at[n]},{top + (1 - v) * (height - 60):.1f}" for n, v in sorted(each.items()))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts.append(f'<text x="{left + 8}" y="{height - 70 + 16 * i}" fill="{color}" font-size="12">{name}</text>')
     Path(path).write_text("\n".join([*parts, "</svg>"]) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--batch", type=int, default=8, help="sequences for each device")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--plot", help="a file for a picture of the efficiency")
-    parser.add_argument("rest", nargs="*", help="options of train_torch.py, after --")
+    sizes: dict[str, Any] = {"steps": 14, "batch": 16, "length": 256, "width": 512, "heads": 8, "layers": 4}
+    for name, value in {**sizes, "tensor": 1, "repeats": 3}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--compile", action="store_true", help="with torch.compile")
+    parser.add_argument("--json", help="a file for the times")
+    parser.add_argument("--plot", help="a file for a picture of the efficiency, from the records")
+    parser.add_argument("records", nargs="*")
     args = parser.parse_args()
-    times: dict[tuple[str, int], list[float]] = {}
-    for _ in range(args.repeats):
-        for devices in args.devices:
-            for name in ("tile kernels", "PyTorch's own"):
-                found = seconds_per_step(devices, args.batch, name != "tile kernels", args.rest)
-                times.setdefault((name, devices), []).append(found)
-    medians = {key: statistics.median(values) for key, values in times.items()}
-    lines = {}
-    for name in ("tile kernels", "PyTorch's own"):
-        first = medians[name, args.devices[0]]
-        lines[name] = [first / medians[name, devices] for devices in args.devices]
-        shown = (f"{n}: {medians[name, n] * 1e3:.1f} ms ({e:.0%})" for n, e in zip(args.devices, lines[name]))
-        print(f"{name}: " + ", ".join(shown))
     if args.plot:
-        plot(args.plot, args.devices, lines)
+        plot(args.plot, [json.loads(Path(record).read_text()) for record in args.records])
+    else:
+        measure(args)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ def publish(
 
 @ct.kernel
 def gather_matmul(
-    shared: list[ct.Array],
-    signals: list[ct.Array],
+    shared: tuple[ct.Array, ...],
+    signals: tuple[ct.Array, ...],
     gathered: ct.Array,
     arrived: ct.Array,
     b: ct.Array,
@@ -56,21 +56,22 @@ def gather_matmul(
 ) -> None:
     """``out`` is all rows times ``b``, in the ``turn``-th use of this memory, from 1.
 
-    ``shared`` and ``signals`` have an array of each process; ``arrived`` counts the parts of each tile of rows.
+    ``shared`` and ``signals`` have an array of each other process, that of the next one first; ``arrived`` counts the
+    parts of each tile of rows.
     """
-    block, processes = ct.bid(0), len(shared)
+    block, processes = ct.bid(0), len(shared) + 1
     tiles, parts = ct.cdiv(gathered.shape[0], TM) // processes, ct.cdiv(gathered.shape[1], TC)
     published = turn * tiles * parts
     if block < COPIERS:
-        for step in range(1, processes):
-            source = (rank + step) % processes
-            while signal(signals[source], PUBLISHED, SYS) < published:
+        for step in ct.static_iter(range(processes - 1)):
+            source = (rank + step + 1) % processes
+            while signal(signals[step], PUBLISHED, SYS) < published:
                 pass
             for part in range(block, tiles * parts, COPIERS):
                 i, k = part // parts, part % parts
-                ct.store(gathered, (source * tiles + i, k), ct.load(shared[source], (i, k), (TM, TC)))
+                ct.store(gathered, (source * tiles + i, k), ct.load(shared[step], (i, k), (TM, TC)))
                 ct.atomic_add(arrived, source * tiles + i, 1, memory_order=RELEASE, memory_scope=DEVICE)
-            ct.atomic_add(signals[source], TAKEN, 1, memory_order=RELEASE, memory_scope=SYS)
+            ct.atomic_add(signals[step], TAKEN, 1, memory_order=RELEASE, memory_scope=SYS)
     else:
         columns = ct.cdiv(out.shape[1], TN)
         i, j = (block - COPIERS) // columns, (block - COPIERS) % columns

@@ -25,6 +25,11 @@ def rows_of(rank: int, turn: int, shape: tuple[int, int]) -> Any:
     return np.random.default_rng((rank, turn)).integers(-4, 5, shape).astype(np.float32)
 
 
+def others(arrays: list[Any], rank: int) -> tuple[Any, ...]:
+    """Those of the processes after ``rank``, and then those before it."""
+    return (*arrays[rank + 1 :], *arrays[:rank])
+
+
 def work(rank: int, memories: list[SharedMemory], shape: tuple[int, int], columns: int, turns: int) -> None:
     processes, (count, depth) = len(memories), shape
     signals: list[Any] = [np.ndarray((2,), np.int32, m.buf) for m in memories]
@@ -38,7 +43,21 @@ def work(rank: int, memories: list[SharedMemory], shape: tuple[int, int], column
         takers = (turn - 1) * (processes - 1) * COPIERS
         rows, tiles = rows_of(rank, turn, shape), (count // TILE, ct.cdiv(depth, TILE))
         ct.launch(None, tiles, publish, (rows, shared[rank], gathered, signals[rank], rank, takers, TILE, TILE))
-        args = shared, signals, gathered, arrived, b, out, rank, turn, COPIERS, TILE, TILE, TILE, TILE
+        args = (
+            others(shared, rank),
+            others(signals, rank),
+            gathered,
+            arrived,
+            b,
+            out,
+            rank,
+            turn,
+            COPIERS,
+            TILE,
+            TILE,
+            TILE,
+            TILE,
+        )
         ct.launch(None, (blocks,), gather_matmul, args)
         expected = np.concatenate([rows_of(r, turn, shape) for r in range(processes)]) @ b
         if not np.array_equal(out, expected):

@@ -18,17 +18,26 @@ from gather_matmul import gather_matmul, publish
 
 import tilewright as ct
 
-TM, TN, TK, TC = 128, 128, 64, 256
+TM, TK, TC = 128, 64, 256
+WIDE = gather_matmul.replace_options("triton", num_warps=8, num_stages=3)  # for tiles of 256 columns
 
 
 class GatherMatmul:
     """The rows of all processes of ``group`` times a matrix. ``shape`` and ``dtype`` are those of the rows of one."""
 
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, device: Any, group: Any, copiers: int = 16) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+        device: Any,
+        group: Any,
+        copiers: int = 32,
+        wide: bool = False,
+    ) -> None:
         if shape[0] % TM:
             raise ValueError(f"each process has {shape[0]} rows; it has to be a multiple of {TM}")
         self.rank, self.processes = dist.get_rank(group), dist.get_world_size(group)
-        self.copiers, self.turn = copiers, 0
+        self.copiers, self.turn, self.wide = copiers, 0, wide
         self.shared = self._peers(shape, dtype, device, group)
         self.signals = self._peers((2,), torch.int32, device, group)
         self.gathered = torch.empty(self.processes * shape[0], shape[1], dtype=dtype, device=device)
@@ -55,9 +64,11 @@ class GatherMatmul:
     def multiply(self, b: torch.Tensor) -> torch.Tensor:
         """The rows of all, which they have published in this turn, times ``b``."""
         out = torch.empty(self.gathered.shape[0], b.shape[1], dtype=b.dtype, device=b.device)
-        blocks = self.copiers + ct.cdiv(out.shape[0], TM) * ct.cdiv(out.shape[1], TN)
-        args = self.shared, self.signals, self.gathered, self.arrived, b, out, self.rank, self.turn
-        ct.launch(torch.cuda.current_stream(), (blocks,), gather_matmul, (*args, self.copiers, TM, TN, TK, TC))
+        kernel, columns = (WIDE, 256) if self.wide else (gather_matmul, 128)
+        blocks = self.copiers + ct.cdiv(out.shape[0], TM) * ct.cdiv(out.shape[1], columns)
+        others = [(*arrays[self.rank + 1 :], *arrays[: self.rank]) for arrays in (self.shared, self.signals)]
+        args = *others, self.gathered, self.arrived, b, out, self.rank, self.turn
+        ct.launch(torch.cuda.current_stream(), (blocks,), kernel, (*args, self.copiers, TM, columns, TK, TC))
         return out
 
     def __call__(self, rows: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -85,7 +96,7 @@ def main() -> None:
         dist.all_gather_into_tensor(gathered, rows)
         wrong += (found != gathered @ b).any()  # sums of integers this small are exact
     if wrong.item():
-        raise SystemExit(f"process {rank}: {wrong.item()} of {args.repetitions} repetitions are wrong")
+        raise SystemExit(f"process {rank}: {int(wrong.item())} of {args.repetitions} repetitions are wrong")
     dist.barrier()
     if rank == 0:
         print(f"{dist.get_world_size()} GPUs: {args.repetitions} repetitions are right")
