@@ -60,6 +60,7 @@ class GpuBackend:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             direct_launch=True,
+            variants=True,
             serialization=Serialization(_to_bytes, self._from_bytes),
             for_target=_for_target,
             devices=Devices(self._for_device, driver.device_count, driver.device_of),
