@@ -1,4 +1,4 @@
-"""Where NVIDIA's command-line tools are: in its wheels, in a CUDA toolkit, or on PATH."""
+"""NVIDIA's command-line tools: where they are (in its wheels, in a CUDA toolkit, or on PATH), and runs of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGE = "nvidia"  # the namespace of NVIDIA's wheels, which have the tools in cu13/bin
@@ -36,6 +37,27 @@ def tool_version(name: str) -> str:
     path = tool(name)
     if path is None:
         return "none"
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+    said = run_tool([str(path), "--version"]).stdout
     found = re.search(r"\bV?(\d+\.\d+\.\d+)\b", said) or re.search(r"(\d+\.\d+)", said)
     return found[1] if found is not None else "unknown"
+
+
+def run_tool(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """``command`` and what it said. ``subprocess.TimeoutExpired`` when it takes longer than ``TIMEOUT``."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+
+
+def output_of(ran: subprocess.CompletedProcess[str]) -> str:
+    """All that a tool said, errors first."""
+    return f"{ran.stderr}\n{ran.stdout}".strip()
+
+
+def failure_reason(ran: subprocess.CompletedProcess[str], error: re.Pattern[str]) -> str:
+    """Why a tool failed: the first group of ``error`` in what it said, its first line, or how it ended."""
+    said = output_of(ran)
+    found = error.search(said)
+    if found is not None:
+        return found[1].strip()
+    if ran.returncode < 0:
+        return f"it was ended by signal {-ran.returncode}"
+    return said.splitlines()[0] if said else f"it ended with status {ran.returncode}"

@@ -15,7 +15,7 @@ _LINE = 128  # bytes of a line of the L2 cache: rows that start on one are read 
 # Bytes of an array per block of the grid up to which a copy pays: chosen, no measurement on record.
 _WORTH_PER_BLOCK = 1 << 21
 _REMEMBERED = 64  # layouts of a kernel
-_TILE = 8, 256
+_TILE = 8, 256  # rows and elements; chosen, no measurement on record
 _WIDEST = _TILE[1] * 65535  # elements of a row, of which the grid has that many tiles
 
 # No word of how the copy is aligned: for stores of whole units the tile would have to change its layout, through shared

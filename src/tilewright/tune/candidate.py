@@ -17,7 +17,7 @@ from tilewright.tune.results import Measurement
 
 T = TypeVar("T")
 
-_WARM_UPS = 3
+_WARM_UPS = 3  # launches; this and the numbers below are chosen, no measurement on record
 _GRACE = 1.0  # seconds in which a launch that is cancelled ends
 BATCH = 5
 _MAX_SAMPLES = 1000

@@ -14,7 +14,7 @@ from tilewright.backends.native.body import Body, pointer
 from tilewright.system import deadlines
 
 MAX_SCRATCH = 1 << 14  # bytes on the stack
-_MAX_BLOCKS = 1 << 20
+_MAX_BLOCKS = 1 << 20  # along an axis: the product of three such extents fits into 64 bits
 _COPIED = 4  # fields at a time
 _GRID = (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)
 # What notes where a launch was cancelled: called with the exception, and the numbers of poll and block, and the grid.

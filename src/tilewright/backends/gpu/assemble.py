@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.backends.cuda_tools import TIMEOUT, tool, tool_version
+from tilewright.backends.cuda_tools import TIMEOUT, failure_reason, output_of, run_tool, tool, tool_version
 from tilewright.ir.errors import TileCompilerExecutionError, TileCompilerTimeoutError, TileError
 
 _ERROR = re.compile(r"^(?:ptxas )?(?:.*?, line \d+; )?(?:error|fatal)\s*: *(.*)$", re.MULTILINE)
@@ -67,7 +67,7 @@ def assemble(ptx: str, target: str, kernel: str) -> Assembled:
         source.write_text(ptx)
         command = [str(path), *options(target), str(source), "-o", str(made)]
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+            ran = run_tool(command)
         except subprocess.TimeoutExpired:
             where = _report(ptx, target, kernel, path, "")
             message = f"ptxas has not assembled the kernel {kernel} in {TIMEOUT} seconds; report: {where}"
@@ -91,7 +91,7 @@ def _resources(said: str) -> Resources:
 
 
 def _failure(ran: subprocess.CompletedProcess[str], ptx: str, target: str, kernel: str, path: Path) -> TileError:
-    said = f"{ran.stderr}\n{ran.stdout}".strip()
+    said = output_of(ran)
     shared = _SHARED.search(said)
     if shared is not None:
         needed, most = (int(n, 0) for n in shared.groups())
@@ -101,7 +101,7 @@ def _failure(ran: subprocess.CompletedProcess[str], ptx: str, target: str, kerne
         )
     where = _report(ptx, target, kernel, path, said)
     error = TileCompilerExecutionError(
-        f"ptxas {tool_version('ptxas')} refuses the kernel {kernel} for {target}: {_reason(ran, said)}; "
+        f"ptxas {tool_version('ptxas')} refuses the kernel {kernel} for {target}: {failure_reason(ran, _ERROR)}; "
         f"report: {where}",
         None,
         " ".join(options(target)),
@@ -109,15 +109,6 @@ def _failure(ran: subprocess.CompletedProcess[str], ptx: str, target: str, kerne
     )
     error.compiler_output = said
     return error
-
-
-def _reason(ran: subprocess.CompletedProcess[str], said: str) -> str:
-    found = _ERROR.search(said)
-    if found is not None:
-        return found[1].strip()
-    if ran.returncode < 0:
-        return f"it was ended by signal {-ran.returncode}"
-    return said.splitlines()[0] if said else f"it ended with status {ran.returncode}"
 
 
 def _report(ptx: str, target: str, kernel: str, path: Path, said: str) -> Path:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.backends.cuda_tools import TIMEOUT, tool, tool_version
+from tilewright.backends.cuda_tools import TIMEOUT, failure_reason, run_tool, tool, tool_version
 from tilewright.ir.errors import TileError
 
 _ERROR = re.compile(r"^(?:.*?: )?(?:error|fatal error|ptxas (?:error|fatal)\s*): *(.*)$", re.MULTILINE)
@@ -33,7 +33,7 @@ def targets() -> tuple[str, ...]:
     path = tool("tileiras")
     if path is None:
         return ()
-    said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+    said = run_tool([str(path), "--help"]).stdout
     return tuple(re.findall(r"=(sm_\d+)\b", said))
 
 
@@ -48,20 +48,11 @@ def assemble(data: bytes, target: str, kernel: str) -> bytes:
         source.write_bytes(data)
         command = [str(path), f"--gpu-name={target}", "--lineinfo", str(source), "-o", str(made)]
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+            ran = run_tool(command)
         except subprocess.TimeoutExpired:
             raise TileError(f"tileiras has not assembled the kernel {kernel} in {TIMEOUT} seconds") from None
         if ran.returncode or not made.is_file():
-            raise TileError(f"tileiras {version()} refuses the kernel {kernel} for {target}: {_reason(ran)}")
+            raise TileError(
+                f"tileiras {version()} refuses the kernel {kernel} for {target}: {failure_reason(ran, _ERROR)}"
+            )
         return made.read_bytes()
-
-
-def _reason(ran: subprocess.CompletedProcess[str]) -> str:
-    """What the assembler said, or how it ended."""
-    said = f"{ran.stderr}\n{ran.stdout}"
-    found = _ERROR.search(said)
-    if found is not None:
-        return found[1].strip()
-    if ran.returncode < 0:
-        return f"it was ended by signal {-ran.returncode}"
-    return said.strip().splitlines()[0] if said.strip() else f"it ended with status {ran.returncode}"

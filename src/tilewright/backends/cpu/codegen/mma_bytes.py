@@ -16,8 +16,8 @@ from tilewright.backends.cpu.loops.linear import BYTE_LANES, BYTES_PER_LANE
 from tilewright.backends.vector.types import I8, I32, I64
 from tilewright.ir.dtypes import DType
 
-_ROWS = 4
-_UNROLL = 4
+_ROWS, _VECTORS = 4, 4  # of accumulators: 16 of the 32 registers, beside 4 for the panel and those for bytes of rows
+_UNROLL = 4  # of steps along k; chosen, no measurement on record
 _VECTOR = ir.VectorType(I32, BYTE_LANES)
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
@@ -32,7 +32,7 @@ class ByteKernel:
         self.groups = self.k // BYTES_PER_LANE
         self.flip = x.is_signed == y.is_signed
         self.right_unsigned = not y.is_signed
-        self.vectors = min(4, self.n // BYTE_LANES)
+        self.vectors = min(_VECTORS, self.n // BYTE_LANES)
         self.rows = min(_ROWS, self.m)
 
     @property

@@ -12,13 +12,12 @@ from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import open_chunks
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
-from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
-from tilewright.backends.cpu.loops.ranges import WIDE_BITS
+from tilewright.backends.cpu.loops.ranges import WIDE_BITS, range_source
 from tilewright.backends.cpu.scratch import element_bytes
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, And, Cmp, Mul
-from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
+from tilewright.ir.ops.arith import Add, And, Cmp
+from tilewright.ir.ops.shape import REARRANGING, PtrOffset
 
 _WIDE = ir.IntType(WIDE_BITS)  # of the numbers here: nothing wraps around
 # A comparison holds for all elements if it does for the ends; whether that is the high end of the left operand.
@@ -79,30 +78,27 @@ class ValueRanges:
         return self._known[value]
 
     def _find(self, value: Value) -> ValueRange:
-        op, t = value.op, value.tile
-        if t.size == 1:
+        if value.tile.size == 1:
             scalar = self._widen(value, self._state.scalar(value))
             return ValueRange(scalar, scalar)
-        if op is None or value in self._state.bindings:
+        source = range_source(value, self._state.bindings.__contains__)
+        if source is None:
             return self._search(value)
-        if isinstance(op, Constant):
-            number = ir.Constant(_WIDE, int(op.value))
-            return ValueRange(number, number)
-        if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
-            return ValueRange(ir.Constant(_WIDE, 0), ir.Constant(_WIDE, t.size - 1))
-        if isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op):
-            return self._of(op.x)
-        combine = _COMBINING.get(type(op))
-        if combine is None or not (t.is_pointer or (t.element.bitwidth == 64 and t.element.is_signed)):
-            return self._search(value)
-        left, right = map(self._of, op.operands)
-        return combine(self, left, right, value)
+        if isinstance(source, tuple):
+            low, high = (ir.Constant(_WIDE, n) for n in source)
+            return ValueRange(low, high)
+        if isinstance(source, Value):
+            return self._of(source)
+        left, right = map(self._of, source.operands)
+        if isinstance(source, PtrOffset):
+            return self._moved(left, right, value)
+        return self._sum(left, right) if isinstance(source, Add) else self._product(left, right)
 
-    def _sum(self, x: ValueRange, y: ValueRange, value: Value) -> ValueRange:
+    def _sum(self, x: ValueRange, y: ValueRange) -> ValueRange:
         builder = self._state.builder
         return ValueRange(builder.add(x.low, y.low), builder.add(x.high, y.high))
 
-    def _product(self, x: ValueRange, y: ValueRange, value: Value) -> ValueRange:
+    def _product(self, x: ValueRange, y: ValueRange) -> ValueRange:
         builder = self._state.builder
         products = [builder.mul(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
         low = high = products[0]
@@ -114,7 +110,7 @@ class ValueRanges:
         item = ir.Constant(_WIDE, 1 if value.tile.pointee is None else storage_bytes(value.tile.pointee))
         builder = self._state.builder
         distance = ValueRange(builder.mul(offset.low, item), builder.mul(offset.high, item))
-        return self._sum(base, distance, value)
+        return self._sum(base, distance)
 
     def _search(self, value: Value) -> ValueRange:
         """Look at every element, by vectors."""
@@ -151,13 +147,6 @@ class ValueRanges:
         t, builder = value.tile, self._state.builder
         signed = not t.is_pointer and t.element.is_signed
         return builder.sext(register, _WIDE) if signed else builder.zext(register, _WIDE)
-
-
-_COMBINING: dict[type[Op], Callable[[ValueRanges, ValueRange, ValueRange, Value], ValueRange]] = {
-    Add: ValueRanges._sum,
-    Mul: ValueRanges._product,
-    PtrOffset: ValueRanges._moved,
-}
 
 
 def _lesser(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:

@@ -70,25 +70,19 @@ class KnownRanges:
         return self._known[value]
 
     def _find(self, value: Value) -> int | None:
-        op, t = value.op, value.tile
-        if t.size == 1:
+        if value.tile.size == 1:
             return range_bits(value)
-        if op is None or self._is_leaf(value):
+        source = range_source(value, self._is_leaf)
+        if source is None:
             return self._search(value)
-        if isinstance(op, Constant):
-            return int(op.value).bit_length() + 1
-        if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
-            return t.size.bit_length() + 1
-        if isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op):
-            return self._bits(op.x)
-        if not isinstance(op, (Add, Mul, PtrOffset)) or not (
-            t.is_pointer or (t.element.bitwidth == 64 and t.element.is_signed)
-        ):
-            return self._search(value)
-        left, right = map(self._bits, op.operands)
+        if isinstance(source, tuple):
+            return max(map(int.bit_length, source)) + 1
+        if isinstance(source, Value):
+            return self._bits(source)
+        left, right = map(self._bits, source.operands)
         if left is None or right is None:
             return None
-        bits = combined_bits(op, left, right)
+        bits = combined_bits(source, left, right)
         return bits if bits < WIDE_BITS else None
 
     def _search(self, value: Value) -> int | None:
@@ -98,6 +92,24 @@ class KnownRanges:
             return None
         self._search_begins(value)
         return range_bits(value)
+
+
+def range_source(
+    value: Value, is_leaf: Callable[[Value], bool]
+) -> tuple[int, int] | Value | Add | Mul | PtrOffset | None:
+    """What the range of a tile of several elements follows from: its least and greatest element, the range of another
+    tile, or those of the operands of an op; None where loops have to look at every element."""
+    op, t = value.op, value.tile
+    if op is None or is_leaf(value):
+        return None
+    if isinstance(op, Constant):
+        return int(op.value), int(op.value)
+    if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
+        return 0, t.size - 1
+    if isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op):
+        return op.x
+    wraps = not t.is_pointer and not (t.element.bitwidth == 64 and t.element.is_signed)
+    return op if isinstance(op, (Add, Mul, PtrOffset)) and not wraps else None
 
 
 class PossibleChecks(NamedTuple):
