@@ -195,6 +195,21 @@ def test_operands_that_are_computed_stay_with_mma_sync() -> None:
     assert (c == 256).all() and Wgmma not in found and GpuMma in found
 
 
+def test_without_room_in_shared_memory_all_stays_with_mma_sync() -> None:
+    """The joined tile needs more than the ring leaves: only that is known late."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+        product = ct.mma(
+            ct.load(a, (0, 0), (128, 128)), ct.load(b, (0, 0), (128, 128)), ct.zeros((128, 128), ct.float32)
+        )
+        ct.store(c, (0, 0), ct.cat((product, product + 1), 1))
+
+    a, b, c = aligned((128, 128), np.float16), aligned((128, 128), np.float16), aligned((128, 256), np.float32)
+    a[...], b[...] = 1, 2
+    found = _chosen(program, a, b, c)
+    assert (c[:, :128] == 256).all() and (c[:, 128:] == 257).all() and Wgmma not in found
+
+
 def test_places_that_were_read_from_memory_stay_with_mma_sync() -> None:
     """The thread that loads reads no memory."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import NUM_STAGES, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.rewrite import with_body
 from tilewright.system.environment import switch
 from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
@@ -46,7 +47,7 @@ def passes_to_gpu(num_warps: int, num_stages: int = 3, shared_bytes: int = MOST_
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
-        SpecializeWarps(),  # when what is the same for all threads was moved out of loops
+        SpecializeWarps(limit=shared_bytes),  # when what is the same for all threads was moved out of loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         PipelineLoads(num_stages),  # in the place of conversions, of what loops load
@@ -68,16 +69,21 @@ def lower_to_gpu(
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
     With a ``target`` that has them, warp groups multiply, and the TMA unit copies. Without ``num_warps`` there are as
-    many as suit these, or the tiles. Loads run fewer than ``num_stages`` - 1 iterations ahead where a CTA, which has
-    ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
+    many as suit these, or the tiles; where shared memory has no room for that, all is as without. Loads run fewer than
+    ``num_stages`` - 1 iterations ahead where a CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory
+    where it has none for the tiles alone.
     """
+    original = function
     if target is not None and target.has_wgmma:
         function = run_passes(function, (ChooseWgmma(target, num_warps),))
-    warps = function.hints.get(WGMMA_WARPS, num_warps) or suitable_warps(function)
-    lowered = _within(function, warps, num_stages, shared_bytes)
-    if switch("TILEWRIGHT_VERIFY"):
-        verify_gpu(lowered)
-    return lowered
+        if WGMMA_WARPS in function.hints:
+            try:
+                return _within(function, function.hints[WGMMA_WARPS], num_stages, shared_bytes)
+            except OutOfSharedMemory as error:
+                line = 0 if error.loc is None else error.loc.line
+                function = with_body(original, original.body)
+                function.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
+    return _within(function, num_warps or suitable_warps(function), num_stages, shared_bytes)
 
 
 def _within(function: Function, warps: int, stages: int, shared_bytes: int) -> Function:
@@ -90,4 +96,6 @@ def _within(function: Function, warps: int, stages: int, shared_bytes: int) -> F
             stages -= 1
             continue
         lowered.hints[NUM_STAGES] = stages
+        if switch("TILEWRIGHT_VERIFY"):
+            verify_gpu(lowered)
         return lowered

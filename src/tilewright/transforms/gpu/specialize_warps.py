@@ -11,7 +11,6 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import effect_of
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.arith import Add, Cmp, Select, Xor
@@ -30,6 +29,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put, TensorMap,
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.types import I32, SharedType
+from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
 from tilewright.transforms.gpu.stage_stores import staging
 
 _BARRIERS = 2048  # bytes for barriers, and what alignment takes
@@ -46,12 +46,12 @@ class SpecializeWarps:
     Products of a loop that only adds them up stay in flight during the next iteration, which is when their tiles are
     given back.
     Runs when tiles have layouts, and before conversions take shared memory.
-    TileError, at a fetch, where there is no room for it.
+    OutOfSharedMemory, at a fetch, where there is no room for it.
     """
 
     name: ClassVar[str] = "specialize-warps"
     stages: int = 4
-    limit: int = 232448  # of a CTA on sm_90: CUDA C++ Programming Guide, "Technical specifications"
+    limit: int = MOST_SHARED_BYTES
 
     def run(self, function: Function) -> Function:
         groups = _groups(function)
@@ -120,7 +120,7 @@ def _specialize(function: Function, groups: Sequence[_Group], options: Specializ
         group.stages = min(options.stages, room // group.bytes)
         if group.stages < 1:
             fetch = group.fetches[0]
-            raise TileError(
+            raise OutOfSharedMemory(
                 f"the tiles that are loaded here for products need {group.bytes} bytes of shared memory, and there are "
                 f"{room} for them; use smaller tiles",
                 fetch.loc,
