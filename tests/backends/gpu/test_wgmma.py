@@ -225,6 +225,24 @@ def test_places_that_were_read_from_memory_stay_with_mma_sync() -> None:
     assert (c == 128).all() and Wgmma not in found
 
 
+def test_iterations_that_end_early_stay_with_mma_sync() -> None:
+    """Between the load and the product: the slot of the ring would never be given back."""
+
+    def program(a: ct.Array, b: ct.Array, c: ct.Array, skipped: int) -> None:
+        total = ct.zeros((64, 64), ct.float32)
+        for k in range(8):
+            x, y = ct.load(a, (0, k), (64, 64)), ct.load(b, (k, 0), (64, 64))
+            if k == skipped:
+                continue
+            total = ct.mma(x, y, total)
+        ct.store(c, (0, 0), total)
+
+    a, b, c = aligned((64, 512), np.float16), aligned((512, 64), np.float16), aligned((64, 64), np.float32)
+    a[...], b[...] = np.arange(512) // 64, 1
+    found = _chosen(program, a, b, c, 3)
+    assert (c == 64 * (28 - 3)).all() and Wgmma not in found
+
+
 def test_products_that_need_each_other_wait() -> None:
     """Sums that a loop looks at are there before; two products of one loop share a stage."""
 
