@@ -52,7 +52,7 @@ def test_in_bounds(divisor: int, shape: str, step: int, upper: str, lower: str, 
 
 def test_argument_effects_follow_pointers_through_control_flow() -> None:
     function = parse_function("""
-        func @f(%a: ptr<i32> = "a".base, %b: ptr<i32> = "b".base, %c: ptr<i32> = "c".base, %k: i1 = "k".scalar, %t: ptr<i64> = "list".table, %n: i32 = "n".scalar) {
+        func @f(%a: ptr<i32> = "a".base, %b: ptr<i32> = "b".base, %c: ptr<i32> = "c".base, %k: i1 = "k".scalar, %t: ptr<i64> = "list".table.1, %n: i32 = "n".scalar) {
           %0 = if(%k) {types = (!ptr<i32>)} : ptr<i32> {
             yield([%a])
           } {

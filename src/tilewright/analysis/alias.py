@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tilewright.analysis.list_tables import Tables
-from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Bitcast, Sub
-from tilewright.ir.ops.control import Continue, For, If, LoopOp
+from tilewright.ir.ops.control import CONTROL_FLOW, incoming
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
     AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Load,
+    LoadView,
     LocalArray,
     MakePartitionView,
     MakeTensorView,
@@ -22,7 +26,7 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape, constant_of
-from tilewright.ir.types import PartitionViewType
+from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 MemoryObject = Value | None  # what stands for the memory behind an address; None when that is unknown
 
@@ -36,6 +40,9 @@ _FORWARDED: dict[type[Op], Callable[[Any], Value]] = {
     MakeTensorView: operator.attrgetter("base"),
     MakePartitionView: operator.attrgetter("view"),
 }
+
+
+_LOADS = (Load, LoadView, AtomicRmw, AtomicCas)
 
 
 def may_alias(root: MemoryObject, others: set[MemoryObject]) -> bool:
@@ -59,34 +66,38 @@ class AliasAnalysis:
         self._alike = set(alike)
 
     def underlying_object(self, value: Value) -> MemoryObject:
-        """The root of the address or view ``value``; one that loops carry has one if all it may be have the same."""
-        found: set[MemoryObject] = set()
-        seen, pending = set[Value](), [value]
-        while pending:
-            at = pending.pop()
-            if at in seen:
-                continue
-            seen.add(at)
-            op, loop = at.op, at.owner.parent if isinstance(at.owner, Block) else None
-            if isinstance(loop, LoopOp) and at in loop.carried:
-                pending += _carried(loop, loop.carried.index(at))
-            elif op is None:
-                found.add(self.shared if self.shared is not None and at in self._alike else at)
-            elif isinstance(op, LocalArray):
-                found.add(at)
-            elif isinstance(op, For):
-                pending += _carried(op, at.index)
-            elif isinstance(op, IntToPtr):
-                found.add(self._table(op.x))
-            elif (source := _FORWARDED.get(type(op))) is not None:
-                pending.append(source(op))
-            else:
-                found.add(None)
+        """The root of the address or view ``value``; where control flow gives one of several, that which all have."""
+        roots = self._roots(value)
+        found = {self.shared if self.shared is not None and root in self._alike else root for root in roots}
         return found.pop() if len(found) == 1 else None
 
-    def _table(self, address: Value) -> MemoryObject:
-        """The table that the number ``address`` was read from."""
-        return self.tables.loads.get(address.op) if address.op is not None else None
+    def origins(self, value: Value) -> set[MemoryObject]:
+        """The parameters and local arrays that the address or view ``value`` may be computed from, by whatever ops.
+
+        What is reached through an address that was loaded belongs to where that was loaded from, but an address in a
+        local array may be any: None.
+        """
+        return self._roots(value, computed=True)
+
+    def _roots(self, value: Value, *, computed: bool = False) -> set[MemoryObject]:
+        """What ``value`` points into, None where that is not known. What else is ``computed`` is followed, too."""
+        found = set[MemoryObject]()
+        seen, pending = set[tuple[Value, bool]](), [(value, False)]  # whether there is a load in between
+        while pending:
+            at, loaded = pending.pop()
+            if (at, loaded) in seen:
+                continue
+            seen.add((at, loaded))
+            op, sources = at.op, _sources(at, computed=computed)
+            if sources is not None:
+                pending += [(v, loaded or isinstance(op, _LOADS)) for v in sources if _carries(v)]
+            elif op is None:
+                found.update([at] if is_address(at) else [])
+            elif isinstance(op, LocalArray):
+                found.add(None if loaded else at)
+            else:
+                found.add(self.tables.loads.get(op.x.op) if isinstance(op, IntToPtr) and op.x.op is not None else None)
+        return found
 
     def accessed(self, ops: Iterable[Op]) -> tuple[set[MemoryObject], set[MemoryObject]]:
         """The roots of what ``ops`` read, and of what they write."""
@@ -102,20 +113,29 @@ class AliasAnalysis:
         return op.spec.effect & (Effect.READ | Effect.WRITE) if op not in self.tables.loads else Effect.NONE
 
 
-def _carried(loop: LoopOp, position: int) -> Iterator[Value]:
-    """What the value that ``loop`` carries at ``position`` may be."""
-    yield loop.inits[position]
-    for op in _continues(loop.body):
-        yield op.values[position]
+def is_address(value: Value) -> bool:
+    """Whether ``value`` is a view, or a tile of pointers."""
+    t = value.type
+    return t.is_pointer if isinstance(t, TileType) else isinstance(t, (TensorViewType, PartitionViewType))
 
 
-def _continues(block: Block) -> Iterator[Continue]:
-    for op in block.ops:
-        if isinstance(op, Continue):
-            yield op
-        elif isinstance(op, If):
-            for region in op.regions:
-                yield from _continues(region)
+def _carries(value: Value) -> bool:
+    """Whether ``value`` can hold an address: views, pointers, and the 64-bit integers of a list's table."""
+    return is_address(value) or (isinstance(value.type, TileType) and value.type.element.bitwidth == 64)
+
+
+def _sources(value: Value, *, computed: bool) -> Sequence[Value] | None:
+    """Where ``value`` may have its address from; None where that begins, or is lost."""
+    op = value.op
+    if op is None or isinstance(op, CONTROL_FLOW):
+        return incoming(value)
+    if (source := _FORWARDED.get(type(op))) is not None:
+        return [source(op)]
+    if not computed or isinstance(op, LocalArray):
+        return None
+    # An address with an offset stays in its array; only a lone integer becomes an address.
+    bases = [v for v in op.operands if is_address(v)]
+    return bases if bases and is_address(value) else op.operands
 
 
 _VIEWS = (MakeTensorView, MakePartitionView)

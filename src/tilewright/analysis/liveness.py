@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import effect_of
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import (
@@ -12,10 +12,8 @@ from tilewright.ir.ops.control import (
     For,
     If,
     Loop,
-    LoopOp,
-    PassingOp,
-    Yield,
     deciding_values,
+    incoming,
 )
 from tilewright.ir.ops.linear import CombiningOp
 
@@ -26,10 +24,6 @@ class Liveness:
     def __init__(self, function: Function) -> None:
         self.values: set[Value] = set()
         self.ops: set[Op] = set()
-        self.exits: dict[Op, list[PassingOp]] = {}  # region op -> terminators that pass values out of it or around it
-        for op in function.walk():
-            if isinstance(op, PassingOp) and (target := op.target) is not None:
-                self.exits.setdefault(target, []).append(op)
         self.pending: list[Value] = []
         for op in function.walk():
             if self._must_stay(op):
@@ -70,28 +64,8 @@ class Liveness:
         owner = value.owner
         if isinstance(owner, Op):
             self._keep(owner)
-            if isinstance(owner, For):
-                self._carried(owner, value.index)
-            elif isinstance(owner, (If, Loop)):
-                wanted = Yield if isinstance(owner, If) else Break
-                for exit_op in self.exits.get(owner, []):
-                    if isinstance(exit_op, wanted):
-                        self.pending.append(exit_op.values[value.index])
-            elif isinstance(owner, CombiningOp):
-                self.pending.extend(v for e in self.exits[owner] for v in e.operands)
-            return
-        parent = owner.parent
-        if isinstance(parent, For) and value.index > 0:
-            self._carried(parent, value.index - 1)
-        elif isinstance(parent, Loop):
-            self._carried(parent, value.index)
-
-    def _carried(self, loop: LoopOp, i: int) -> None:
-        """Carried value ``i`` of ``loop`` is read: so are its initial value and every next one."""
-        self.pending.append(loop.inits[i])
-        if isinstance(loop, For):
-            self.values.add(loop.results[i])
-        self.pending.append(loop.carried[i])
-        for exit_op in self.exits.get(loop, []):
-            if isinstance(exit_op, Continue):
-                self.pending.append(exit_op.values[i])
+        if isinstance(owner, CombiningOp):
+            self.pending.extend(owner.body.terminator.operands)
+        self.pending.extend(incoming(value) or ())
+        if isinstance(owner, Block) and isinstance(owner.parent, For) and value.index > 0:
+            self.values.add(owner.parent.results[value.index - 1])  # that stays, too

@@ -14,11 +14,21 @@ from tilewright.ir.types import ElementType, TileType
 
 
 class Builder:
-    """Appends ops to ``block``, giving each the location ``loc``. Both may be changed at any time."""
+    """Appends ops to ``block``, giving each the location ``loc``. Both may be changed at any time.
 
-    def __init__(self, block: Block, loc: Loc) -> None:
+    With ``before``, an op of the block, they are inserted before that one.
+    """
+
+    def __init__(self, block: Block, loc: Loc, before: Op | None = None) -> None:
         self.block = block
+        self._before = before
         self._loc: Loc | Callable[[], Loc] = loc
+
+    @classmethod
+    def before(cls, op: Op) -> Builder:
+        """A builder that inserts before ``op``, with its location."""
+        assert op.block is not None
+        return cls(op.block, op.loc, op)
 
     @property
     def loc(self) -> Loc:
@@ -37,12 +47,14 @@ class Builder:
     def emit_op(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Op:
         """Append ``cls(*operand_groups, **keywords)``: see ``opdef.create`` for the arguments."""
         op = create(cls, operand_groups, keywords, self.loc)
-        self.block.append(op)
-        return op
+        return self.insert(op)
 
     def insert(self, op: Op) -> Op:
-        """Append ``op``, which is in no block."""
-        self.block.append(op)
+        """Insert ``op``, which is in no block."""
+        if self._before is None:
+            self.block.append(op)
+        else:
+            self.block.insert(op, self._before)
         return op
 
     def emit(self, cls: type[Op], *operand_groups: Any, **keywords: Any) -> Value:
@@ -56,8 +68,9 @@ class Builder:
     @contextmanager
     def at(self, block: Block) -> Iterator[Block]:
         """Emit into ``block`` for the duration."""
-        outer, self.block = self.block, block
+        outer = self.block, self._before
+        self.block, self._before = block, None
         try:
             yield block
         finally:
-            self.block = outer
+            self.block, self._before = outer

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tilewright.analysis.argument_effects import argument_roots
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import bool_, int32, int64, uint64
@@ -66,7 +67,8 @@ class _Checker(Rewriter):
         self.limits = limits
         self.bases = {p.argument: a for a, p in zip(function.body.args, function.params) if p.role == "base"}
         self.described = {a for a, p in zip(function.body.args, function.params) if p.role in _DESCRIBED}
-        self._roots = argument_roots(function)
+        self._alias = AnalysisManager(function).get(AliasAnalysis)
+        self._names: dict[MemoryObject, str] = {a: p.argument for a, p in zip(function.body.args, function.params)}
 
     def insert(self, op: Op, builder: Builder) -> None:
         check = _CHECKS.get(type(op))
@@ -83,13 +85,18 @@ class _Checker(Rewriter):
 
     def pointer(self, address: Value) -> str | None:
         """The argument without extents that ``address`` surely points into."""
-        names = self._roots.get(address, set())
-        return next(iter(names)) if len(names) == 1 and names <= self.limits.keys() else None
+        name = self._argument(address)
+        return name if name in self.limits else None
 
     def array(self, address: Value) -> str:
         """The argument that ``address`` points into, in words."""
-        names = sorted(self._roots.get(address, ()))
-        return f"'{names[0]}'" if len(names) == 1 else "the array"
+        name = self._argument(address)
+        return "the array" if name is None else f"'{name}'"
+
+    def _argument(self, address: Value) -> str | None:
+        """The only argument that ``address`` comes from."""
+        names = {self._names.get(origin) for origin in self._alias.origins(address)}
+        return names.pop() if len(names) == 1 else None
 
     def extent(self, partition: Value, axis: int, b: Builder) -> Value:
         """The number of elements along ``axis`` of the partitioned array, as int64."""

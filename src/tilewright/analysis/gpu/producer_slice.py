@@ -8,7 +8,7 @@ from tilewright.analysis.liveness import Liveness
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
-from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Yield, deciding_values
+from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.types import TileType
 
 
@@ -54,21 +54,12 @@ class ProducerSlice:
     def _sources(self, value: Value) -> list[Value] | None:
         """What ``value`` is computed from; None where that is more than a pure op on scalars."""
         owner = value.owner
+        made = incoming(value)
+        if made is not None:
+            around = owner.parent if isinstance(owner, Block) else owner
+            assert around is not None
+            return [*self._decides(around), *made]
         if isinstance(owner, Block):
             loop = owner.parent
-            if loop is None:
-                return []
-            if isinstance(loop, For) and value.index == 0:
-                return list(loop.bounds)
-            return self._carried(loop, value.index - isinstance(loop, For)) if isinstance(loop, LoopOp) else None
-        if isinstance(owner, For):
-            return [*owner.bounds, *self._carried(owner, value.index)]
-        if isinstance(owner, (If, Loop)):
-            wanted = Yield if isinstance(owner, If) else Break
-            exits = [e for e in self._flow.exits.get(owner, []) if isinstance(e, wanted)]
-            return [*self._decides(owner), *(e.values[value.index] for e in exits)]
+            return [] if loop is None else list(loop.bounds) if isinstance(loop, For) else None
         return list(owner.operands) if is_pure(owner) and not owner.regions else None
-
-    def _carried(self, loop: LoopOp, i: int) -> list[Value]:
-        next_values = [e.values[i] for e in self._flow.exits.get(loop, []) if isinstance(e, Continue)]
-        return [loop.inits[i], *next_values, *self._decides(loop)]

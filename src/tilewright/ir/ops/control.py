@@ -6,7 +6,7 @@ with ``break`` or ``continue``. The body of ``for`` ends in ``continue``; a ``lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.opdef import attribute, define, operand, operands, region
@@ -140,3 +140,30 @@ CONTROL_FLOW = (For, If, Loop)  # the ops whose regions are run by where control
 def deciding_values(op: Op) -> tuple[Value, ...]:
     """The operands that decide where control flow goes: bounds and conditions."""
     return op.bounds if isinstance(op, For) else (op.condition,) if isinstance(op, If) else ()
+
+
+def incoming(value: Value) -> Sequence[Value] | None:
+    """What control flow may make ``value``: what a loop carries there, what ends of branches and loops hand out. None
+    for values that it does not make."""
+    owner, i = value.owner, value.index
+    if isinstance(owner, Block):
+        loop = owner.parent
+        if not isinstance(loop, LoopOp) or value not in loop.carried:
+            return None
+        i = loop.carried.index(value)
+        return [loop.inits[i], *(end.values[i] for end in _ends(loop, loop.regions) if isinstance(end, Continue))]
+    if isinstance(owner, For):
+        return [owner.carried[i]]
+    if isinstance(owner, (If, Loop)):
+        return [end.values[i] for end in _ends(owner, owner.regions) if isinstance(end, (Yield, Break))]
+    return None
+
+
+def _ends(op: Op, regions: Sequence[Block]) -> Iterator[PassingOp]:
+    """The terminators in ``regions`` that hand values to ``op``, and those in branches that leave it."""
+    for block in regions:
+        for nested in block.ops:
+            if isinstance(nested, PassingOp) and nested.target is op:
+                yield nested
+            elif isinstance(nested, If):
+                yield from _ends(op, nested.regions)

@@ -13,15 +13,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import float32
 from tilewright.ir.ops.arith import Abs, Add, Exp2, Fma, Max, Min, Mul, Neg, Select, Sub, Tanh, is_plain
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter
+from tilewright.transforms.base import InPlacePass
 
 _MODERATE = float(1 << 20)  # times a scale of about one: rounding it changes a power of two by a few percent
 _BOUNDED = (MmaOp, Tanh)
@@ -29,30 +31,34 @@ _COMPUTED = (Add, Sub, Mul, Neg, Abs, Max, Min, Reshape, Broadcast, Permute)
 
 
 @dataclass(frozen=True)
-class ContractFma:
+class ContractFma(InPlacePass):
     """Computes such arguments by a fused multiply-add, on GPUs of NVIDIA."""
 
     target: GpuTarget
     name: ClassVar[str] = "contract-fma"
 
-    def run(self, function: Function) -> Function:
-        return _Contractor().function(function) if self.target.is_cuda else function
+    preserves = frozenset({IntegerRanges, AliasAnalysis})
+
+    def change(self, function: Function) -> bool:
+        if not self.target.is_cuda:
+            return False
+        contracted = [_contract(op) for op in list(function.walk()) if isinstance(op, Exp2)]
+        return any(contracted)
 
 
-class _Contractor(Rewriter):
-    def rewrite(self, op: Op, builder: Builder) -> list[Value] | None:
-        if not isinstance(op, Exp2) or not op.flush_to_zero or op.x.tile.element is not float32:
-            return None
-        difference = op.x.op
-        if not isinstance(difference, Sub) or not is_plain(difference):
-            return None
-        product = difference.lhs.op
-        if not isinstance(product, Mul) or not is_plain(product):
-            return None
-        if not all(map(_is_moderate, product.operands)):
-            return None
-        argument = builder.emit(Fma, *product.operands, builder.emit(Neg, difference.rhs))
-        return [builder.emit(Exp2, argument, flush_to_zero=True)]
+def _contract(op: Exp2) -> bool:
+    """Compute the argument of ``op`` by a fused multiply-add, where that may be; whether it may."""
+    difference = op.x.op
+    if not op.flush_to_zero or op.x.tile.element is not float32:
+        return False
+    if not isinstance(difference, Sub) or not is_plain(difference):
+        return False
+    product = difference.lhs.op
+    if not isinstance(product, Mul) or not is_plain(product) or not all(map(_is_moderate, product.operands)):
+        return False
+    builder = Builder.before(op)
+    op.set_operand(0, builder.emit(Fma, *product.operands, builder.emit(Neg, difference.rhs)))
+    return True
 
 
 def _is_moderate(value: Value) -> bool:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.ops.control import For, If, LoopOp, PassingOp, deciding_values
+from tilewright.ir.ops.control import For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import (
     AssumeBlocked,
@@ -40,16 +40,7 @@ class DemandAnalysis:
     def __init__(self, function: Function, axes: Mapping[Any, int]) -> None:
         self.axes = axes
         self._of: dict[Value, dict[Axis, None]] = {}
-        self._sources: dict[Value, list[Value]] = {}  # what control flow gives -> what it may be
         self._pending: list[tuple[Value, Axis]] = []
-        for op in function.walk():
-            if isinstance(op, LoopOp):
-                self._sources.update((value, [source]) for value, source in zip(op.carried, op.inits))
-            if isinstance(op, For):
-                self._sources.update((result, [value]) for result, value in zip(op.results, op.carried))
-        for op in function.walk():
-            for value, source in zip(op.receivers, op.values) if isinstance(op, PassingOp) else ():
-                self._sources.setdefault(value, []).append(source)
         for op in function.walk():
             if isinstance(op, (For, If)):
                 self._need(deciding_values(op), repeat(None))
@@ -74,8 +65,9 @@ class DemandAnalysis:
         op = value.op
         if axis is not None and value.tile.shape[axis] < 2:
             raise CannotSplit
-        if value in self._sources:
-            self._need(self._sources[value], repeat(axis))
+        sources = incoming(value)
+        if sources is not None:
+            self._need(sources, repeat(axis))
         elif op is not None:
             if len(self.of(value)) > 1 and isinstance(op, (Mma, Load, LoadView)):
                 raise CannotSplit  # each block would do it twice
