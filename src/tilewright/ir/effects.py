@@ -36,11 +36,11 @@ def is_pure(op: Op) -> bool:
     if not op.regions:
         return True
     # A loop may not end, and a branch with a jump decides about what follows it.
-    return not any(isinstance(nested, (Loop, Break)) for nested in op.walk()) and not jumps_out(op)
+    return not any(isinstance(nested, (Loop, Break)) for nested in op.walk()) and not has_early_exit(op)
 
 
-def jumps_out(op: Op) -> bool:
+def has_early_exit(op: Op) -> bool:
     """Whether ``op`` contains a ``continue`` or ``break`` of a loop around it."""
     if isinstance(op, LoopOp):
         return False
-    return isinstance(op, (Continue, Break)) or any(jumps_out(o) for region in op.regions for o in region.ops)
+    return isinstance(op, (Continue, Break)) or any(has_early_exit(o) for region in op.regions for o in region.ops)

@@ -442,7 +442,7 @@ def _targets(
         address = selected.address[mine]
         wrong = (address < array.buffer.low) | (address + size > array.buffer.high)
         outside |= bool(wrong.any())
-        if wrong.any() and not block.strays.used(op.ptrs, outside=True):
+        if wrong.any() and not block.out_of_bounds_pointers.used(op.ptrs, outside=True):
             _report_bounds(block, op, array, address, wrong, mine, chosen, pointers.shape, size)
         elif not wrong.any() and writes and not array.buffer.writable:
             wrong = np.ones(mine.size, bool)
@@ -455,7 +455,7 @@ def _targets(
         if mine.size:
             groups.append((array, mine, array.lanes(address, size)))
     if not outside:
-        block.strays.used(op.ptrs, outside=False)
+        block.out_of_bounds_pointers.used(op.ptrs, outside=False)
     dropped: Array | None = None
     if bad.any():
         keep, dropped = np.zeros(pointers.shape, bool), np.zeros(pointers.shape, bool)

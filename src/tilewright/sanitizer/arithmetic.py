@@ -144,12 +144,12 @@ def _offset(block: CheckedBlock, op: PtrOffset, operands: list[Any], marks: Mark
     low, high = block.launch.limits(pointers)
     wrong = np.asarray((address < low) | (address > high))
     if not wrong.any():
-        block.strays.came_back(op.ptr)
+        block.out_of_bounds_pointers.came_back(op.ptr)
         return
     i = int(np.flatnonzero(wrong)[0])
     owner = int(np.broadcast_to(pointers.allocation, wrong.shape).reshape(-1)[i])
     place = block.launch.place(owner, int(np.asarray(address).reshape(-1)[i]), size)
-    block.strays.left(
+    block.out_of_bounds_pointers.left(
         op,
         functools.partial(
             block.flag,

@@ -23,9 +23,9 @@ from tilewright.sanitizer.arithmetic import CHECKS, born
 from tilewright.sanitizer.categories import CATEGORIES
 from tilewright.sanitizer.folds import check_fold
 from tilewright.sanitizer.launch import LaunchState
+from tilewright.sanitizer.out_of_bounds_pointers import OutOfBoundsPointers
 from tilewright.sanitizer.races import Thread
 from tilewright.sanitizer.report import Place, Related, Violation
-from tilewright.sanitizer.strays import Strays
 from tilewright.sanitizer.undefined import Marks, Undefined, propagate
 
 _BIRTHS = (
@@ -56,7 +56,7 @@ class CheckedBlock(BlockInterpreter):
         self.thread = thread
         self.undefined: dict[Value, Undefined] = {}
         self.unchecked: set[Loc] = set()  # where a promise about an access was broken, which is then not reported again
-        self.strays = Strays()
+        self.out_of_bounds_pointers = OutOfBoundsPointers()
         self.folding = False  # inside a reduction, whose overflow ``folds`` has looked for
 
     def part(self, pointers: Pointers) -> Array:
@@ -72,12 +72,12 @@ class CheckedBlock(BlockInterpreter):
 
     def run_all(self, body: Block) -> Running:
         left = yield from super().run_all(body)
-        self.strays.end()
+        self.out_of_bounds_pointers.end()
         return left
 
     def bind(self, targets: Sequence[Value], values: Sequence[Any], sources: Sequence[Value]) -> None:
         super().bind(targets, values, sources)
-        self.strays.bound(targets, sources)
+        self.out_of_bounds_pointers.bound(targets, sources)
         undefined = self.undefined
         if undefined:
             for target, mark in zip(targets, [undefined.get(s) for s in sources]):
@@ -111,7 +111,7 @@ class CheckedBlock(BlockInterpreter):
             super().execute(op, operands)
         if isinstance(op, shape.IntToPtr):
             self.values[op.results[0]] = self.launch.resolved(self.values[op.results[0]])
-        self.strays.passed_on(op)
+        self.out_of_bounds_pointers.passed_on(op)
         if isinstance(op, shape.Undefined):
             self._mark(op, Undefined(np.ones(op.type.shape, bool), Related("made here", op.loc), True))
         elif marks or undefined:

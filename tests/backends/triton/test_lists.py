@@ -304,7 +304,7 @@ def test_maps_of_one_kind_of_tiles() -> None:
 
 
 def test_kernels_do_without_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(text: str, blobs: Mapping[int, int]) -> str:
+    def unknown(text: str, by_value_parameters: Mapping[int, int]) -> str:
         raise UnexpectedPtx("something new")
 
     monkeypatch.setattr(ptx, "pass_by_value", unknown)

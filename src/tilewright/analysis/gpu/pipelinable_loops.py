@@ -62,8 +62,8 @@ def find_pipelinable_loops(
     plan = AnalysisManager(function).get(plan_lowering, target, descriptors, realign)
     loops = (op for op in function.walk() if isinstance(op, For) and op not in plan.unpipelined)
     innermost = (loop for loop in loops if _is_innermost(loop) and not carries_reductions(loop))
-    streams = (_stream(loop, max_trip_count(facts, loop), plan.descriptors, target) for loop in innermost)
-    return [stream for stream in streams if stream.loads >= _LEAST_BYTES]
+    pipelinable = (_pipelinable_loop(loop, max_trip_count(facts, loop), plan.descriptors, target) for loop in innermost)
+    return [candidate for candidate in pipelinable if candidate.loads >= _LEAST_BYTES]
 
 
 def carries_reductions(loop: For) -> bool:
@@ -76,7 +76,7 @@ def _is_innermost(loop: For) -> bool:
     return not any(isinstance(op, LoopOp) for op in loop.body.walk())
 
 
-def _stream(loop: For, trip_count: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
+def _pipelinable_loop(loop: For, trip_count: int, by_engine: Collection[Op], target: GpuTarget) -> PipelinableLoop:
     loads = [op for op in loop.body.ops if isinstance(op, (Load, LoadView))]
     loads = [op for op in loads if op.is_weak]
     stores = [op for op in loop.body.ops if isinstance(op, StoreView) and op in by_engine]
@@ -95,16 +95,16 @@ def _bytes(tile: TileType) -> int:
 
 
 def choose_num_stages(
-    streams: Sequence[PipelinableLoop], target: GpuTarget, given: Mapping[str, Any]
+    pipelinable: Sequence[PipelinableLoop], target: GpuTarget, given: Mapping[str, Any]
 ) -> dict[Op, PipelineDepth]:
     """The stages of the loops: those ``given``, or as many as hints and tiles ask for where there are many iterations.
     Loops with one stage, or with few iterations, are left out."""
     if "num_stages" in given:
-        found = {stream.loop: PipelineDepth(given["num_stages"], 0) for stream in streams}
+        found = {candidate.loop: PipelineDepth(given["num_stages"], 0) for candidate in pipelinable}
     else:
         found = {
             s.loop: PipelineDepth(_stages(s, target), s.few_iterations)
-            for s in streams
+            for s in pipelinable
             if s.trip_count > s.few_iterations
         }
     return {loop: depth for loop, depth in found.items() if depth.stages > 1}
@@ -117,13 +117,13 @@ def prefers_few_warps(function: Function, depths: Mapping[Op, PipelineDepth]) ->
     return bool(depths or carrying) and not any(loop.results for loop in depths)
 
 
-def _stages(stream: PipelinableLoop, target: GpuTarget) -> int:
+def _stages(candidate: PipelinableLoop, target: GpuTarget) -> int:
     """The deeper pipeline only where it leaves room for other blocks, and for the cache."""
-    if stream.latency is not None:
-        deep = stream.latency >= _HEAVY
+    if candidate.latency is not None:
+        deep = candidate.latency >= _HEAVY
     else:
-        deep = stream.loads + stream.stores <= _FEW_BYTES
-    return _STAGES if deep and (_STAGES - 1) * stream.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
+        deep = candidate.loads + candidate.stores <= _FEW_BYTES
+    return _STAGES if deep and (_STAGES - 1) * candidate.loads <= target.shared_memory // _BLOCKS else _FEW_STAGES
 
 
 def reduce_stages(depths: Mapping[Op, PipelineDepth]) -> dict[Op, PipelineDepth]:

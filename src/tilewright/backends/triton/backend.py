@@ -178,8 +178,8 @@ def _attempt(
     optimized = run_passes(part, prepare_for_gpu(target, descriptors, realign, multicast, sink_loads=how.sink_loads))
     shared = AnalysisManager(optimized).get(multicast_loads)
     chains = find_dependent_mma_loops(optimized, target, realign=realign) if descriptors and not how.sink_loads else []
-    streams = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
-    depths = choose_num_stages(streams, target, options)
+    pipelinable = find_pipelinable_loops(optimized, target, descriptors=descriptors, realign=realign)
+    depths = choose_num_stages(pipelinable, target, options)
     few_warps = target.is_cuda and prefers_few_warps(optimized, depths)
     chosen = choose(optimized, target, options, chained=bool(chains), few_warps=few_warps)
     chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
@@ -240,7 +240,7 @@ def _attempt(
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
         **{_TITLES[name]: text for name, text in binary.texts.items() if name in _TITLES},
-        "compile decisions": _decisions(made, streams, function, target, options, deeper)
+        "compile decisions": _decisions(made, pipelinable, function, target, options, deeper)
         + "".join(f"compiled again: {reason}\n" for reason in reasons),
         "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
@@ -273,7 +273,7 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
 
 def _decisions(
     made: CompileResult,
-    streams: Sequence[PipelinableLoop],
+    pipelinable: Sequence[PipelinableLoop],
     function: Function,
     target: GpuTarget,
     given: Mapping[str, Any],
@@ -283,9 +283,11 @@ def _decisions(
     options, kernel = made.options, made.kernel
     ignored = [
         f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
-        for name in _ignored(made, streams, function, target, given)
+        for name in _ignored(made, pipelinable, function, target, given)
     ]
-    depths = ", ".join(str(made.depths[stream.loop].stages if stream.loop in made.depths else 1) for stream in streams)
+    depths = ", ".join(
+        str(made.depths[candidate.loop].stages if candidate.loop in made.depths else 1) for candidate in pipelinable
+    )
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
@@ -309,7 +311,7 @@ def _decisions(
 
 def _ignored(
     made: CompileResult,
-    streams: Sequence[PipelinableLoop],
+    pipelinable: Sequence[PipelinableLoop],
     function: Function,
     target: GpuTarget,
     given: Mapping[str, Any],
@@ -323,7 +325,7 @@ def _ignored(
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
         "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
         "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk())
-        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.depths for s in streams)),
+        and ("num_stages" in given or not any(s.latency is not None and s.loop in made.depths for s in pipelinable)),
         "allow_tma": not kernel.all_descriptors
         and any(
             isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()

@@ -93,7 +93,7 @@ def compile_ttir(
     the file with the details, when the compiler fails.
     """
     pipelined = pipelined and not kernel.shared_maps
-    how = f"{pipelined} {extra_epilogue_smem} {options.tensor_memory} {sorted(kernel.blobs.items())}"
+    how = f"{pipelined} {extra_epilogue_smem} {options.tensor_memory} {sorted(kernel.by_value_parameters.items())}"
     source = _Source(kernel.text, kernel.parameters, how)
     with tempfile.TemporaryFile("w+") as noise:
         try:

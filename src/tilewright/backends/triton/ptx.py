@@ -154,10 +154,10 @@ def fetch_maps(text: str) -> str:
     return text[:start] + block + text[start:]
 
 
-def pass_by_value(text: str, blobs: Mapping[int, int]) -> str:
+def pass_by_value(text: str, by_value_parameters: Mapping[int, int]) -> str:
     """``text`` whose parameters with these numbers are so many bytes instead of an address. UnexpectedPtx when it reads
     those addresses in another way than expected."""
-    for number, size in blobs.items():
+    for number, size in by_value_parameters.items():
         name = rf"(\w+_param_{number})\b"
         text, declared = re.subn(
             rf"\.param \.u64 (?:\.ptr )?(?:\.global )?(?:\.align \d+ )?{name}",

@@ -57,8 +57,8 @@ def stage_hook(
     ``pipelined``: loads by TMA are started early and waited for late. ``extra_epilogue_smem``: results have shared
     memory of their own, where that fits.
     """
-    maps, blobs = kernel.shared_maps, kernel.blobs
-    version = f"{sources()} {sorted(maps)} {sorted(blobs.items())} {pipelined} {extra_epilogue_smem}"
+    maps, by_value_parameters = kernel.shared_maps, kernel.by_value_parameters
+    version = f"{sources()} {sorted(maps)} {sorted(by_value_parameters.items())} {pipelined} {extra_epilogue_smem}"
 
     def change(
         backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
@@ -76,8 +76,8 @@ def stage_hook(
             stages["ptx"] = _then(stages["ptx"], lambda text: ptx.share_loads(text, maps))
         if target.has_wgmma:
             stages["ptx"] = _then(stages["ptx"], _change_wgmma)
-        if blobs:
-            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.pass_by_value(text, blobs))
+        if by_value_parameters:
+            stages["ptx"] = _then(stages["ptx"], lambda text: ptx.pass_by_value(text, by_value_parameters))
         return None
 
     return change

@@ -13,7 +13,7 @@ from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
-from tilewright.ir.effects import jumps_out
+from tilewright.ir.effects import has_early_exit
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.gpu_stage import WGMMA_REFUSED, WGMMA_WARPS
@@ -138,7 +138,7 @@ def _why_not(op: Mma, x: _Operand, y: _Operand, slices: ProducerSlice) -> str | 
     for operand in (x, y):
         block = operand.load.block
         assert block is not None
-        if any(jumps_out(other) for other in block.ops if not other.spec.terminator):
+        if any(has_early_exit(other) for other in block.ops if not other.spec.terminator):
             return f"control may leave what is around line {operand.load.loc.line} before it multiplies"
         if not slices.covers(operand.load, operand.load.indices):
             return f"what is loaded at line {operand.load.loc.line} depends on what was read before"

@@ -19,7 +19,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import bool_, float32, int64
-from tilewright.ir.effects import is_pure, jumps_out
+from tilewright.ir.effects import has_early_exit, is_pure
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Div, Max, Min, Mul, Select, Sub, Xor
 from tilewright.ir.ops.control import Continue, For, If, LoopOp, Yield
@@ -108,14 +108,14 @@ def _is_interrupted(loop: Op, plan: LoweringPlan) -> bool:
 def _nest(outer: For, plan: LoweringPlan) -> LoopNest | None:
     ops = outer.regions[0].ops[:-1]
     loops = [op for op in ops if isinstance(op, For)]
-    if outer.results or len(loops) != 1 or any(jumps_out(op) for op in ops):
+    if outer.results or len(loops) != 1 or any(has_early_exit(op) for op in ops):
         return None
     (inner,) = loops
     at = ops.index(inner)
     before, after, body = ops[:at], ops[at + 1 :], inner.body
     if any(isinstance(op, LoopOp) for part in (before, body.ops, after) for o in part for op in o.walk()):
         return None
-    if any(jumps_out(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
+    if any(has_early_exit(op) for op in body.ops[:-1]) or not all(is_pure(op) for op in before):
         return None  # what comes before a tile will are pipelined
     stores = [op for o in after for op in o.walk() if isinstance(op, (Store, StoreView))]
     if not stores or not all(op in plan.descriptors for op in stores) or not _is_fetched(body, plan):
@@ -146,7 +146,7 @@ def _is_single(op: For, plan: LoweringPlan) -> bool:
     body = op.body
     inside = [o for part in body.ops[:-1] for o in part.walk()]
     simple = not any(isinstance(o, LoopOp) or o in plan.barriers_before for o in inside)
-    return simple and not any(jumps_out(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
+    return simple and not any(has_early_exit(o) for o in body.ops[:-1]) and _is_fetched(body, plan)
 
 
 def _is_fetched(body: Block, plan: LoweringPlan) -> bool:

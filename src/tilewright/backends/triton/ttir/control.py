@@ -17,7 +17,7 @@ from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import State
 from tilewright.backends.triton.ttir.text import Val, type_text
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.effects import jumps_out
+from tilewright.ir.effects import has_early_exit
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import constant_of
@@ -122,7 +122,7 @@ class ControlFlow:
                 return frame.leave(s, op)
             self.before(op)
             self._wait(op)
-            if isinstance(op, If) and jumps_out(op):
+            if isinstance(op, If) and has_early_exit(op):
                 return self._jumping_if(op, ops, i + 1, frame)
             if type(op) in self._structured:
                 self._structured[type(op)](op)

@@ -101,7 +101,7 @@ class TtirKernel:
         return (*self.descriptors, *(d for t in self.tables for d in t.descriptors))
 
     @property
-    def blobs(self) -> dict[int, int]:
+    def by_value_parameters(self) -> dict[int, int]:
         """The parameters that are tables, and how many bytes each has."""
         return {t.index: t.entry_bytes * self.capacity for t in self.tables if t.by_value}
 
