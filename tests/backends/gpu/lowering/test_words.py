@@ -13,12 +13,13 @@ import tilewright as ct
 
 
 @ct.kernel
-def convert(x, same, wide, back, N: ct.Constant[int]):
+def convert(x, same, wide, back, half, N: ct.Constant[int]):
     v = ct.load(x, (ct.bid(0),), (N,), padding_mode=ct.PaddingMode.ZERO)
     ct.store(same, (ct.bid(0),), v)
     as_float = v.astype(ct.float32)
     ct.store(wide, (ct.bid(0),), as_float)
     ct.store(back, (ct.bid(0),), (as_float * 1.5).astype(x.dtype))
+    ct.store(half, (ct.bid(0),), v.astype(ct.float16))
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
@@ -31,9 +32,10 @@ def test_every_value(dtype: Any, target: str) -> None:
     with ptx_backend(4, target) as ptx:
         for backend in (ptx, "reference"):
             same, wide, back = np.zeros_like(x), np.zeros(x.size, np.float32), np.zeros_like(x)
-            ct.launch(None, (-(-x.size // 2048),), convert, (x, same, wide, back, 2048), backend=backend)
+            half = np.zeros(x.size, np.float16)
+            ct.launch(None, (-(-x.size // 2048),), convert, (x, same, wide, back, half, 2048), backend=backend)
             assert same.tobytes() == x.tobytes()
-            results.append((wide, back))
+            results.append((wide, back, half))
     for ours, theirs in zip(*results):
         bits = f"u{ours.dtype.itemsize}"
         nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))

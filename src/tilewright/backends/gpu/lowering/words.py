@@ -48,9 +48,10 @@ class Words:
 
 @dataclass(frozen=True)
 class Part:
-    """Element ``index`` of a word that was loaded."""
+    """Element ``index`` of a word of elements of ``dtype`` that was loaded."""
 
     word: ir.Value
+    dtype: ElementType
     index: int
 
 
@@ -77,7 +78,7 @@ def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: Elemen
     for word in found:
         if text is not None:
             elements = assembly(b, text, [F32] * words.each, [word])
-            cx.parts.update((x, Part(word, i)) for i, x in enumerate(elements))
+            cx.parts.update((x, Part(word, dtype, i)) for i, x in enumerate(elements))
             result += elements
             continue
         for i in range(words.each):
@@ -105,7 +106,7 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
     for first in range(0, len(values), words.each):
         elements = values[first : first + words.each]
         if text is not None:
-            word = _whole(cx, elements)
+            word = _whole(cx, elements, dtype)
             if word is None:
                 word = assembly(b, text, [I32], [_before_rounding(x) for x in elements])[0]
             result.append(word)
@@ -132,12 +133,12 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
     return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None
 
 
-def _whole(cx: Context, elements: Sequence[ir.Value]) -> ir.Value | None:
-    """The word that was loaded as these elements."""
+def _whole(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
+    """The word that was loaded as these elements of ``dtype``; a cast to a wider one leaves registers as they are."""
     first = cx.parts.get(elements[0])
     if first is None:
         return None
-    same = all(cx.parts.get(x) == Part(first.word, i) for i, x in enumerate(elements))
+    same = all(cx.parts.get(x) == Part(first.word, dtype, i) for i, x in enumerate(elements))
     return first.word if same else None
 
 

@@ -1,0 +1,47 @@
+"""Tables of lists: which a kernel takes by value, and how many arrays these have room for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.ir.core import Function, Value
+from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
+from tilewright.ir.ops.memory import AssumeDivisible
+from tilewright.ir.ops.shape import PtrOffset, Reshape
+
+_BYTES = 32764 - 2048  # of tables among the parameters, from CUDA 12.1 on; the rest is for others
+_MOVES = (PtrOffset, Bitcast, Splat, BroadcastDistributed, AssumeDivisible, Reshape)
+
+
+def tables_of(function: Function, wanted: int) -> tuple[tuple[TableParameter, ...], int]:
+    """The tables of ``function``, in the gpu stage, and how many of the ``wanted`` arrays those by value have room for.
+
+    A table is passed by value, in the memory of parameters, where that is only read, and it is known where.
+    """
+    tables = [
+        TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
+    ]
+    if not wanted:
+        return tuple(tables), 0
+    tables = [replace(t, by_value=reads(function.body.args[t.index]) is not None) for t in tables]
+    entry = sum(t.entry_bytes for t in tables if t.by_value)
+    return tuple(tables), min(wanted, _BYTES // entry) if entry else 0
+
+
+def reads(table: Value) -> list[GlobalLoad] | None:
+    """The loads from memory at addresses made of that of ``table``; None where it is used in another way."""
+    found: list[GlobalLoad] = []
+    for op in table.users:
+        if isinstance(op, GlobalLoad) and op.ptrs is table:
+            found.append(op)
+        elif isinstance(op, _MOVES):
+            below = reads(op.result)
+            if below is None:
+                return None
+            found += below
+        else:
+            return None
+    return found
