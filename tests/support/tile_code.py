@@ -23,11 +23,13 @@ def evaluate(function: Callable[..., Any], like: Any, *args: Any, load: bool = T
     outs = tuple(np.zeros(w.shape or 1, w.dtype) for w in wanted)
     loaded = tuple(a.shape if load and isinstance(a, np.ndarray) else None for a in args)
     single = not isinstance(like, tuple)
+    firsts = tuple((0,) * out.ndim for out in outs)
+    origins = tuple((0,) * a.ndim if isinstance(a, np.ndarray) else None for a in args)
 
     @ct.kernel
     def probe(outs, args):
         given = tuple(
-            args[i] if loaded[i] is None else ct.load(args[i], (0,) * len(loaded[i]), loaded[i])
+            args[i] if loaded[i] is None else ct.load(args[i], origins[i], loaded[i])
             for i in ct.static_iter(range(len(loaded)))
         )
         results = (function(*given),) if single else function(*given)
@@ -36,7 +38,7 @@ def evaluate(function: Callable[..., Any], like: Any, *args: Any, load: bool = T
             result, out = results[i], outs[i]
             ct.static_assert(result.dtype == out.dtype, f"{result.dtype} instead of {out.dtype}")
             ct.static_assert(result.shape == shapes[i], f"{result.shape} instead of {shapes[i]}")
-            ct.store(out, (0,) * out.ndim, result)
+            ct.store(out, firsts[i], result)
 
     ct.launch(None, (1,), probe, (outs, args))
     found = tuple(o.reshape(w.shape) for o, w in zip(outs, wanted))
@@ -60,11 +62,12 @@ def refuses(
 ) -> ct.TileError:
     """Assert that a kernel with ``function(*args)`` does not compile, with exactly the class ``error``."""
     loaded = tuple(a.shape if load and isinstance(a, np.ndarray) else None for a in args)
+    origins = tuple((0,) * a.ndim if isinstance(a, np.ndarray) else None for a in args)
 
     @ct.kernel
     def probe(args):
         given = tuple(
-            args[i] if loaded[i] is None else ct.load(args[i], (0,) * len(loaded[i]), loaded[i])
+            args[i] if loaded[i] is None else ct.load(args[i], origins[i], loaded[i])
             for i in ct.static_iter(range(len(loaded)))
         )
         function(*given)

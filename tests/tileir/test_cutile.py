@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import cutile_oracle
 from support.cutile_kernels import Case, cases
 from support.tile_ir_text import renamed
 
@@ -69,3 +70,11 @@ def test_the_sanitizer_knows_the_source_lines() -> None:
     with ct.sanitize() as report:
         ct.launch(None, case.grid, tileir.load(file_of(case)).kernel(), tileir.flattened(*arguments))
     assert "tests/support/cutile_kernels.py" in report.render() and "division-by-zero" in report.render()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_kernels_compiled_by_cutile_python(seed: int) -> None:
+    pytest.importorskip("cuda.tile")
+    outcomes = cutile_oracle.Outcomes()
+    outcomes.random(seed)
+    assert not outcomes.faults, outcomes

@@ -131,10 +131,12 @@ def _wide(e: Context, index: Value) -> Value:
 
 def _view(e: Context, op: Operation) -> View:
     type, tensor = op.results[0].type, e.tensor(op.operands["tensor_view"])
+    if not isinstance(type, (PartitionView, StridedView, GatherScatterView)):
+        raise e.error(f"the result is {type}; a view of tiles is expected")
+    if type.view != op.operands["tensor_view"].type:
+        raise e.error(f"the result is {type}, which is no view of {op.operands['tensor_view'].type}")
     if isinstance(type, GatherScatterView):
         return View(tensor, type, None)
-    if not isinstance(type, (PartitionView, StridedView)):
-        raise e.error(f"the result is {type}; a view of tiles is expected")
     return View(tensor, type, _partition(e, tensor, type))
 
 
@@ -211,6 +213,8 @@ def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, 
     Along the axes that are not gathered, an index is that of the first element, not of a tile.
     """
     extents, rank = view.type.tile_shape, len(view.type.tile_shape)
+    if len(indices) != rank:
+        raise e.error(f"{len(indices)} indices for {view.type}; one for each axis is expected")
     offset: Value | None = None
     inside: Value | None = None
     for k, index in enumerate(indices):

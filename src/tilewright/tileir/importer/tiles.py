@@ -16,7 +16,15 @@ from tilewright.ir.types import TileType
 from tilewright.tileir import constants
 from tilewright.tileir.importer.arith import nibble, scalar_of
 from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
-from tilewright.tileir.module import BoundedAttr, DivByAttr, FloatAttr, IntegerAttr, Operation, SameElementsAttr
+from tilewright.tileir.module import (
+    BoolAttr,
+    BoundedAttr,
+    DivByAttr,
+    FloatAttr,
+    IntegerAttr,
+    Operation,
+    SameElementsAttr,
+)
 from tilewright.tileir.types import SCALARS, Scalar, Tile
 
 MOST_RUNS = 4096  # pieces of equal elements that a constant may have
@@ -37,10 +45,12 @@ def number(dtype: DType, bits: int) -> bool | int | float:
 
 def attribute_number(e: Context, dtype: DType, a: Any) -> bool | int | float:
     """The number of an attribute, such as the identity of a reduction."""
-    if isinstance(a, IntegerAttr):
-        return number(dtype, a.value & (1 << dtype.bitwidth) - 1 if dtype.is_integer else a.value)
-    if isinstance(a, FloatAttr):
-        return number(dtype, a.bits)
+    if isinstance(a, BoolAttr) and dtype.is_bool:
+        return a.value
+    if isinstance(a, (IntegerAttr, FloatAttr)) and isinstance(a.type, Scalar):
+        theirs = dtype_of(a.type)
+        if (theirs.is_floating, theirs.bitwidth, theirs.is_bool) == (dtype.is_floating, dtype.bitwidth, dtype.is_bool):
+            return number(dtype, a.bits if isinstance(a, FloatAttr) else a.value & (1 << a.type.bits) - 1)
     raise e.error(f"{a} is no number of {dtype}")
 
 
