@@ -6,29 +6,37 @@ import ctypes
 import importlib.util
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support import xla
-from support.driver import Driver, executable
+from support.driver import Compiler, Driver, executable
+from support.operators import add_kernel
 
-from tilewright.backends import native
+import tilewright as ct
+from tilewright.backends import native, registry
 from tilewright.backends.base import Capabilities
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.executable import embed
+from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.binary import GpuBinary
+from tilewright.gpu_runtime.executable import FIRST as FIRST_TRIED
+from tilewright.gpu_runtime.executable import GpuExecutable, embed
 from tilewright.ir import dtypes
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import PointerType, TileType
 from tilewright.ops.xla_handler import Handler
-from tilewright.runtime.abstract import RecordedLaunch
+from tilewright.runtime.abstract import RecordedLaunch, abstract_array, record_launches
 from tilewright.runtime.arrays import AbstractAddress
 
 if not native.available():
     pytest.skip("handlers are machine code, which is not made here", allow_module_level=True)
 FIRST, SECOND = 4096, 8192  # contexts
+_BOX = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
 _ONE, _TWO = (ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * n) for n in (1, 2))
 
 
@@ -82,20 +90,20 @@ def test_launches_go_to_the_stream_of_xla(gpus: Gpus) -> None:
     values = [AbstractAddress(0), -5, 1.5, AbstractAddress(1)]
     handler = Handler("tests::op", [recorded(executable(formats), formats, values)], 1, {}, True)
     for stream, handle in ((77, 16), (88, 17)):  # each device has the kernel's handle of its own
-        calls = xla.Xla(handler.capsule(), stream)
+        calls = xla.Xla(handler, stream)
         assert calls.call([1 << 20], [1 << 21]) is None and not calls.errors
         grid, used, parameters = gpus.launches.pop()
         assert (grid, used, gpus.forms.pop()[0]) == ((3, 2, 1), stream, handle)
         wanted = [struct.pack("Q", 1 << 20), struct.pack("i", -5), struct.pack("f", 1.5), struct.pack("Q", 1 << 21)]
         assert [p[: len(w)] for p, w in zip(parameters, wanted)] == wanted
     assert gpus.depths == [1, 1] and gpus.stack == []
-    assert xla.Xla(handler.capsule()).call([1 << 20], [1 << 21], xla.PREPARE) is None and not gpus.launches
+    assert xla.Xla(handler).call([1 << 20], [1 << 21], xla.PREPARE) is None and not gpus.launches
 
 
 def test_what_xla_is_told(gpus: Gpus) -> None:
     """The version is XLA's own, and the launches may be recorded in a command buffer."""
     handler = Handler("tests::op", [recorded(executable(("u64",)), ("u64",), [AbstractAddress(0)])], 1, {}, True)
-    assert xla.Xla(handler.capsule()).metadata() == (0, 3, 1)
+    assert xla.Xla(handler).metadata() == (0, 3, 1)
 
 
 def test_changed_arrays_and_tensor_maps(gpus: Gpus) -> None:
@@ -103,7 +111,7 @@ def test_changed_arrays_and_tensor_maps(gpus: Gpus) -> None:
     d = Descriptor(0, (("c", 64, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
     made = executable(("u64",), gpus, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
     handler = Handler("tests::op", [recorded(made, ("u64",), [AbstractAddress(0)])], 1, {0: 1}, True)
-    calls = xla.Xla(handler.capsule())
+    calls = xla.Xla(handler)
     assert calls.call([32], [64]) is None
     assert [base for _, _, base, *_ in gpus.maps] == [64] and len(gpus.launches) == 1
     gpus.codes = [driver.INVALID_VALUE]  # of the map
@@ -118,18 +126,18 @@ def test_failures_are_errors_of_xla(gpus: Gpus) -> None:
         (None, 32, 13, "XLA gives no stream"),
         (66, 32, 13, "the launch of kernel() failed"),  # of a device that has no kernel
     ):
-        calls = xla.Xla(handler.capsule(), stream)
+        calls = xla.Xla(handler, stream)
         assert calls.call([address], []) == 1
         assert calls.errors == [(code, f"tests::op: {message}")]
     gpus.codes = [driver.INVALID_VALUE]
-    calls = xla.Xla(handler.capsule())
+    calls = xla.Xla(handler)
     assert calls.call([32], []) == 1 and calls.errors == [(13, "tests::op: the launch of kernel() failed")]
     assert gpus.stack == [] and not gpus.launches
 
 
 def test_grids_without_blocks(gpus: Gpus) -> None:
     launch = recorded(executable(("u64",)), ("u64",), [AbstractAddress(0)], (0, 2, 1))
-    assert xla.Xla(Handler("tests::op", [launch], 1, {}, True).capsule()).call([32], []) is None
+    assert xla.Xla(Handler("tests::op", [launch], 1, {}, True)).call([32], []) is None
     assert not gpus.launches
 
 
@@ -141,8 +149,43 @@ def test_kernels_that_xla_cannot_launch(gpus: Gpus) -> None:
 
 def test_the_variant_for_so_few_blocks_is_what_xla_launches(gpus: Gpus) -> None:
     launch = recorded(executable(("u64",), depths=(3, 5)), ("u64",), [AbstractAddress(0)])
-    assert xla.Xla(Handler("tests::op", [launch], 1, {}, True).capsule()).call([32], []) is None
+    assert xla.Xla(Handler("tests::op", [launch], 1, {}, True)).call([32], []) is None
     assert gpus.forms == [(3, 300)]
+
+
+def test_recorded_launches_are_of_kernels_with_their_variants(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the one that reads arrays where they are, for which XLA makes no copies."""
+    d = Descriptor(0, (("c", 64, 1), ("c", 50, 1)), (("c", 50, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
+    asked: list[Any] = []
+
+    class Backend(Compiler):
+        name, device = "cpu", "cpu"
+        capabilities = Capabilities(direct_launch=True, variants=True, embed=embed)
+
+        def unavailable(self) -> str | None:
+            return None
+
+    def make(function: Any, variant: Any) -> Any:
+        asked.append(variant)
+        described = [replace(d, needs_realign=True)] if variant is None else []
+        binary = GpuBinary(b"", "kernel", 4, 1, 0, 0, 1, tuple(_BOX for _ in described))
+        formats = tuple("i64" if p.role == "scalar" else "u64" for p in function.params)
+        made = GpuExecutable(
+            function,
+            Artifact(binary, formats, tuple(described), max(4 - len(formats), 0)),
+            variant or FIRST_TRIED,
+            dict,
+        )
+        made._loaded[0] = made._loaded[1] = SimpleNamespace(handle=ctypes.c_void_p(16), device=gpus)  # type: ignore[assignment]
+        return made
+
+    monkeypatch.setitem(registry._loaders, "cpu", lambda: Backend(make))
+    kernel = add_kernel.replace_hints()
+    given = [abstract_array(i, (300,), np.float32) for i in range(3)]
+    launches = record_launches(lambda stream: ct.launch(stream, (2,), kernel, (*given, 256)))
+    calls = xla.Xla(Handler("tests::op", launches, 2, {}, True))
+    assert calls.call([32, 64], [96]) is None and not calls.errors
+    assert [getattr(v, "realign", True) for v in asked] == [True, False] and len(gpus.launches) == 1
 
 
 def test_the_structures_are_those_of_the_header(tmp_path: Path) -> None:

@@ -50,9 +50,9 @@ _new.restype, _new.argtypes = _POINTER, (ctypes.py_object, ctypes.c_char_p)
 class Xla:
     """Calls a handler as XLA does. ``stream`` is that of the execution, None where XLA has none."""
 
-    def __init__(self, capsule: Any, stream: int | None = 77) -> None:
-        self.stream, self.errors = stream, list[tuple[int, str]]()
-        self._handler = ctypes.CFUNCTYPE(_POINTER, _POINTER)(_new(capsule, b"xla._CUSTOM_CALL_TARGET"))
+    def __init__(self, handler: Any, stream: int | None = 77) -> None:
+        self.stream, self.errors, self._kept = stream, list[tuple[int, str]](), handler
+        self._handler = ctypes.CFUNCTYPE(_POINTER, _POINTER)(_new(handler.capsule(), b"xla._CUSTOM_CALL_TARGET"))
         self._functions = _CREATE(self._error), _ASK(self._stream), _ASK(lambda _: None)
         create, stream_get, destroy = (ctypes.cast(f, _POINTER) for f in self._functions)
         version = Version(ctypes.sizeof(Version), None, 0, 3)

@@ -71,6 +71,6 @@ class LaunchRecorder:
             raise ValueError(f"{kernel.name}() takes a list of arrays, which cannot be recorded; pass them one by one")
         found = plan.specialization
         launch = RecordedLaunch(
-            kernel, blocks, found.function, found.executable, plan.capabilities, values, found.written
+            kernel, blocks, found.function, found.launcher, plan.capabilities, values, found.written
         )
         self.launches.append(launch)
