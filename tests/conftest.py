@@ -16,7 +16,7 @@ from tilewright.frontend.cpp.toolchain import find_compiler
 hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about how long it takes
 hypothesis.settings.load_profile("untimed")
 
-TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/", "tests/fuzz/test_cpp.py")
+TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/", "tests/fuzz/test_cpp.py", "tests/ops/test_cpp.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
