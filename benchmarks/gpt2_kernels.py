@@ -8,19 +8,31 @@ import tilewright as ct
 Array = Any
 INF, LOG2_E = math.inf, math.log2(math.e)
 PARTS = 512  # sums of parts of the rows, of which the gradients of a norm's parameters are made
-SIZES: dict[str, tuple[int, ...]] = {  # of tiles
-    "attention": (128, 64),
-    "queries": (128, 64),
-    "keys": (64, 128),
-    "norm": (4,),
-    "norm back": (4,),
+# Of tiles, and options of the backend: those that gpt2.py --tune found fastest on an H100 for 16 x 1024 tokens.
+SIZES: dict[str, tuple[int, ...]] = {
+    "attention": (64, 128),
+    "queries": (64, 64),
+    "keys": (64, 64),
+    "norm": (2,),
+    "norm back": (2,),
     "up": (128, 256, 64),
     "down": (128, 256, 64),
-    "back": (128, 256, 64),
+    "back": (128, 128, 64),
     "loss": (2048,),
-    "loss back": (2048,),
+    "loss back": (8192,),
 }
-OPTIONS: dict[str, dict[str, int]] = {name: {} for name in SIZES}  # of the backend
+OPTIONS: dict[str, dict[str, int]] = {
+    "attention": {"num_warps": 4, "num_stages": 2},
+    "queries": {"num_warps": 4, "num_stages": 3},
+    "keys": {"num_warps": 4, "num_stages": 2},
+    "norm": {"num_warps": 4},
+    "norm back": {"num_warps": 4},
+    "up": {"num_warps": 8, "num_stages": 3},
+    "down": {"num_warps": 8, "num_stages": 4},
+    "back": {"num_warps": 8, "num_stages": 4},
+    "loss": {"num_warps": 4},
+    "loss back": {"num_warps": 8},
+}
 
 
 def launch(stream: Any, name: str, grid: tuple[int, ...], kernel: Any, args: tuple[Any, ...]) -> None:
