@@ -41,6 +41,10 @@ class PtxExecutable:
             for arg, number in zip(self._function.body.args, arguments.values)
         ]
         made = self.compiled
+        for t, table in zip(made.tables, arguments.tables):
+            if t.by_value:
+                assert len(table.rows) <= made.capacity
+                parameters[t.index] = table.filled().tobytes().ljust(made.capacity * t.entry_bytes, b"\0")
         added = {"report": np.zeros(WORDS, np.int64)} if made.reports else {}
         if made.local_bytes:
             added["local"] = np.zeros(made.local_bytes * math.prod(grid) // 8, np.int64)
@@ -72,8 +76,8 @@ class PtxBackend:
     name = "ptx-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int | None, target: str) -> None:
-        self.num_warps, self._target = num_warps, target
+    def __init__(self, num_warps: int | None, target: str, capacity: int = 0) -> None:
+        self.num_warps, self._target, self.capacity = num_warps, target, capacity
 
     def unavailable(self) -> str | None:
         return None
@@ -86,7 +90,8 @@ class PtxBackend:
         return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
-        return PtxExecutable(function, compile_to_ptx(function, self._target, self.num_warps))
+        made = compile_to_ptx(function, self._target, self.num_warps, capacity=self.capacity)
+        return PtxExecutable(function, made)
 
 
 @contextmanager

@@ -53,6 +53,12 @@ class Cta:
     ) -> None:  # fmt: skip
         self.entry, self.memory, self.threads = entry, memory, threads
         self.parameters = {name: value for (name, _), value in zip(entry.parameters, parameters)}
+        self.blobs: dict[str, int] = {}  # the addresses of parameters that are passed by value
+        self._held: list[Array] = []
+        described = {m.place for m in maps}
+        for k, (name, value) in enumerate(self.parameters.items()):
+            if len(value) > 8 and k not in described:
+                self.blobs[name] = self._hold(name, value)
         self.registers = {n: np.zeros(threads, _UNSIGNED[b]) for n, b in entry.registers.items()}
         self.shared = SharedMemory(np.zeros(shared_bytes, np.uint8), np.zeros(shared_bytes, np.bool_))
         self.special: dict[str, Array] = {}
@@ -64,14 +70,8 @@ class Cta:
             self.special[f"%ctaid.{axis}"] = everywhere * np.uint32(cta[i])
             self.special[f"%nctaid.{axis}"] = everywhere * np.uint32(grid[i])
         self.constants: dict[str, int] = {}
-        self._held: list[Array] = []
         for name, data in entry.constants.items():
-            array = np.zeros(len(data) // 8 + 1, np.uint64).view(np.uint8)
-            array[: len(data)] = np.frombuffer(data, np.uint8)
-            self._held.append(array)
-            start = array.ctypes.data
-            self.constants[name] = start
-            memory.add(Buffer(name, start, start, start + array.size, uint8, False))
+            self.constants[name] = self._hold(name, data)
         self.carry = np.zeros(threads, np.uint64)
         self.pc = np.zeros(threads, np.int64)
         self.waiting = np.full(threads, -1, np.int64)  # the barrier that a thread waits at
@@ -80,6 +80,15 @@ class Cta:
         self.maps: list[hopper.Map] = list(maps)
         self.exited = np.zeros(threads, np.bool_)
         self.targets = set(entry.labels.values())
+
+    def _hold(self, name: str, data: bytes) -> int:
+        """The address of memory that has ``data`` and is only read."""
+        array = np.zeros(len(data) // 8 + 1, np.uint64).view(np.uint8)
+        array[: len(data)] = np.frombuffer(data, np.uint8)
+        self._held.append(array)
+        start = array.ctypes.data
+        self.memory.add(Buffer(name, start, start, start + array.size, uint8, False))
+        return start
 
     def run(self) -> None:
         """Until all threads have ended."""
@@ -182,6 +191,8 @@ class Cta:
             return np.full(self.threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
         if operand in self.constants:
             return np.full(self.threads, self.constants[operand], np.uint64)
+        if operand in self.blobs:
+            return np.full(self.threads, self.blobs[operand], np.uint64)
         if operand in self.parameters:  # its address
             return np.full(self.threads, hopper.PARAMETERS + list(self.parameters).index(operand), np.uint64)
         if operand == SHARED:

@@ -20,10 +20,9 @@ from tilewright.gpu_runtime.abi import formats_of
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.binary import GpuBinary
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.gpu_runtime.executable import GpuExecutable, embed
+from tilewright.gpu_runtime.executable import CAPACITIES, GpuExecutable, embed
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.gpu_stage import MAX_WARPS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.tma import TensorMap
@@ -32,7 +31,7 @@ from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
 _STAGES = 3
-_FIRST = Constraints(realign=False)  # how kernels are compiled first
+_FIRST = Constraints(realign=False, capacity=CAPACITIES[0])  # how kernels are compiled first
 _SWIZZLES = {32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 
 
@@ -99,7 +98,8 @@ class GpuBackend:
             0,
             reports=compiled.reports,
             local_bytes=compiled.local_bytes,
-            tables=_tables(function),
+            tables=compiled.tables,
+            capacity=compiled.capacity,
         )
         return self._executable(function, artifact, options, constraints)
 
@@ -109,7 +109,9 @@ class GpuBackend:
         """The PTX, what the driver loads, and the text of each stage."""
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
-        compiled = compile_to_ptx(function, self.architecture(), warps, stages or 1, descriptors=how.descriptors)
+        compiled = compile_to_ptx(
+            function, self.architecture(), warps, stages or 1, descriptors=how.descriptors, capacity=how.capacity
+        )
         texts = compiled.texts()
         if assemble.missing() is not None:
             return compiled, compiled.ptx.encode() + b"\0", texts
@@ -151,13 +153,6 @@ def choose(function: Function, options: Mapping[str, Any], target: GpuTarget) ->
     if warps is not None and (not isinstance(warps, int) or not 0 < warps <= MAX_WARPS or warps & (warps - 1)):
         raise ValueError(f"num_warps is {warps!r}; it is a power of two up to {MAX_WARPS}")
     return {"num_warps": warps, "num_stages": options.get("num_stages", _STAGES)}
-
-
-def _tables(function: Function) -> tuple[TableParameter, ...]:
-    """The tables of lists, which are copied to the device: rows of an address, extents and strides."""
-    return tuple(
-        TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
-    )
 
 
 def _to_bytes(executable: GpuExecutable) -> bytes:

@@ -11,8 +11,10 @@ from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
 from tilewright.backends.gpu.lowering.function import lower
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
+from tilewright.backends.gpu.tables import tables_of
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
 from tilewright.ir.core import Function
+from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.gpu.tma import TensorMap
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.printer import print_function
@@ -38,6 +40,8 @@ class Compiled:
     reports: bool
     local_bytes: int
     maps: tuple[TensorMap, ...]
+    tables: tuple[TableParameter, ...]
+    capacity: int
     target: Architecture
     schedule: str
     llvm: str
@@ -57,11 +61,18 @@ class Compiled:
 
 
 def compile_to_ptx(
-    function: Function, target: str, num_warps: int | None, num_stages: int = 3, *, descriptors: bool = True
+    function: Function,
+    target: str,
+    num_warps: int | None,
+    num_stages: int = 3,
+    *,
+    descriptors: bool = True,
+    capacity: int = 0,
 ) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 
-    Without ``num_warps`` as many as suit it. With ``descriptors`` tensor maps may describe arrays.
+    Without ``num_warps`` as many as suit it. With ``descriptors`` tensor maps may describe arrays;
+    tables have room for ``capacity`` arrays by value.
     TileUnsupportedFeatureError for an unknown architecture and, at the op, for what the backend lacks.
     """
     chosen = architecture(target)
@@ -75,7 +86,8 @@ def compile_to_ptx(
     distributed = lower_to_gpu(prepared, num_warps, num_stages, units, processor.shared_memory)
     check_registers(distributed)
     times.append(time.perf_counter())
-    lowered = lower(distributed, chosen)
+    tables, room = tables_of(distributed, capacity)
+    lowered = lower(distributed, chosen, {t.index: t.entry_bytes * room for t in tables if t.by_value and room})
     times.append(time.perf_counter())
     in_flight = any(isinstance(op, Wgmma) for op in distributed.walk())
     ptx = emit_ptx(lowered.text, chosen, coalesce=in_flight)
@@ -90,6 +102,8 @@ def compile_to_ptx(
         reports=reports,
         local_bytes=local,
         maps=lowered.maps,
+        tables=tables,
+        capacity=room,
         target=chosen,
         schedule=schedule(distributed, chosen.name, ignored_hints(optimized, distributed, processor)),
         llvm=lowered.text,

@@ -24,11 +24,10 @@ def tables_of(function: Function, wanted: int) -> tuple[tuple[TableParameter, ..
     tables = [
         TableParameter(i, 1 + 2 * (param.axis or 0)) for i, param in enumerate(function.params) if param.role == "table"
     ]
-    if not wanted:
-        return tuple(tables), 0
-    tables = [replace(t, by_value=reads(function.body.args[t.index]) is not None) for t in tables]
-    entry = sum(t.entry_bytes for t in tables if t.by_value)
-    return tuple(tables), min(wanted, _BYTES // entry) if entry else 0
+    known = [replace(t, by_value=reads(function.body.args[t.index]) is not None) for t in tables]
+    entry = sum(t.entry_bytes for t in known if t.by_value)
+    room = min(wanted, _BYTES // entry) if entry else 0
+    return tuple(known if room else tables), room
 
 
 def reads(table: Value) -> list[GlobalLoad] | None:

@@ -52,6 +52,7 @@ class Context:
         self.scalars = ScalarEmitter(builder)
         self.places = Places(builder)
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
+        self.generic: set[Op] = set()  # loads that may be of other memory than the global one
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.values: dict[Value, Registers] = {}
         self.buffers: dict[Value, Buffer] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -12,6 +13,7 @@ from tilewright.backends.gpu.lowering import control, memory, mma, stmatrix, til
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
+from tilewright.backends.gpu.tables import reads
 from tilewright.backends.gpu.target import TRIPLE, Architecture
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function, Op
@@ -24,6 +26,7 @@ from tilewright.ir.types import TileType
 
 RULES = {**control.RULES, **tiles.RULES, **memory.RULES, **mma.RULES, **tma.RULES, **wgmma.RULES, **stmatrix.RULES}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
+_NONE: Mapping[int, int] = {}
 _REGISTERS, _REGISTER_STEP = 65536, 8  # of an SM; those of a thread are multiples of the step
 
 
@@ -64,18 +67,26 @@ def module_of(name: str) -> ir.Module:
     return module
 
 
-def lower(function: Function, target: Architecture) -> Lowered:
+def lower(function: Function, target: Architecture, blobs: Mapping[int, int] | None = None) -> Lowered:
     """LLVM IR of ``function``, which is in the gpu stage.
 
     TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
-    storage form of its dtype; pointers are 64-bit addresses. Then come its tensor maps.
+    storage form of its dtype; pointers are 64-bit addresses, but that of ``blobs`` so many bytes by value. Then come
+    its tensor maps.
     """
     module = module_of(function.name)
-    made = add_kernel(module, function, target)
+    made = add_kernel(module, function, target, blobs=blobs or {})
     return Lowered(made.name, made.threads, made.shared_bytes, made.maps, str(module))
 
 
-def add_kernel(module: ir.Module, function: Function, target: Architecture, called: Signature | None = None) -> Kernel:
+def add_kernel(
+    module: ir.Module,
+    function: Function,
+    target: Architecture,
+    called: Signature | None = None,
+    *,
+    blobs: Mapping[int, int] = _NONE,
+) -> Kernel:
     """Add ``function`` to ``module``: with its own parameters, see ``lower``, or to be ``called`` as that says."""
     maps = tuple(op for op in function.walk() if isinstance(op, TensorMap))
     roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
@@ -84,7 +95,8 @@ def add_kernel(module: ir.Module, function: Function, target: Architecture, call
     if called is None:
         own = tuple((v.tile, i) for i, v in enumerate(function.body.args))
         called = Signature(re.sub(r"\W", "_", function.name), own)
-    types = [storage_type(t.dtype) for t, _ in called.parameters] + [ir.PointerType()] * len(maps)
+    types = [ir.PointerType() if i in blobs else storage_type(t.dtype) for t, i in called.parameters]
+    types += [ir.PointerType()] * len(maps)
     kernel = ir.Function(module, ir.FunctionType(VOID, types), called.symbol)
     kernel.calling_convention = "ptx_kernel"
     set.add(kernel.attributes, f'"nvvm.reqntid"="{threads},1,1"')  # llvmlite knows no attributes of targets
@@ -104,13 +116,24 @@ def add_kernel(module: ir.Module, function: Function, target: Architecture, call
     for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
         tma.mark_tensor_map(argument)
         cx.maps[op] = argument
-    for value, given in zip(function.body.args, _arguments(builder, function, kernel, called)):
+    for i, (value, given) in enumerate(zip(function.body.args, _arguments(builder, function, kernel, called))):
+        if i in blobs:
+            _mark_blob(given, blobs[i])
+            cx.values[value] = [builder.ptrtoint(given, I64)]
+            cx.generic.update(reads(value) or ())
+            continue
         cx.values[value] = [cx.scalars.vector.to_register(value.tile.dtype, given)]
     allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     cx.run(function.body)
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
+
+
+def _mark_blob(argument: ir.Argument, size: int) -> None:
+    """A parameter is by value, and read where it is."""
+    for attribute in (f"byval([{size} x i8])", "align 8", '"nvvm.grid_constant"'):
+        set.add(argument.attributes, attribute)  # llvmlite knows no attributes of targets
 
 
 def _arguments(b: ir.IRBuilder, function: Function, kernel: ir.Function, called: Signature) -> list[ir.Value]:

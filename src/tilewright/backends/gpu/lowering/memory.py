@@ -102,7 +102,7 @@ def _global_load(cx: Context, op: GlobalLoad) -> None:
     dtype, pointers = op.ptrs.tile.pointee, cx.of(op.ptrs)
     masks = None if op.mask is None else cx.of(op.mask)
     words = words_of(dtype.bytes, op.vector)
-    instruction = _qualified(op, "ld")
+    instruction = "ld" if op in cx.generic else _qualified(op, "ld")
     padding = None if masks is None or op.padding is None else cx.of(op.padding)
     otherwise = None if padding is None else _bits_of_constant(cx, padding[0], dtype, words)
     found: Registers = []
