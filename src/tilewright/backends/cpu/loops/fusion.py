@@ -22,7 +22,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
-from tilewright.ir.ops.loops import LoopNest, ReserveScratch, ScratchPointer, WritePart
+from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.memory import (
     Assert,
     AtomicCas,
@@ -119,7 +119,7 @@ def _compute_element(schedule: Schedule, op: Op) -> None:
     body = Body(schedule)
     body.copy_all(FusionGroup(schedule, [op.result], None).ops)
     body.emit(Yield, [body.value(op.result)], loc=op.loc)
-    nest = schedule.emit(LoopNest, [], [], [], lanes=1, buffers=(None,), body=body.block, loc=op.loc)
+    nest = schedule.emit_nest(body.block, [None], op.loc, lanes=1)
     schedule.bind(op.result, nest.result)
 
 
@@ -157,18 +157,11 @@ def _copy_end(op: Op) -> Callable[[Body], list[Value]]:
     return lambda body: body.copy(op).results
 
 
-def _store_view(schedule: Schedule, op: StoreView) -> None:
+def _store(schedule: Schedule, op: Store | StoreView) -> None:
     if is_ordered(op):
         _element_by_element(schedule, op)
     else:
-        fuse(schedule, [op.value], op, (), _copy_end(op), store=op)
-
-
-def _store(schedule: Schedule, op: Store) -> None:
-    if is_ordered(op):
-        _element_by_element(schedule, op)
-    else:
-        fuse(schedule, op.operands, op, (), _copy_end(op))
+        fuse(schedule, [op.value] if isinstance(op, StoreView) else op.operands, op, (), _copy_end(op))
 
 
 def _combination(schedule: Schedule, op: Reduce | Scan) -> None:
@@ -248,15 +241,7 @@ def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
         body.copy_all(o for o in FusionGroup(schedule, [v], op).ops if o.result not in body.copied)
     results = body.copy(op).results[: len(buffers)]
     body.emit(Yield, results, loc=op.loc)
-    nest = schedule.emit(
-        LoopNest,
-        [],
-        [],
-        [],
-        buffers=tuple(None if b is None else b.offset for b in buffers),
-        body=body.block,
-        loc=op.loc,
-    )
+    nest = schedule.emit_nest(body.block, buffers, op.loc)
     for r, new, buffer in zip(op.results, nest.results, buffers):
         schedule.bind(r, new, buffer)
 
@@ -302,8 +287,7 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
     **dict.fromkeys((Reduce, Scan), _combination),
     **dict.fromkeys((Pack, Unpack), _pack),
     LocalArray: _local_array,
-    StoreView: _store_view,
-    Store: _store,
+    **dict.fromkeys((Store, StoreView), _store),
     Mma: linear.schedule_mma,
     MmaScaled: linear.schedule_mma_scaled,
     Cat: _cat,

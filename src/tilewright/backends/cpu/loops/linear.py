@@ -14,7 +14,6 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Mma, MmaScaled
-from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
@@ -81,20 +80,11 @@ def _end(
     """Append the nest; a result of one element is read from its buffer right away."""
     body.emit(Yield, body.copy(op).results, loc=op.loc)
     single = op.result.tile.size == 1
-    nest = schedule.emit(
-        LoopNest,
-        [],
-        [],
-        [],
-        buffers=(None if single else out.offset,),
-        scratch=scratch,
-        transposed=transposed,
-        body=body.block,
-        loc=op.loc,
-    )
+    kept = None if single else out
+    nest = schedule.emit_nest(body.block, [kept], op.loc, scratch=scratch, transposed=transposed)
     if single:
         schedule.release(out)
-    schedule.bind(op.result, nest.result, None if single else out)
+    schedule.bind(op.result, nest.result, kept)
 
 
 def _operand(schedule: Schedule, body: Body, x: Value) -> Buffer:

@@ -15,7 +15,6 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import clone_op
@@ -74,15 +73,13 @@ def fuse(
     buffers: Sequence[Buffer | None],
     end: End,
     *,
-    store: StoreView | None = None,
-    scratch: tuple[int | None, ...] = (),
     transposed: int | None = None,
 ) -> list[Value]:
     """Append the nest that computes ``values``, for ``consumer``; ``end`` says what it yields into ``buffers``.
 
     Also kept is what code outside needs and is too costly to compute twice. Gives what ``end`` asked to yield.
     """
-    group = _prepare(schedule, values, consumer, store)
+    group = _prepare(schedule, values, consumer)
     side_outputs = [(op, target(schedule, op.result)) for op in group.shared()]
     body = Body(schedule)
     body.copy_all(group.ops)
@@ -91,26 +88,15 @@ def fuse(
     yielded = [*kept, *(body.value(op.result) for op, _ in side_outputs)]
     loc = UNKNOWN if cause is None else cause.loc
     body.emit(Yield, yielded, loc=loc)
-    nest = schedule.emit(
-        LoopNest,
-        [],
-        [],
-        [],
-        buffers=(*(None if b is None else b.offset for b in buffers), *(b.offset for _, b in side_outputs)),
-        scratch=scratch,
-        transposed=transposed,
-        body=body.block,
-        loc=loc,
-    )
+    outputs = (*buffers, *(b for _, b in side_outputs))
+    nest = schedule.emit_nest(body.block, outputs, loc, transposed=transposed)
     for (op, buffer), result in zip(side_outputs, nest.results[len(kept) :]):
         schedule.materialized(op.result, result, buffer)
     return nest.results[: len(kept)]
 
 
-def _comparable_loads(
-    schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None
-) -> set[Op]:
-    """The loads through pointers that a runtime check can tell to read nothing of what ``store`` writes.
+def _comparable_loads(schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> set[Op]:
+    """The loads through pointers that a runtime check can tell to read nothing of what ``consumer`` stores to a view.
 
     Keeps the tiles that the checks of ``VersionNests`` will look at. Nothing tells the pointers of a scatter apart.
     """
@@ -120,7 +106,7 @@ def _comparable_loads(
     for op in FusionGroup(schedule, values, consumer).loads():
         if isinstance(op, Load) and op.result.tile.size > 1:
             ranges = KnownRanges(schedule.is_bound, largest_search(op), lambda v: _keep_loads(schedule, v))
-            if possible_checks(ranges, op, store).compared:
+            if possible_checks(ranges, op, consumer if isinstance(consumer, StoreView) else None).compared:
                 found.add(op)
     return found
 
@@ -131,12 +117,12 @@ def _keep_loads(schedule: Schedule, value: Value) -> None:
             materialize(schedule, load.result)
 
 
-def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None, store: StoreView | None) -> FusionGroup:
+def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> FusionGroup:
     """The fusion group, after what its loops should not compute is in buffers."""
     while True:
-        comparable = _comparable_loads(schedule, values, consumer, store)
+        comparable = _comparable_loads(schedule, values, consumer)
         group = FusionGroup(schedule, values, consumer)
-        first = _to_materialize(schedule, group, values, consumer, store, comparable)
+        first = _to_materialize(schedule, group, values, consumer, comparable)
         if not first:
             return group
         materialize(schedule, first[-1].result)
@@ -147,20 +133,19 @@ def _to_materialize(
     group: FusionGroup,
     values: Sequence[Value],
     consumer: Op | None,
-    store: StoreView | None,
     comparable: set[Op],
 ) -> list[Op]:
     """Ops of the group that have to be executed first, operands before users."""
     shape = values[0].tile.shape
     wanted = values[0] if consumer is None else None
-    scatters = isinstance(consumer, Store)
+    scatters, stores = isinstance(consumer, Store), isinstance(consumer, (Store, StoreView))
     costly_broadcasts = {op for op in group.broadcast_operands() if cost(schedule, op.result) > CHEAP}
     shared = {op for op in group.shared() if not group.same_index(op) or op.result.tile.shape != shape}
 
     def comes_first(op: Op) -> bool:
         if op in shared or op in costly_broadcasts:
             return True
-        if (scatters and isinstance(op, LoadView)) or ((scatters or store is not None) and isinstance(op, Load)):
+        if (scatters and isinstance(op, LoadView)) or (stores and isinstance(op, Load)):
             # Pointers may repeat and overlap in any way: load all before storing, unless a check excludes it.
             return op.result.tile.size > 1 and op not in comparable
         return op.result is not wanted and group.same_index(op) and transposed_axis(schedule, op.result) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import create
+from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.rewrite import clone_op
 from tilewright.ir.types import ElementType, TileType
 
@@ -55,6 +56,11 @@ class Schedule:
         op = create(cls, operand_groups, keywords, loc)
         self.target.append(op)
         return op
+
+    def emit_nest(self, body: Block, buffers: Sequence[Buffer | None], loc: Loc, **attributes: Any) -> Op:
+        """Append a nest whose results are in ``buffers``, or in registers where there is none."""
+        offsets = tuple(None if b is None else b.offset for b in buffers)
+        return self.emit(LoopNest, [], [], [], buffers=offsets, body=body, loc=loc, **attributes)
 
     def keep(self, op: Op) -> None:
         """Append ``op``, of scalars and views only, as it is."""
